@@ -1,0 +1,45 @@
+# Each target does all its set-up by itself: the first run makes .venv and installs the locked dependencies.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+WORKERS ?= auto
+
+.PHONY: setup demo test lint format bench lock clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Graphmill needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup
+	@$(BIN)/python examples/make_reviews.py 2000 > .demo-reviews.jsonl
+	@$(BIN)/graphmill batch examples/reviews.yaml --source .demo-reviews.jsonl --concurrency 32 --max-failures 5% --output demo-results.jsonl
+	@rm -f .demo-reviews.jsonl
+	@echo "first row of demo-results.jsonl:" && head -n 1 demo-results.jsonl
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+lock:
+	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 --output-file requirements.lock
+
+clean:
+	rm -rf .venv .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

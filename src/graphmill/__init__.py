@@ -1,0 +1,81 @@
+"""Graphmill runs a graph over a dataset: a function or a workflow, over anything from three items to millions of rows."""
+
+from graphmill.api import abatch, batch
+from graphmill.core.errors import (
+    AttemptError,
+    DuplicateIdError,
+    ExportError,
+    GraphmillError,
+    InternalError,
+    Permanent,
+    SourceError,
+    Throttled,
+    Transient,
+    UsageError,
+    WorkflowError,
+)
+from graphmill.core.job import Job
+from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.datasets.sink import Sink, sink
+from graphmill.datasets.source import source
+from graphmill.engine.events import (
+    AttemptStarted,
+    ConcurrencyChanged,
+    Event,
+    JobFinished,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+    RunStopped,
+    SourceEnded,
+)
+from graphmill.engine.executor import BatchExecutor
+from graphmill.engine.policy import Policy, Retry
+from graphmill.engine.progress import Progress
+from graphmill.engine.run import Run
+from graphmill.engine.statistics import Statistics
+from graphmill.graph.graph import Graph
+from graphmill.graph.workflow import load
+from graphmill.report.report import Report
+
+__all__ = [
+    "AttemptError",
+    "AttemptStarted",
+    "BatchExecutor",
+    "ConcurrencyChanged",
+    "DuplicateIdError",
+    "Event",
+    "ExportError",
+    "Failure",
+    "Graph",
+    "GraphmillError",
+    "InternalError",
+    "Job",
+    "JobFinished",
+    "Kind",
+    "Permanent",
+    "Policy",
+    "Progress",
+    "Report",
+    "Result",
+    "Retry",
+    "RetryScheduled",
+    "Run",
+    "RunFinished",
+    "RunStarted",
+    "RunStopped",
+    "Sink",
+    "SourceEnded",
+    "SourceError",
+    "Statistics",
+    "Status",
+    "Throttled",
+    "Transient",
+    "UsageError",
+    "WorkflowError",
+    "abatch",
+    "batch",
+    "load",
+    "sink",
+    "source",
+]

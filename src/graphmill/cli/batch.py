@@ -1,0 +1,166 @@
+"""``graphmill batch``: a workflow over the items of a source."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphmill.api import abatch
+from graphmill.cli.display import Display
+from graphmill.cli.exit_code import ExitCode
+from graphmill.core.errors import SourceError, UsageError
+from graphmill.core.json_text import to_json
+from graphmill.datasets.sink import sink
+from graphmill.datasets.source import FileSource, source
+from graphmill.engine.policy import Policy, Retry
+from graphmill.engine.run import Run
+from graphmill.graph.workflow import load
+from graphmill.report.report import Report
+from graphmill.report.text import seconds
+
+
+def batch(  # noqa: PLR0913  one parameter per option
+    workflow: Annotated[str, typer.Argument(help="A workflow file, YAML or JSON.", show_default=False)],
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)
+    ] = None,
+    *,
+    source_name: Annotated[
+        str,
+        typer.Option(
+            "--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.", show_default=False
+        ),
+    ],
+    source_format: Annotated[
+        str | None, typer.Option("--source-format", metavar="FORMAT", help="jsonl, json, yaml or csv, where the name does not say.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)] = None,
+    offset: Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)] = 0,
+    id_field: Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.")] = 10,
+    retries: Annotated[int, typer.Option(metavar="N", help="Tries after the first, for failures that may pass.", min=0)] = 2,
+    timeout: Annotated[float, typer.Option(metavar="S", help="Seconds for one attempt.")] = 300.0,
+    max_failures: Annotated[
+        str | None, typer.Option(metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write results here: .jsonl, .json, .csv, or - for standard output."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+) -> int:
+    """Run a workflow over the items of a source.
+
+    Example: graphmill batch examples/reviews.yaml --source reviews.jsonl --concurrency 8 --output results.jsonl
+
+    Exit status: 0 all done, 2 usage, 3 more failures than tolerated, 65 damaged source, 74 output, 130/143 signals.
+    """
+    if as_json and output == "-":
+        raise UsageError("--json and --output - both want standard output; write the results to a file")
+    graph = load(workflow).with_inputs(dict(_input(text) for text in inputs or ()))
+    items = source(source_name, format=source_format)
+    policy = Policy(
+        concurrency=concurrency,
+        retry=Retry(attempts=retries + 1),
+        timeout_s=timeout,
+        max_failures=None if max_failures is None else _tolerance(max_failures),
+    )
+    _require_apart(source_name, output)
+    interruption = _Interruption()
+    display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}")
+    with display:
+        report, error = asyncio.run(
+            _run(
+                graph,
+                _sliced(items, offset, limit),
+                policy=policy,
+                id_field=id_field,
+                total=_total(items, offset, limit),
+                sinks=[] if output is None else [sink(output)],
+                keep_results=False,
+                on_start=interruption.watch,
+                on_progress=display.show,
+            )
+        )
+    _tell(report, error, as_json=as_json, to_stderr=output == "-")
+    if interruption.code is not None:
+        return interruption.code
+    if error is not None:
+        raise error
+    return ExitCode.FAILURES if report.is_failure else ExitCode.DONE
+
+
+async def _run(*args: Any, **kwargs: Any) -> tuple[Report, SourceError | None]:
+    try:
+        return await abatch(*args, **kwargs), None
+    except SourceError as error:
+        return error.report, error
+
+
+class _Interruption:
+    """The first SIGINT or SIGTERM cancels the run, which still writes what it has; the second leaves at once."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+
+    def watch(self, run: Run) -> None:
+        """Listen for signals while the run lives."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._interrupt, loop, run, number)
+
+    def _interrupt(self, loop: asyncio.AbstractEventLoop, run: Run, number: signal.Signals) -> None:
+        self.code = 128 + number
+        run.cancel()
+        for other in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(other)
+
+
+def _tell(report: Report, error: SourceError | None, *, as_json: bool, to_stderr: bool) -> None:
+    if as_json:
+        failure = None if error is None else {"kind": "source", "message": str(error)}
+        typer.echo(to_json({"summary": report.summary(), "stopped": report.stopped, "error": failure, "statistics": report.statistics}))
+        return
+    elapsed = f" · stopped: {report.stopped}" if report.stopped else ""
+    typer.echo("\n".join([f"{report.summary()}{elapsed} · {seconds(report.statistics.elapsed_s)}", *report.error_lines()]), err=to_stderr)
+
+
+def _input(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"an input is written name=value, not {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _tolerance(text: str) -> int | float:
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else int(text)
+    except ValueError:
+        raise UsageError(f"--max-failures is a number such as 10, or a share such as 5%, not {text!r}") from None
+
+
+def _require_apart(source_name: str, output: str | None) -> None:
+    if output not in (None, "-") and source_name != "-" and Path(source_name).resolve() == Path(str(output)).resolve():
+        raise UsageError(f"--source and --output are the same file, {source_name!r}; the results would replace the items")
+
+
+def _sliced(items: FileSource, offset: int, limit: int | None) -> Iterator[Any]:
+    yield from islice(items, offset, None if limit is None else offset + limit)
+
+
+def _total(items: FileSource, offset: int, limit: int | None) -> int | None:
+    count = items.count()
+    if count is None:
+        return None
+    left = max(0, count - offset)
+    return left if limit is None else min(left, limit)

@@ -1,0 +1,87 @@
+"""Live progress: one moving line on a terminal, a plain line every few seconds elsewhere. Always on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from graphmill.engine.progress import Progress
+from graphmill.report.text import shown
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+PLAIN_EVERY_S = 5.0
+_BAR_WIDTH = 30
+
+
+class Display:
+    """Shows a run's progress while it is entered. Its ``show`` is called from a thread of the run."""
+
+    def __init__(self, title: str) -> None:
+        self._title = shown(title, 200)
+        self._live: Live | None = None
+        self._shown_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console  # noqa: PLC0415  costs 60 ms, which --help must not pay
+            from rich.live import Live  # noqa: PLC0415
+
+            self._live = Live(console=Console(stderr=True), transient=True, auto_refresh=False)
+            self._live.start()
+            self._live.console.print(self._title, highlight=False, markup=False)
+        else:
+            self._print(self._title)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, progress: Progress) -> None:
+        """Show the newest reading; without a terminal only now and then."""
+        if self._live is not None:
+            self._live.update(_bar(progress), refresh=True)
+        elif time.monotonic() - self._shown_at >= PLAIN_EVERY_S:
+            self._shown_at = time.monotonic()
+            self._print(progress_line(progress))
+
+    @staticmethod
+    def _print(line: str) -> None:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+def progress_line(progress: Progress) -> str:
+    """Write a reading as one line."""
+    parts = [f"{progress.done:,}" if progress.total is None else f"{progress.done:,}/{progress.total:,}", f"{progress.running:,} running"]
+    parts += [f"{count:,} {word}" for count, word in ((progress.retrying, "retrying"), (progress.failed, "failed")) if count]
+    parts.append(_rate(progress.rate))
+    if progress.eta_s is not None:
+        parts.append(f"eta {_clock(progress.eta_s)}")
+    return " · ".join(parts)
+
+
+def _bar(progress: Progress) -> Any:
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    if not progress.total:
+        return Text(progress_line(progress))
+    filled = min(_BAR_WIDTH, _BAR_WIDTH * progress.done // progress.total)
+    bar = Text("━" * filled, style="green").append("━" * (_BAR_WIDTH - filled), style="dim")
+    row = Table.grid(padding=(0, 1))
+    row.add_row(bar, Text(progress_line(progress), no_wrap=True))
+    return row
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.1f}/s" if per_second >= 1 else f"{per_second * 60:.1f}/min"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,18 @@
+"""What the exit status of a command means."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """One meaning each, documented in docs/cli.md."""
+
+    DONE = 0
+    CRASH = 1
+    USAGE = 2
+    FAILURES = 3
+    DATA = 65
+    OUTPUT = 74
+    INTERRUPTED = 130
+    TERMINATED = 143

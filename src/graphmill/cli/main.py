@@ -1,0 +1,68 @@
+"""The way in: builds the command line, runs a command, leaves with an honest status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import click
+import typer
+
+from graphmill.cli.batch import batch
+from graphmill.cli.exit_code import ExitCode
+from graphmill.core.errors import GraphmillError, SourceError
+
+app = typer.Typer(
+    name="graphmill",
+    help="Run a graph over a dataset.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+)
+app.command()(batch)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,  # noqa: FBT002
+) -> None:
+    if show_version:
+        typer.echo(f"graphmill {version('graphmill')}")
+        raise typer.Exit
+
+
+def main() -> NoReturn:
+    """Run one command and leave. Threads that are stuck in user code must not hold the exit, so it does not wait for them."""
+    code = _run()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or ExitCode.OUTPUT  # the reader of our pipe is gone
+    os._exit(code)
+
+
+def _run() -> int:
+    try:
+        return int(app(standalone_mode=False) or ExitCode.DONE)
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return ExitCode.OUTPUT
+    except SourceError as error:
+        return _say(error, ExitCode.DATA)
+    except GraphmillError as error:
+        return _say(error, ExitCode.USAGE)
+    except OSError as error:
+        return _say(error, ExitCode.OUTPUT)
+
+
+def _say(error: Exception, code: ExitCode) -> ExitCode:
+    typer.echo(f"error: {error}", err=True)
+    return code

@@ -1,0 +1,1 @@
+"""Frozen values and errors that every other room speaks in."""

@@ -1,0 +1,87 @@
+"""Every exception Graphmill raises, in one tree.
+
+GraphmillError
+├── UsageError            an argument or a policy that can not be meant
+├── WorkflowError         a workflow file with mistakes, all of them listed
+├── SourceError           the source of items failed; says after how many
+│   └── DuplicateIdError  two items of one batch carry the same id
+├── ExportError           a result that the chosen file format can not hold
+├── InternalError         a fault of Graphmill itself
+└── AttemptError          raised by a user's function to say how it failed
+    ├── Throttled         told to slow down; waits, uses no attempt
+    ├── Transient         may go well next time
+    └── Permanent         will never go well; not retried
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class GraphmillError(Exception):
+    """The base of every exception that Graphmill raises."""
+
+
+class UsageError(GraphmillError, ValueError):
+    """An argument or a policy that can not be meant; the message names the remedy."""
+
+
+class WorkflowError(GraphmillError):
+    """A workflow file with mistakes; ``problems`` lists all of them, not only the first."""
+
+    def __init__(self, path: str, problems: list[str]) -> None:
+        self.path = path
+        self.problems = problems
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+
+
+class SourceError(GraphmillError):
+    """The source of items failed; what was admitted before is finished and kept.
+
+    ``position`` is the position, counted from 0, of the item that could not be had; ``report``, where a batch raises
+    this, is the report of all items before it.
+    """
+
+    def __init__(self, message: str, *, position: int) -> None:
+        self.position = position
+        self.report: Any = None
+        super().__init__(message)
+
+
+class DuplicateIdError(SourceError):
+    """Two unfinished items of one batch carry the same id."""
+
+    def __init__(self, job_id: str, *, first: int, second: int) -> None:
+        shown = job_id if len(job_id) <= 80 else job_id[:79] + "…"
+        super().__init__(
+            f"id {shown!r} at position {second} is already used at position {first} (counted from 0); give every item an id of its own",
+            position=second,
+        )
+
+
+class ExportError(GraphmillError):
+    """A result that the chosen file format can not hold; no file was written."""
+
+
+class InternalError(GraphmillError):
+    """A fault of Graphmill itself; please report it with the traceback."""
+
+
+class AttemptError(GraphmillError):
+    """Raised by a user's function to say how its attempt failed: use one of the three below."""
+
+
+class Throttled(AttemptError):  # noqa: N818  it names what happened; users raise it
+    """The other side asked to slow down: wait at least ``retry_after_s`` and try again, at no cost of an attempt."""
+
+    def __init__(self, message: str = "throttled", *, retry_after_s: float | None = None) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class Transient(AttemptError):  # noqa: N818
+    """This attempt failed, the next may not."""
+
+
+class Permanent(AttemptError):  # noqa: N818
+    """No further attempt can go well: fail at once."""

@@ -1,0 +1,14 @@
+"""Fresh containers for user code, so that what it changes is its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def fresh(value: Any) -> Any:
+    """Copy the lists and dicts of ``value``, to any depth; everything else is passed on as it is."""
+    if type(value) is dict:
+        return {key: fresh(entry) for key, entry in value.items()}
+    if type(value) is list:
+        return [fresh(entry) for entry in value]
+    return value

@@ -1,0 +1,23 @@
+"""Which id an item goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphmill.core.errors import UsageError
+
+
+def item_id(item: Any, *, position: int, id_field: str | None = None) -> str:
+    """Give the item's id: the named field, else its own ``id``, else its position."""
+    if isinstance(item, Mapping):
+        value = item.get(id_field or "id")
+        if type(value) in (str, int):
+            return str(value)
+        if id_field is not None:
+            known = ", ".join(repr(key) for key in list(item)[:10])
+            found = f"is {value!r:.40}, neither text nor a whole number" if id_field in item else f"is not there; it has {known}"
+            raise UsageError(f"the item at position {position} has no id: its field {id_field!r} {found}")
+    elif id_field is not None:
+        raise UsageError(f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping")
+    return str(position)

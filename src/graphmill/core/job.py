@@ -1,0 +1,31 @@
+"""A job: what the executor is given to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.core.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """An item bound to the graph that handles it.
+
+    The graph is any callable of one argument: async ones run on the loop, plain ones in threads.
+    A higher priority starts earlier; one step of priority outweighs a minute of waiting.
+    """
+
+    id: str
+    graph: Callable[[Any], Any]
+    input: Any = None
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.id) is not str:
+            raise UsageError(f"a job's id is text, not {type(self.id).__name__}: {self.id!r:.80}")
+        if not callable(self.graph):
+            raise UsageError(f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load")
+        if type(self.priority) is not int:
+            raise UsageError(f"the priority of job {self.id!r:.80} is a whole number, not {self.priority!r:.80}")

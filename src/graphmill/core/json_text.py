@@ -1,0 +1,76 @@
+"""JSON as we write it: one line, readable, safe to split on newlines, always valid."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Set
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+# Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
+_LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def to_json(value: Any) -> str:
+    """Write a value as one line of JSON. NaN and the infinities, which JSON lacks, become null.
+
+    Dataclasses, pydantic models, dates, decimals, paths, enums and sets are written in their usual form; any other type
+    is a TypeError that names it.
+    """
+    try:
+        text = _dumps(value)
+    except ValueError:
+        text = _dumps(_finite(value))
+    if text.isascii():
+        return text
+    text = text.translate(_LINE_ENDS)
+    return text if _is_utf8(text) else json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json")
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID | PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Set):
+        return list(value)
+    raise TypeError(f"a {type(value).__module__}.{type(value).__qualname__} is not JSON".replace("builtins.", ""))
+
+
+def _finite(value: Any) -> Any:
+    """Copy a value with null for each number that JSON lacks."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if value is None or isinstance(value, str | int):
+        return value
+    return _finite(_plain(value))

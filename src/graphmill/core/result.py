@@ -1,0 +1,86 @@
+"""A result: the final record of one job, and the failure it may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """Where a job stands; the last four are final."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+
+
+class Kind(StrEnum):
+    """Why an attempt did not succeed; decides whether there is another."""
+
+    THROTTLED = "throttled"
+    TRANSIENT = "transient"
+    PERMANENT = "permanent"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether another attempt may go better."""
+        return self in _RETRYABLE
+
+
+_RETRYABLE = frozenset({Kind.THROTTLED, Kind.TRANSIENT, Kind.TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An exception as recorded data; the exception itself, with its frames, is let go."""
+
+    kind: Kind
+    message: str
+    type: str
+    traceback: str = ""
+    retry_after_s: float | None = None
+
+    @property
+    def retryable(self) -> bool:
+        """Whether a failure of this kind is worth another attempt."""
+        return self.kind.is_retryable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A job's final record.
+
+    ``queued_s`` is the wait from admission to the first attempt, ``duration_s`` the time from there to the end,
+    waits between attempts included. ``usage`` and ``cost`` are None where nothing was metered.
+    """
+
+    job_id: str
+    position: int
+    status: Status
+    input: Any
+    output: Any = None
+    error: Failure | None = None
+    attempts: int = 0
+    queued_s: float = 0.0
+    duration_s: float = 0.0
+    usage: Mapping[str, int] | None = None
+    cost: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the job succeeded."""
+        return self.status is Status.SUCCEEDED
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the job failed or timed out; a cancelled job did neither."""
+        return self.status is Status.FAILED or self.status is Status.TIMED_OUT

@@ -1,0 +1,1 @@
+"""Sources of items and sinks for results, one file per format."""

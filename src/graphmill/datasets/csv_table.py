@@ -1,0 +1,89 @@
+"""CSV with a header line: a mapping of text per row. Results are written flat, for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from graphmill.core.json_text import to_json
+from graphmill.datasets.row import Row
+
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
+
+
+def read(stream: BinaryIO) -> Iterator[dict[str, str]]:
+    """Read row by row; a row that does not fit the header is an error that names its line."""
+    csv.field_size_limit(sys.maxsize)  # the module's only limit is a global one, and 128 KiB
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    rows = csv.reader(text, strict=True)
+    try:
+        header = next(rows, None)
+        if header is None:
+            return
+        if len(set(header)) < len(header):
+            raise ValueError(f"line 1: the header names a column twice: {', '.join(header)}")
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise ValueError(f"line {rows.line_num}: {len(row)} fields under a header of {len(header)}")
+            yield dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"line {rows.line_num}: {error}") from error
+    finally:
+        text.detach()
+
+
+class Writer:
+    """A flat table. The columns are known only at the end, so rows wait in a temporary file, not in memory."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._waiting = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115  closed by finish
+        self._columns: dict[str, None] = {}
+
+    def write(self, row: Row) -> None:
+        """Set a row aside."""
+        flat = dict(_flat(row))
+        self._columns.update(dict.fromkeys(flat))
+        self._waiting.write(to_json(flat) + "\n")
+
+    def finish(self) -> None:
+        """Write header and rows."""
+        text = io.TextIOWrapper(self._stream, encoding="utf-8", newline="", errors="backslashreplace")
+        with self._waiting:
+            table = csv.DictWriter(text, self._columns)
+            table.writeheader()
+            self._waiting.seek(0)
+            table.writerows(json.loads(line) for line in self._waiting)
+        text.flush()
+        text.detach()
+
+    def discard(self) -> None:
+        """Let go of the rows set aside."""
+        self._waiting.close()
+
+
+def _flat(row: Row) -> Iterator[tuple[str, Any]]:
+    """Give input, output and error one column per field, everything deeper as JSON text."""
+    for name, value in row.items():
+        if isinstance(value, dict) and value:
+            yield from ((f"{name}.{field}", _cell(entry)) for field, entry in value.items())
+        else:
+            yield name, _cell(value)
+
+
+def _cell(value: Any) -> Any:
+    if value is None or type(value) in (int, float):
+        return value
+    if not isinstance(value, str):
+        return to_json(value)
+    # A spreadsheet would run this as a formula; model output is data.
+    return "'" + value if _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value

@@ -1,0 +1,46 @@
+"""JSON: one array of items. Read whole, written row by row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from graphmill.core.json_text import to_json
+from graphmill.datasets.row import Row
+
+
+def read(stream: BinaryIO) -> Iterator[Any]:
+    """Read the array."""
+    try:
+        data = json.loads(stream.read().removeprefix(b"\xef\xbb\xbf"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from error
+    yield from require_array(data)
+
+
+def require_array(data: Any) -> list[Any]:
+    """Refuse a document that is not a list of items."""
+    if not isinstance(data, list):
+        raise ValueError(f"the document is one {type(data).__name__}, not a list of items; for one item per line use .jsonl")
+    return data
+
+
+class Writer:
+    """An array with one row per line."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._before = b"[\n"
+
+    def write(self, row: Row) -> None:
+        """Append a row."""
+        self._stream.write(self._before + to_json(row).encode())
+        self._before = b",\n"
+
+    def finish(self) -> None:
+        """Close the array."""
+        self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
+
+    def discard(self) -> None:
+        """Nothing is held beside the stream."""

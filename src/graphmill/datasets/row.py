@@ -1,0 +1,29 @@
+"""The result row: the one form in which results are written to files and streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.core.result import Result
+
+Row = dict[str, Any]
+
+
+def row_of(result: Result) -> Row:
+    """Turn a result into its row; docs/results.md describes the fields."""
+    error = result.error
+    return {
+        "id": result.job_id,
+        "status": str(result.status),
+        "input": result.input,
+        "output": result.output,
+        "error": None
+        if error is None
+        else {"kind": str(error.kind), "type": error.type, "message": error.message, "traceback": error.traceback},
+        "attempts": result.attempts,
+        "queued_s": round(result.queued_s, 6),
+        "duration_s": round(result.duration_s, 6),
+        "usage": result.usage,
+        "cost": result.cost,
+        "metadata": result.metadata,
+    }

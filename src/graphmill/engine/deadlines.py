@@ -1,0 +1,48 @@
+"""Deadlines that share one delay, and so expire in the order in which they were set: a dict and one timer."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Deadlines(Generic[T]):
+    """Calls ``expire(thing)`` for each thing that is not cleared within ``delay_s`` of being set."""
+
+    def __init__(self, loop: AbstractEventLoop, delay_s: float, expire: Callable[[T], None]) -> None:
+        self._loop = loop
+        self._delay_s = delay_s
+        self._expire = expire
+        self._due: dict[T, float] = {}
+        self._timer: TimerHandle | None = None
+
+    def set(self, thing: T, now: float) -> None:
+        """Start the time of a thing that is not set."""
+        due = self._due[thing] = now + self._delay_s
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._check)
+
+    def clear(self, thing: T) -> None:
+        """Forget a thing, if it is still set."""
+        self._due.pop(thing, None)
+
+    def close(self) -> None:
+        """Forget all things."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        now = self._loop.time()
+        while self._due:
+            thing, due = next(iter(self._due.items()))
+            if due > now:
+                break
+            del self._due[thing]
+            self._expire(thing)
+        first = next(iter(self._due.values()), None)
+        self._timer = None if first is None else self._loop.call_at(first, self._check)

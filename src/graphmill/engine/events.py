@@ -1,0 +1,78 @@
+"""Facts about a run, as they happen: frozen, named in the past tense, for observers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphmill.core.result import Failure, Result
+from graphmill.engine.statistics import Statistics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened ``at_s`` seconds after the run's start."""
+
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Event):
+    """A run began; ``total`` is None where the number of items is not known."""
+
+    concurrency: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted(Event):
+    """A job was given a slot."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    """An attempt failed and the job waits for its next."""
+
+    job_id: str
+    attempt: int
+    failure: Failure
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFinished(Event):
+    """A job has its final result."""
+
+    result: Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrencyChanged(Event):
+    """The limit of attempts at once was changed."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceEnded(Event):
+    """All items are in; ``error`` says why if the source failed."""
+
+    count: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStopped(Event):
+    """The run was told to end early; ``reason`` is the word also found in its report."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished(Event):
+    """Nothing is left to do."""
+
+    statistics: Statistics

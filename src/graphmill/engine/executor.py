@@ -1,0 +1,49 @@
+"""The executor: a policy, the hooks, and the runs they start."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from random import Random
+from typing import Any
+
+from graphmill.core.errors import UsageError
+from graphmill.core.job import Job
+from graphmill.core.result import Result
+from graphmill.engine.events import Event
+from graphmill.engine.feed import require_series
+from graphmill.engine.policy import Policy
+from graphmill.engine.progress import Progress
+from graphmill.engine.run import Bind, Hooks, Run
+
+
+class BatchExecutor:
+    """Runs jobs under a policy.
+
+    ``on_result(job, result)`` sees every result, ``on_progress(progress)`` the newest reading twice a second,
+    each observer all events. Plain functions among them are called in a thread, async ones on the loop; none can harm
+    the run. A slow ``on_result`` holds the source back; a slow observer misses events, and the log says how many.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        on_result: Callable[[Job, Result], Any] | None = None,
+        on_progress: Callable[[Progress], Any] | None = None,
+        observers: Sequence[Callable[[Event], Any]] = (),
+        random: Random | None = None,
+    ) -> None:
+        if policy is not None and not isinstance(policy, Policy):
+            raise UsageError(f"policy is a Policy, not {policy!r:.80}; for example Policy(concurrency=20)")
+        self._policy = policy or Policy()
+        self._hooks = Hooks(on_result=on_result, on_progress=on_progress, observers=tuple(observers))
+        self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
+
+    def start(self, jobs: Iterable[Any] | AsyncIterable[Any], *, bind: Bind | None = None, total: int | None = None) -> Run:
+        """Make a run over these jobs; it begins when it is entered with ``async with``.
+
+        With ``bind`` the series may hold anything: ``bind(position, item)`` makes the job of an item. ``total`` tells
+        how many there will be, for a series that can not say so itself.
+        """
+        require_series(jobs)
+        return Run(jobs, self._policy, self._hooks, bind=bind, total=total, random=self._random)

@@ -1,0 +1,98 @@
+"""From a raised exception to a recorded failure: its kind by type, its message and frames at little cost."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+
+from graphmill.core.errors import Permanent, Throttled, Transient
+from graphmill.core.result import Failure, Kind
+
+MOST_MESSAGE_CHARS = 2000
+_MOST_FRAMES = 20
+_MOST_CAUSES = 3
+
+# What the same call on the same input will do again. ValueError, LookupError, RuntimeError and AssertionError are
+# not here: over model answers they are what one bad answer looks like, and the next answer may be good.
+_PERMANENT = (
+    Permanent,
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    SystemExit,
+    TypeError,
+    UnicodeError,
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
+
+def kind_of(error: BaseException) -> Kind:
+    """Tell an exception's kind by its type; what is not known to be permanent may go well next time."""
+    if isinstance(error, Transient):
+        return Kind.TRANSIENT
+    if isinstance(error, Throttled):
+        return Kind.THROTTLED
+    return Kind.PERMANENT if isinstance(error, _PERMANENT) else Kind.TRANSIENT
+
+
+def failure_of(error: BaseException, kind: Kind) -> Failure:
+    """Record an exception without rendering source lines: thousands may fail at once, on the loop."""
+    return Failure(
+        kind=kind,
+        message=_message(error),
+        type=_type_name(error),
+        traceback=_traceback(error),
+        retry_after_s=_retry_after_s(error),
+    )
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  a message is user code too
+        return f"{type(error).__name__} (its message could not be rendered)"
+    if not text:
+        return type(error).__name__
+    return text if len(text) <= MOST_MESSAGE_CHARS else text[: MOST_MESSAGE_CHARS - 1] + "…"
+
+
+def _retry_after_s(error: BaseException) -> float | None:
+    """Read ``retry_after_s`` off any exception that carries it, so that other libraries' errors can."""
+    value = getattr(error, "retry_after_s", None)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
+
+
+def _traceback(error: BaseException) -> str:
+    parts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(parts) < _MOST_CAUSES:
+        parts.append(f"{_frames(cause.__traceback__)}{_type_name(cause)}: {_message(cause)[:200]}")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return "\n\ncaused\n\n".join(reversed(parts))
+
+
+def _frames(traceback: TracebackType | None) -> str:
+    """Give the last frames, without our own, which are always the first."""
+    lines = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not code.co_filename.startswith(_OWN_FOLDER):
+            lines.append((code.co_filename, traceback.tb_lineno, code.co_name))
+        traceback = traceback.tb_next
+    return "".join(f'  File "{file}", line {line}, in {name}\n' for file, line, name in lines[-_MOST_FRAMES:])
+
+
+_OWN_FOLDER = __file__.rpartition("/")[0] + "/"

@@ -1,0 +1,229 @@
+"""Where items come in: lazily, only as many as were asked for, without ever stalling the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+from graphmill.core.errors import UsageError
+from graphmill.core.job import Job
+from graphmill.engine.threads import Mailbox, Threads
+from graphmill.engine.workers import Workers
+
+OnItem = Callable[[int, Any], None]
+OnEnd = Callable[[int, BaseException | None], None]
+
+_CONTAINERS = (list, tuple, range, deque)
+
+
+class Feed(Protocol):
+    """Calls ``on_item(position, item)`` for items that were asked for, then ``on_end(count, error)`` once."""
+
+    def request(self, count: int) -> None:
+        """Ask for so many items more."""
+
+    def close(self) -> None:
+        """Want no more items."""
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Wait, but not longer than this, until nothing of the source is left."""
+
+
+def require_series(items: object) -> None:
+    """Refuse what is not a series of items."""
+    if isinstance(items, (str, bytes, Mapping)):
+        raise UsageError(
+            f"items is one {type(items).__name__}, not a series of items; pass a list or any iterable (gm.source reads a file)"
+        )
+    if not isinstance(items, (Iterable, AsyncIterable)) and not hasattr(items, "__getitem__"):
+        raise UsageError(f"items is not iterable: {items!r:.80}; pass a list, a generator, or an async generator that was called")
+
+
+def open_feed(items: Any, *, workers: Workers, on_item: OnItem, on_end: OnEnd) -> Feed:
+    """Choose how to take items from this source: in place, by a thread, or by a task."""
+    if isinstance(items, _CONTAINERS):
+        return ContainerFeed(enumerate(items), on_item, on_end)
+    if isinstance(items, AsyncIterable):
+        return AsyncFeed(items, workers, on_item, on_end)
+    return ThreadFeed(items, on_item, on_end)
+
+
+def known_length(items: object) -> int | None:
+    """Tell how many items there will be, where that costs nothing."""
+    return len(items) if isinstance(items, Sized) else None
+
+
+def by_priority(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
+    """Give a list's jobs, with their positions, in the order of priority over the whole list."""
+    return iter(sorted(enumerate(jobs), key=lambda entry: -entry[1].priority))
+
+
+class ContainerFeed:
+    """A container in memory can not block: its items are taken on the loop."""
+
+    def __init__(self, entries: Iterator[tuple[int, Any]], on_item: OnItem, on_end: OnEnd) -> None:
+        self._entries = entries
+        self._on_item = on_item
+        self._on_end = on_end
+        self._taken = 0
+        self._is_closed = False
+
+    def request(self, count: int) -> None:
+        """Take so many items at once."""
+        for _ in range(count):
+            if self._is_closed:
+                return
+            entry = next(self._entries, None)
+            if entry is None:
+                self._is_closed = True
+                self._on_end(self._taken, None)
+                return
+            self._taken += 1
+            self._on_item(*entry)
+
+    def close(self) -> None:
+        """Take no more."""
+        self._is_closed = True
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Nothing to wait for."""
+
+
+class ThreadFeed:
+    """Any other iterable may block in ``next``: it is iterated by one thread of its own, always the same."""
+
+    def __init__(self, items: Iterable[Any], on_item: OnItem, on_end: OnEnd) -> None:
+        loop = asyncio.get_running_loop()
+        self._items = items
+        self._iterator: Iterator[Any] | None = None
+        self._on_item = on_item
+        self._on_end = on_end
+        self._threads = Threads(loop, "graphmill-source", most=1)
+        self._mailbox = Mailbox(loop, self._receive)
+        self._asked = 0
+        self._taken = 0
+        self._is_pulling = False
+        self._is_closed = False
+
+    def request(self, count: int) -> None:
+        """Let the thread pull so many items more."""
+        self._asked += count
+        if not self._is_pulling and not self._is_closed:
+            self._is_pulling = True
+            count, self._asked = self._asked, 0
+            self._threads.submit(partial(self._pull, count), self._pulled)
+
+    def close(self) -> None:
+        """Pull no more; the iterator is closed by its thread, once it comes back."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._threads.submit(self._close_iterator, _ignore)
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Wait for the thread, unless it is stuck in the source."""
+        await self._threads.close(grace_s)
+
+    def _pull(self, count: int) -> bool:
+        """Post up to ``count`` items, each at once; tell whether the source has ended. In the thread."""
+        if self._iterator is None:
+            self._iterator = iter(self._items)
+        for _ in range(count):
+            if self._is_closed:
+                break
+            try:
+                item = next(self._iterator)
+            except StopIteration:
+                return True
+            self._mailbox.post(item)
+        return False
+
+    def _close_iterator(self) -> None:
+        if isinstance(self._iterator, Generator):
+            with suppress(Exception):
+                self._iterator.close()
+
+    def _receive(self, item: Any) -> None:
+        if not self._is_closed:
+            self._taken += 1
+            self._on_item(self._taken - 1, item)
+
+    def _pulled(self, has_ended: Any, error: BaseException | None) -> None:
+        self._mailbox.empty()
+        self._is_pulling = False
+        if self._is_closed:
+            return
+        if has_ended or error is not None:
+            self.close()
+            self._on_end(self._taken, error)
+        elif self._asked:
+            self.request(0)
+
+
+class AsyncFeed:
+    """An async iterable is iterated by a task."""
+
+    def __init__(self, items: AsyncIterable[Any], workers: Workers, on_item: OnItem, on_end: OnEnd) -> None:
+        self._items = items
+        self._on_item = on_item
+        self._on_end = on_end
+        self._asked = 0
+        self._taken = 0
+        self._has_room = asyncio.Event()
+        self._is_closed = False
+        self._task = workers.spawn(self._pull_all())
+
+    def request(self, count: int) -> None:
+        """Let the task pull so many items more."""
+        self._asked += count
+        self._has_room.set()
+
+    def close(self) -> None:
+        """Pull no more; the iterator is closed by its task."""
+        self._is_closed = True
+        self._task.cancel()
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Nothing to wait for: the workers see to the task."""
+
+    async def _pull_all(self) -> None:
+        error: BaseException | None = None
+        try:
+            iterator = aiter(self._items)
+            try:
+                await self._pull(iterator)
+            finally:
+                await _close_async(iterator)
+        except BaseException as raised:  # noqa: BLE001  whatever a source raises is the run's to report
+            error = raised
+        if not self._is_closed:
+            self._is_closed = True
+            self._on_end(self._taken, error)
+
+    async def _pull(self, iterator: AsyncIterator[Any]) -> None:
+        while True:
+            while self._asked <= 0:
+                self._has_room.clear()
+                await self._has_room.wait()
+            try:
+                item = await anext(iterator)
+            except StopAsyncIteration:
+                return
+            if self._is_closed:
+                return
+            self._asked -= 1
+            self._taken += 1
+            self._on_item(self._taken - 1, item)
+
+
+async def _close_async(iterator: AsyncIterator[Any]) -> None:
+    close = getattr(iterator, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _ignore(_value: object, _error: BaseException | None) -> None:
+    """Do nothing: a source that will not close in order has nothing left that a run needs."""

@@ -1,0 +1,120 @@
+"""The rules a batch runs under: frozen, checked when made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from graphmill.core.errors import UsageError
+
+Backoff = Literal["fixed", "linear", "exponential"]
+OnFailure = Literal["continue", "fail_fast"]
+
+DEFAULT_WINDOW = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often and after what wait a failed attempt is tried again.
+
+    ``wait_s`` is the least wait; growth and jitter come on top, up to ``cap_s``. A server's own Retry-After is
+    honoured even above the cap. Throttles use up ``throttle_budget_s`` of waiting instead of attempts.
+    """
+
+    attempts: int = 3
+    wait_s: float = 1.0
+    backoff: Backoff = "exponential"
+    cap_s: float = 60.0
+    jitter: bool = True
+    throttle_budget_s: float = 900.0
+
+    def __post_init__(self) -> None:
+        require_count("attempts", self.attempts)
+        _require_seconds("wait_s", self.wait_s, zero=True)
+        _require_seconds("cap_s", self.cap_s, zero=True)
+        _require_seconds("throttle_budget_s", self.throttle_budget_s, zero=True)
+        _require_choice("backoff", self.backoff, get_args(Backoff))
+        if type(self.jitter) is not bool:
+            raise UsageError(f"jitter is True or False, not {self.jitter!r}")
+        if self.cap_s < self.wait_s:
+            raise UsageError(f"cap_s ({self.cap_s}) is less than wait_s ({self.wait_s}); raise the cap or shorten the wait")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The rules of one batch.
+
+    ``timeout_s`` is for one attempt, ``job_timeout_s`` for a job from its first start, waits included,
+    ``batch_timeout_s`` for the whole batch; None means no limit. ``max_failures`` is how many failures are tolerated:
+    a whole number, or a share between 0 and 1 that counts from 20 finished jobs on. ``window`` bounds all unfinished
+    jobs: queued, running, waiting for a retry, not yet taken by the consumer; unset it is 1,000 or twice the
+    concurrency. ``grace_s`` is how long a cancelled function may go on before it is abandoned. ``classify`` maps an
+    exception to a kind ("transient", "permanent", …) or to None for the usual rule.
+    """
+
+    concurrency: int = 10
+    retry: Retry = field(default_factory=Retry)
+    timeout_s: float | None = 300.0
+    job_timeout_s: float | None = None
+    batch_timeout_s: float | None = None
+    on_failure: OnFailure = "continue"
+    max_failures: int | float | None = None
+    window: int | None = None
+    grace_s: float = 2.0
+    classify: Callable[[BaseException], Any] | None = None
+
+    def __post_init__(self) -> None:
+        require_count("concurrency", self.concurrency)
+        if not isinstance(self.retry, Retry):
+            raise UsageError(f"retry is a Retry, not {self.retry!r:.80}; for example Retry(attempts=3)")
+        for name in ("timeout_s", "job_timeout_s", "batch_timeout_s"):
+            if getattr(self, name) is not None:
+                _require_seconds(name, getattr(self, name), zero=False)
+        _require_seconds("grace_s", self.grace_s, zero=True)
+        _require_choice("on_failure", self.on_failure, get_args(OnFailure))
+        _require_tolerance(self.max_failures, self.on_failure)
+        if self.window is not None:
+            require_count("window", self.window)
+            require_window(self.window, self.concurrency)
+        if self.classify is not None and not callable(self.classify):
+            raise UsageError(f"classify is a function of one exception, not {self.classify!r:.80}")
+
+    def window_for(self, concurrency: int) -> int:
+        """Tell how many jobs may be unfinished at once."""
+        return self.window or max(DEFAULT_WINDOW, 2 * concurrency)
+
+
+def require_count(name: str, value: object) -> None:
+    """Refuse what is not a whole number of at least 1; a bool is not a number here."""
+    if type(value) is not int or value < 1:
+        raise UsageError(f"{name} is a whole number of at least 1, not {value!r:.80}")
+
+
+def require_window(window: int, concurrency: int) -> None:
+    """Refuse a window in which the asked concurrency could never be reached."""
+    if window < concurrency:
+        raise UsageError(f"window ({window}) is less than concurrency ({concurrency}); raise the window or leave it unset")
+
+
+def _require_seconds(name: str, value: object, *, zero: bool) -> None:
+    is_number = type(value) in (int, float)
+    if not is_number or not math.isfinite(value) or value < 0 or (value == 0 and not zero):  # type: ignore[arg-type, operator]
+        raise UsageError(f"{name} is a number of seconds {'of at least 0' if zero else 'above 0'}, not {value!r:.80}")
+
+
+def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name} is one of {', '.join(choices)}, not {value!r:.80}")
+
+
+def _require_tolerance(value: object, on_failure: str) -> None:
+    if value is None:
+        return
+    if on_failure == "fail_fast":
+        raise UsageError("max_failures has no meaning with on_failure='fail_fast', which tolerates none; leave one of them out")
+    is_count = type(value) is int and value >= 0
+    is_share = type(value) is float and 0 < value <= 1
+    if not (is_count or is_share):
+        raise UsageError(f"max_failures is a whole number of at least 0, or a share above 0 and up to 1, not {value!r:.80}")

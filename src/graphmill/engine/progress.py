@@ -1,0 +1,47 @@
+"""How far a run is, and how fast it goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+_RATE_OVER_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A reading of a live run. ``failed`` includes jobs that timed out; ``rate`` is jobs per second of late.
+
+    ``total`` and ``eta_s`` are None where they are not known.
+    """
+
+    total: int | None
+    done: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    running: int
+    queued: int
+    retrying: int
+    concurrency: int
+    rate: float
+    eta_s: float | None
+    elapsed_s: float
+
+
+class RateMeter:
+    """The rate of the last half minute, from readings taken now and then."""
+
+    def __init__(self, now: float) -> None:
+        self._readings = deque([(now, 0)])
+
+    def read(self, now: float, done: int) -> None:
+        """Note how much is done."""
+        self._readings.append((now, done))
+        while len(self._readings) > 1 and self._readings[1][0] <= now - _RATE_OVER_S:
+            self._readings.popleft()
+
+    def rate(self, now: float, done: int) -> float:
+        """Tell the jobs done per second."""
+        since, done_then = self._readings[0]
+        return (done - done_then) / (now - since) if now > since else 0.0

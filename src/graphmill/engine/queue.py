@@ -1,0 +1,43 @@
+"""The jobs that wait for a slot: one heap, one static key."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from graphmill.engine.ticket import Ticket
+
+PRIORITY_S = 60.0
+
+
+def rank(*, admitted_at: float, priority: int) -> float:
+    """Give a job's key: smallest first. One step of priority is worth a minute of waiting, so nothing starves."""
+    return admitted_at - PRIORITY_S * priority
+
+
+class ReadyQueue:
+    """Tickets by key, then by position. A retry carries its job's old key, and so overtakes unstarted work."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Ticket]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, ticket: Ticket) -> None:
+        """Let a ticket wait for a slot."""
+        heappush(self._heap, (ticket.key, ticket.position, ticket))
+
+    def pop(self) -> Ticket:
+        """Take the ticket whose turn it is."""
+        return heappop(self._heap)[2]
+
+    def remove(self, ticket: Ticket) -> None:
+        """Take out one ticket, wherever it stands."""
+        self._heap.remove((ticket.key, ticket.position, ticket))
+        heapify(self._heap)
+
+    def clear(self) -> None:
+        """Take out all tickets."""
+        self._heap.clear()

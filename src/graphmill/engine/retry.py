@@ -1,0 +1,40 @@
+"""Whether and when a failed attempt is tried again: a value computed from the failure and the policy."""
+
+from __future__ import annotations
+
+from random import Random
+
+from graphmill.core.result import Failure, Kind
+from graphmill.engine.policy import Retry
+
+_JITTER = 0.5
+_MOST_DOUBLINGS = 64
+
+
+def next_wait_s(retry: Retry, failure: Failure, *, tries: int, throttles: int, throttled_s: float, random: Random) -> float | None:
+    """Tell how long to wait before the next attempt, or None if there is to be none.
+
+    ``tries`` counts the attempts so far that were not throttled, ``throttles`` those that were, and
+    ``throttled_s`` is what earlier throttles have already waited.
+    """
+    if not failure.retryable:
+        return None
+    if failure.kind is Kind.THROTTLED:
+        wait = _wait(retry, failure, throttles, random)
+        return wait if throttled_s + wait <= retry.throttle_budget_s else None
+    return _wait(retry, failure, tries, random) if tries < retry.attempts else None
+
+
+def _wait(retry: Retry, failure: Failure, count: int, random: Random) -> float:
+    room = 1 + _JITTER if retry.jitter else 1.0
+    grown = max(retry.wait_s, min(_growth(retry, count), retry.cap_s / room))
+    spread = min(grown * (room - 1), retry.cap_s - grown)
+    return max(grown, failure.retry_after_s or 0.0) + random.random() * spread
+
+
+def _growth(retry: Retry, count: int) -> float:
+    if retry.backoff == "fixed":
+        return retry.wait_s
+    if retry.backoff == "linear":
+        return retry.wait_s * count
+    return float(retry.wait_s * 2 ** min(count - 1, _MOST_DOUBLINGS))

@@ -1,0 +1,183 @@
+"""Figures of a run in bounded memory: counts, percentiles, grouped errors, the slowest jobs."""
+
+from __future__ import annotations
+
+import math
+import re
+import resource
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from heapq import heappush, heappushpop
+
+from graphmill.core.result import Failure, Result, Status
+
+_ACCURACY = 0.01
+_LOG_GAMMA = math.log((1 + _ACCURACY) / (1 - _ACCURACY))
+_LEAST_S = 1e-6
+_SLOWEST = 5
+_MOST_ERROR_GROUPS = 100
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """Seconds, each within 1 % of the exact value."""
+
+    p50: float
+    p90: float
+    p99: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorGroup:
+    """Failures of one kind whose messages differ at most in their numbers; ``message`` is the first one's."""
+
+    kind: str
+    message: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowJob:
+    """One of the jobs that took longest."""
+
+    job_id: str
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """The figures of a run. ``total`` counts the jobs that have a result; ``expected`` is None where it is not known."""
+
+    total: int
+    expected: int | None
+    succeeded: int
+    failed: int
+    timed_out: int
+    cancelled: int
+    retries: int
+    elapsed_s: float
+    throughput: float
+    queued_s: Percentiles
+    duration_s: Percentiles
+    errors: tuple[ErrorGroup, ...]
+    slowest: tuple[SlowJob, ...]
+    stuck: int
+    peak_memory_bytes: int
+
+    @property
+    def success_rate(self) -> float:
+        """The share of succeeded among the jobs that succeeded, failed or timed out; 0 if there are none."""
+        judged = self.succeeded + self.failed + self.timed_out
+        return self.succeeded / judged if judged else 0.0
+
+
+class Sketch:
+    """A histogram with logarithmic buckets: any percentile within 1 %, in at most a few thousand counters."""
+
+    __slots__ = ("_buckets", "_count", "_highest")
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+        self._count = 0
+        self._highest = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one value; below a microsecond all are one."""
+        bucket = math.ceil(math.log(seconds) / _LOG_GAMMA) if seconds > _LEAST_S else _LEAST_BUCKET
+        self._buckets[bucket] += 1
+        self._count += 1
+        self._highest = max(self._highest, seconds)
+
+    def quantile(self, share: float) -> float:
+        """Tell the value that this share of all values does not exceed; 0 if there are none."""
+        wanted = share * (self._count - 1)
+        seen = 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen > wanted:
+                return 0.0 if bucket == _LEAST_BUCKET else min(_middle(bucket), self._highest)
+        return 0.0
+
+    def percentiles(self) -> Percentiles:
+        """Read off the usual ones."""
+        return Percentiles(p50=self.quantile(0.5), p90=self.quantile(0.9), p99=self.quantile(0.99), highest=self._highest)
+
+
+_LEAST_BUCKET = math.ceil(math.log(_LEAST_S) / _LOG_GAMMA)
+
+
+def _middle(bucket: int) -> float:
+    return 2 * math.exp(bucket * _LOG_GAMMA) / (math.exp(_LOG_GAMMA) + 1)
+
+
+class Tally:
+    """Adds results up as they come."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.retries = 0
+        self.by_status: Counter[Status] = Counter()
+        self._queued = Sketch()
+        self._duration = Sketch()
+        self._slowest: list[tuple[float, int, str]] = []
+        self._errors: dict[tuple[str, str], list[str | int]] = {}
+
+    def add(self, result: Result) -> None:
+        """Count one result."""
+        self.total += 1
+        self.by_status[result.status] += 1
+        if result.attempts > 1:
+            self.retries += result.attempts - 1
+        if result.attempts:
+            self._queued.add(result.queued_s)
+            self._duration.add(result.duration_s)
+            self._rank(result)
+        if result.error is not None and result.status is not Status.CANCELLED:
+            self._group(result.error)
+
+    def statistics(self, *, expected: int | None, elapsed_s: float, stuck: int) -> Statistics:
+        """Read all figures."""
+        return Statistics(
+            total=self.total,
+            expected=expected,
+            succeeded=self.by_status[Status.SUCCEEDED],
+            failed=self.by_status[Status.FAILED],
+            timed_out=self.by_status[Status.TIMED_OUT],
+            cancelled=self.by_status[Status.CANCELLED],
+            retries=self.retries,
+            elapsed_s=elapsed_s,
+            throughput=self.total / elapsed_s if elapsed_s > 0 else 0.0,
+            queued_s=self._queued.percentiles(),
+            duration_s=self._duration.percentiles(),
+            errors=self._error_groups(),
+            slowest=tuple(SlowJob(job_id=name, duration_s=seconds) for seconds, _, name in sorted(self._slowest, reverse=True)),
+            stuck=stuck,
+            peak_memory_bytes=peak_memory_bytes(),
+        )
+
+    def _rank(self, result: Result) -> None:
+        entry = (result.duration_s, -result.position, result.job_id)
+        if len(self._slowest) < _SLOWEST:
+            heappush(self._slowest, entry)
+        elif result.duration_s > self._slowest[0][0]:
+            heappushpop(self._slowest, entry)
+
+    def _group(self, failure: Failure) -> None:
+        key = (str(failure.kind), _NUMBERS.sub("#", failure.message[:200]))
+        if key not in self._errors and len(self._errors) >= _MOST_ERROR_GROUPS:
+            key = (str(failure.kind), "(other messages)")
+        group = self._errors.setdefault(key, [failure.message if key[1] != "(other messages)" else key[1], 0])
+        group[1] += 1  # type: ignore[operator]
+
+    def _error_groups(self) -> tuple[ErrorGroup, ...]:
+        groups = [ErrorGroup(kind=kind, message=str(first), count=int(count)) for (kind, _), (first, count) in self._errors.items()]
+        return tuple(sorted(groups, key=lambda group: -group.count))
+
+
+def peak_memory_bytes() -> int:
+    """Tell the most resident memory this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,117 @@
+"""Daemon threads for plain functions, and the mailbox through which threads reach the loop.
+
+Daemon, because a thread can not be stopped: one that is stuck must not hold the interpreter's exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+Ended = Callable[[Any, BaseException | None], None]
+
+
+class Mailbox:
+    """What other threads leave for the loop: many letters, one wake-up."""
+
+    def __init__(self, loop: AbstractEventLoop, receive: Callable[[Any], None]) -> None:
+        self._loop = loop
+        self._receive = receive
+        self._letters: deque[Any] = deque()
+        self._is_woken = False
+
+    def post(self, letter: Any) -> None:
+        """Leave a letter; from any thread. One for a loop that is gone is lost."""
+        self._letters.append(letter)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self.empty)
+            except RuntimeError:
+                self._letters.clear()
+
+    def empty(self) -> None:
+        """Receive all letters; on the loop."""
+        self._is_woken = False  # first: what is posted from here on wakes the loop again
+        while self._letters:
+            self._receive(self._letters.popleft())
+
+
+class Call:
+    """One call in a thread; ``ended`` is told its value or error unless it was abandoned before."""
+
+    __slots__ = ("ended", "function", "is_abandoned")
+
+    def __init__(self, function: Callable[[], Any], ended: Ended) -> None:
+        self.function = function
+        self.ended = ended
+        self.is_abandoned = False
+
+
+class Threads:
+    """As many daemon threads as there are calls at once, or at most ``most``; they end when closed."""
+
+    def __init__(self, loop: AbstractEventLoop, name: str, *, most: float = math.inf) -> None:
+        self._name = name
+        self._most = most
+        self._is_idle = asyncio.Event()
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._mailbox = Mailbox(loop, self._end)
+        self._threads: list[Thread] = []
+        self._busy = 0
+        self.stuck = 0
+
+    def submit(self, function: Callable[[], Any], ended: Ended) -> Call:
+        """Call a function in a thread and tell ``ended``, on the loop, how it went."""
+        call = Call(function, ended)
+        self._busy += 1
+        self._is_idle.clear()
+        if len(self._threads) < min(self._busy, self._most):
+            thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._calls.put(call)
+        return call
+
+    def abandon(self, call: Call) -> None:
+        """Wait no longer for a call: its thread counts as stuck until it comes back."""
+        call.is_abandoned = True
+        self.stuck += 1
+
+    async def close(self, grace_s: float) -> None:
+        """Send the threads home, waiting a little for calls under way; a stuck one goes when its function returns."""
+        for _ in self._threads:
+            self._calls.put(None)
+        if self._busy > self.stuck:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace_s):
+                    await self._is_idle.wait()
+        if not self._busy:
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                value, error = call.function(), None
+            except BaseException as raised:  # noqa: BLE001  a surprise in user code is that call's outcome
+                value, error = None, raised
+            self._mailbox.post((call, value, error))
+            del call, value, error  # an idle thread keeps nothing alive
+
+    def _end(self, letter: tuple[Call, Any, BaseException | None]) -> None:
+        call, value, error = letter
+        self._busy -= 1
+        if call.is_abandoned:
+            self.stuck -= 1
+        else:
+            call.ended(value, error)
+        if self._busy == self.stuck:
+            self._is_idle.set()

@@ -1,0 +1,55 @@
+"""A ticket: where one unfinished job stands."""
+
+from __future__ import annotations
+
+from asyncio import TimerHandle
+from typing import TYPE_CHECKING
+
+from graphmill.core.job import Job
+from graphmill.core.result import Failure, Status
+
+if TYPE_CHECKING:
+    from graphmill.engine.workers import Attempt
+
+
+class Ticket:
+    """The run's own mutable record of one job, from its admission until its result is taken."""
+
+    __slots__ = (
+        "admitted_at",
+        "attempt",
+        "attempts",
+        "job",
+        "key",
+        "position",
+        "started_at",
+        "status",
+        "throttled_s",
+        "throttles",
+        "timer",
+        "verdict",
+    )
+
+    def __init__(self, job: Job, *, position: int, key: float, now: float) -> None:
+        self.job = job
+        self.position = position
+        self.key = key
+        self.admitted_at = now
+        self.started_at: float | None = None
+        self.status = Status.PENDING
+        self.attempts = 0
+        self.throttles = 0
+        self.throttled_s = 0.0
+        self.attempt: Attempt | None = None
+        self.timer: TimerHandle | None = None
+        self.verdict: Verdict | None = None
+
+
+class Verdict:
+    """An end decided from outside while the job was under way; whatever its function still returns is fenced off."""
+
+    __slots__ = ("failure", "is_final")
+
+    def __init__(self, failure: Failure, *, is_final: bool) -> None:
+        self.failure = failure
+        self.is_final = is_final

@@ -1,0 +1,46 @@
+"""Node types: what they promise, and where they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from graphmill.core.names import suggestion
+
+Step = Callable[[Mapping[str, Any]], Awaitable[Any]]
+
+
+class NodeType(Protocol):
+    """One kind of node."""
+
+    def prepare(self, params: Mapping[str, Any]) -> Step:
+        """Check the params as written, once; give what runs one step with its params resolved.
+
+        ValueError says what is wrong with them and what would be right.
+        """
+
+
+@cache
+def node_types() -> dict[str, NodeType]:
+    """Load every node type that is installed, by name."""
+    return {entry.name: entry.load()() for entry in entry_points(group="graphmill.nodes")}
+
+
+def find_node_type(name: object) -> NodeType:
+    """Find a node type by its name; ValueError names the nearest."""
+    types = node_types()
+    if not isinstance(name, str) or name not in types:
+        raise ValueError(f"no node type {name!r}{suggestion(str(name), types)}; there are {', '.join(sorted(types))}")
+    return types[name]
+
+
+def require_keys(found: Mapping[str, Any], *, known: tuple[str, ...], required: tuple[str, ...] = ()) -> None:
+    """Refuse unknown and missing keys; ValueError names the nearest known one."""
+    for key in found:
+        if key not in known:
+            raise ValueError(f"unknown key {key!r}{suggestion(str(key), known)}; known are {', '.join(known)}")
+    for key in required:
+        if key not in found:
+            raise ValueError(f"{key!r} is missing")

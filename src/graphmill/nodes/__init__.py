@@ -1,0 +1,1 @@
+"""Node types, one file each."""

@@ -1,0 +1,59 @@
+"""The python node: a function named by module and name, called with its inputs as keyword arguments."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from graphmill.core.fresh import fresh
+from graphmill.core.names import suggestion
+from graphmill.engine.workers import call
+from graphmill.graph.node import Step, require_keys
+
+
+class PythonNode:
+    """Calls an async function on the loop, a plain one in a thread; its value is the node's ``result``."""
+
+    def prepare(self, params: Mapping[str, Any]) -> Step:
+        """Import the function now, so that a wrong name is found before the first item."""
+        require_keys(params, known=("function", "inputs"), required=("function",))
+        if not isinstance(params.get("inputs", {}), Mapping | str):
+            raise ValueError("inputs is a mapping from parameter names to values")
+        return partial(_call, find_function(params["function"]))
+
+
+async def _call(function: Callable[..., Any], params: Mapping[str, Any]) -> Any:
+    return {"result": await call(function, **fresh(dict(params.get("inputs") or {})))}
+
+
+def find_function(name: object) -> Callable[..., Any]:
+    """Import ``module:name``; ValueError says what was not found."""
+    module_name, colon, path = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if not (module_name and colon and path):
+        raise ValueError(f"function is written module:name, not {name!r}")
+    found: Any = _import(module_name)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise ValueError(f"{module_name} has no {part!r}{suggestion(part, dir(found))}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ValueError(f"{name} is not a function but {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
+
+
+def _import(module_name: str) -> Any:
+    here = os.getcwd()  # noqa: PTH109  sys.path holds text
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does: a workflow's functions stand beside it in the project
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"can not import {module_name!r}: {error}; modules are looked for in {here} and among the installed packages"
+        ) from error
+    except Exception as error:
+        raise ValueError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error

@@ -1,0 +1,1 @@
+"""What a run has come to: the report and how it reads."""

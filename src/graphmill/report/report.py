@@ -1,0 +1,91 @@
+"""The report of a batch: its figures, its first errors, its results, and what can be made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from graphmill.core.errors import UsageError
+from graphmill.core.result import Result, Status
+from graphmill.datasets.sink import Sink, sink, write_all
+from graphmill.engine.scheduler import exceeds
+from graphmill.engine.statistics import Statistics
+from graphmill.report.aggregate import Conflict, merge_outputs
+from graphmill.report.text import error_lines, summary_line
+
+T = TypeVar("T")
+Where = Callable[[Result], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How a batch went.
+
+    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, stuck; None if it did not.
+    ``errors`` are the first five failures. Results are in input order, whatever order they came in.
+    """
+
+    statistics: Statistics
+    stopped: str | None
+    errors: tuple[Result, ...]
+    tolerated: int | float | None
+    kept: tuple[Result, ...] | None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether more failed than was tolerated (none, unless max_failures said so), or all did, or it stopped early."""
+        failed = self.statistics.failed + self.statistics.timed_out
+        judged = failed + self.statistics.succeeded
+        return self.stopped is not None or bool(failed and (failed == judged or exceeds(self.tolerated or 0, failed, judged)))
+
+    def summary(self) -> str:
+        """Say in one line how many items succeeded."""
+        return summary_line(self.statistics)
+
+    def error_lines(self) -> list[str]:
+        """Show the first five failures, one line each, and how many more there are."""
+        return error_lines(self.errors, self.statistics.failed + self.statistics.timed_out)
+
+    def results(self, *, status: str | None = None, where: Where | None = None) -> Iterator[Result]:
+        """Go through the results, all or those of one status, all or those for which ``where`` holds."""
+        if self.kept is None:
+            raise UsageError("this batch kept no results in memory; read them where its sinks wrote them, or leave keep_results on")
+        wanted = None if status is None else _status(status)
+        return (result for result in self.kept if (wanted is None or result.status is wanted) and (where is None or where(result)))
+
+    def collect(self, *, where: Where | None = None) -> list[Any]:
+        """List the outputs of the items that succeeded."""
+        return [result.output for result in self.results(status=Status.SUCCEEDED, where=where)]
+
+    def merge(self, *, key: str | None = None, conflict: Conflict = "error", where: Where | None = None) -> dict[Any, Any]:
+        """Merge the outputs, which must be mappings, into one: of all their fields, or of whole outputs by their field ``key``.
+
+        Where two outputs give different values for one entry, ``conflict`` decides: "error", "first", "last" (in input
+        order), or a function of the two values.
+        """
+        return merge_outputs(self.results(status=Status.SUCCEEDED, where=where), key=key, conflict=conflict)
+
+    def reduce(self, function: Callable[[T, Any], T], initial: T, *, where: Where | None = None) -> T:
+        """Fold the outputs of the items that succeeded, in input order."""
+        value = initial
+        for result in self.results(status=Status.SUCCEEDED, where=where):
+            value = function(value, result.output)
+        return value
+
+    def stream(self, target: Sink, *, where: Where | None = None) -> None:
+        """Write the results to a sink, all or nothing."""
+        write_all(self.results(where=where), target)
+
+    def export(self, path: str | Path, *, where: Where | None = None) -> None:
+        """Write the results to a file, .jsonl, .json or .csv: after this it is whole, after an error it is not there."""
+        chosen: Iterable[Result] = self.results(where=where)
+        write_all(chosen, sink(path))
+
+
+def _status(name: str) -> Status:
+    try:
+        return Status(name)
+    except ValueError:
+        raise UsageError(f"no status {name!r}; there are {', '.join(Status)}") from None
