@@ -48,7 +48,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     report holds none, and memory does not grow with the number of items. ``on_start`` is given the live run, for its controls.
 
     A failing item is a result, never an exception. A source that fails raises SourceError after everything it gave is
-    finished; the report up to there is the exception's ``report``.
+    finished; the report up to there is the exception's ``report``. A batch that is cancelled, by Ctrl-C for one, still
+    commits its sinks.
     """
     function = load(graph) if isinstance(graph, str | Path) else graph
     if not callable(function):
@@ -64,12 +65,12 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
             if on_start is not None:
                 on_start(run)
             await reader.read_all()
-        for sink in sinks:
-            sink.commit()
     except BaseException:
         for sink in sinks:
             sink.abort()
         raise
+    if reader.is_cancelled:
+        raise asyncio.CancelledError
     report = reader.report(policy)
     if reader.error is not None:
         reader.error.report = report
@@ -98,15 +99,18 @@ class _Reader:
         self._taken: list[Result] = []
         self._writing: asyncio.Future[None] | None = None
         self.error: SourceError | None = None
+        self.is_cancelled = False
 
     async def read_all(self) -> None:
-        """Read until nothing is left. When cancelled, cancel the run, and still read what it has come to."""
+        """Read until nothing is left and commit the sinks. When cancelled, cancel the run and keep what it has come to."""
         try:
             await self._read()
         except asyncio.CancelledError:
+            self.is_cancelled = True
             self._run.cancel()
             await self._read()
-            raise
+        for sink in self._sinks:
+            await self._run.call_in_thread(sink.commit)
 
     def report(self, policy: Policy) -> Report:
         """Sum up."""

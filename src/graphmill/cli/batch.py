@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import Iterator
 from itertools import islice
@@ -55,7 +56,7 @@ def batch(  # noqa: PLR0913  one parameter per option
         typer.Option("--output", "-o", metavar="FILE", help="Write results here: .jsonl, .json, .csv, or - for standard output."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
-) -> int:
+) -> None:
     """Run a workflow over the items of a source.
 
     Example: graphmill batch examples/reviews.yaml --source reviews.jsonl --concurrency 8 --output results.jsonl
@@ -73,8 +74,8 @@ def batch(  # noqa: PLR0913  one parameter per option
         max_failures=None if max_failures is None else _tolerance(max_failures),
     )
     _require_apart(source_name, output)
-    interruption = _Interruption()
     display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}")
+    interruption = _Interruption(display)
     with display:
         report, error = asyncio.run(
             _run(
@@ -91,10 +92,11 @@ def batch(  # noqa: PLR0913  one parameter per option
         )
     _tell(report, error, as_json=as_json, to_stderr=output == "-")
     if interruption.code is not None:
-        return interruption.code
+        raise typer.Exit(interruption.code)
     if error is not None:
         raise error
-    return ExitCode.FAILURES if report.is_failure else ExitCode.DONE
+    if report.is_failure:
+        raise typer.Exit(ExitCode.FAILURES)
 
 
 async def _run(*args: Any, **kwargs: Any) -> tuple[Report, SourceError | None]:
@@ -107,20 +109,22 @@ async def _run(*args: Any, **kwargs: Any) -> tuple[Report, SourceError | None]:
 class _Interruption:
     """The first SIGINT or SIGTERM cancels the run, which still writes what it has; the second leaves at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, display: Display) -> None:
+        self._display = display
         self.code: int | None = None
 
     def watch(self, run: Run) -> None:
         """Listen for signals while the run lives."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._interrupt, loop, run, number)
+            loop.add_signal_handler(number, self._interrupt, run, number)
 
-    def _interrupt(self, loop: asyncio.AbstractEventLoop, run: Run, number: signal.Signals) -> None:
+    def _interrupt(self, run: Run, number: signal.Signals) -> None:
+        if self.code is not None:
+            self._display.close()
+            os._exit(128 + number)
         self.code = 128 + number
         run.cancel()
-        for other in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(other)
 
 
 def _tell(report: Report, error: SourceError | None, *, as_json: bool, to_stderr: bool) -> None:

@@ -37,6 +37,10 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back as it was."""
         if self._live is not None:
             self._live.stop()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib.metadata import version
 from typing import Annotated, NoReturn
 
-import click
 import typer
 
 from graphmill.cli.batch import batch
 from graphmill.cli.exit_code import ExitCode
-from graphmill.core.errors import GraphmillError, SourceError
+from graphmill.core.errors import ExportError, GraphmillError, InternalError, SourceError
 
 app = typer.Typer(
     name="graphmill",
@@ -47,20 +47,22 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        return int(app(standalone_mode=False) or ExitCode.DONE)
-    except click.ClickException as error:
-        error.show()
-        return ExitCode.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        return ExitCode.OUTPUT
+        app()
+    except SystemExit as leaving:
+        return int(leaving.code or ExitCode.DONE)
     except SourceError as error:
         return _say(error, ExitCode.DATA)
+    except (ExportError, OSError) as error:
+        return _say(error, ExitCode.OUTPUT)
+    except InternalError:
+        traceback.print_exc()
+        return ExitCode.CRASH
     except GraphmillError as error:
         return _say(error, ExitCode.USAGE)
-    except OSError as error:
-        return _say(error, ExitCode.OUTPUT)
+    except Exception:  # noqa: BLE001  the last door
+        traceback.print_exc()
+        return ExitCode.CRASH
+    return ExitCode.DONE
 
 
 def _say(error: Exception, code: ExitCode) -> ExitCode:

@@ -6,9 +6,13 @@ from typing import Any
 
 
 def fresh(value: Any) -> Any:
-    """Copy the lists and dicts of ``value``, to any depth; everything else is passed on as it is."""
+    """Copy the lists, dicts, tuples and sets of ``value``, to any depth; everything else is passed on as it is."""
     if type(value) is dict:
         return {key: fresh(entry) for key, entry in value.items()}
     if type(value) is list:
         return [fresh(entry) for entry in value]
+    if type(value) is tuple:
+        return tuple([fresh(entry) for entry in value])
+    if type(value) is set:
+        return set(value)
     return value

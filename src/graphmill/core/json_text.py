@@ -13,6 +13,8 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+from graphmill.core.place import place
+
 # Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
 _LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
@@ -31,6 +33,27 @@ def to_json(value: Any) -> str:
         return text
     text = text.translate(_LINE_ENDS)
     return text if _is_utf8(text) else json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) -> Any:
+    """Read JSON; ValueError names line and column of a mistake, in the file in which this text has its first line there."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique if unique_keys else None)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {first_line + error.lineno - 1}, column {error.colno}: not JSON: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{place(text, error.start, first_line=first_line)}: not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        later = " or later" if b"\n" in text else ""
+        raise ValueError(f"line {first_line}{later}: not JSON that can be read: {error}") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
+    return found
 
 
 def _dumps(value: Any) -> str:

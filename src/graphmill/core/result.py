@@ -19,6 +19,14 @@ class Status(StrEnum):
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it will not change any more."""
+        return self not in _LIVE
+
+
+_LIVE = frozenset({Status.PENDING, Status.RUNNING, Status.RETRYING})
+
 
 class Kind(StrEnum):
     """Why an attempt did not succeed; decides whether there is another."""

@@ -7,37 +7,86 @@ from typing import Any
 
 import yaml
 
+from graphmill.core.place import place
+
+_MOST_LEVELS = 200
+_TAG = "tag:yaml.org,2002:"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _DataLoader(_Loader):  # type: ignore[misc]
-    """A safe loader whose only booleans are true and false, that keeps dates as text and refuses repeated keys."""
+    """A safe loader that refuses what JSON can not say: repeated keys, keys that are no scalars, data that holds itself."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            key = key_node.value
-            if key in seen and key != "<<":
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands here twice", key_node.start_mark)
-            seen.add(key)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
-        return mapping
+    _level = 0
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None:
+            _require_plain(node, set(), set())
+        return node
+
+    def descend_resolver(self, current_node: yaml.Node, current_index: object) -> None:
+        """Count the levels while they are composed: the C composer recurses, and thousands of them end the process."""
+        del current_index
+        self._level += 1
+        if self._level > _MOST_LEVELS:
+            raise yaml.composer.ComposerError(None, None, f"nested deeper than {_MOST_LEVELS} levels", current_node.start_mark)
+
+    def ascend_resolver(self) -> None:
+        self._level -= 1
 
 
-_DataLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool")]
-    for first, resolvers in _DataLoader.yaml_implicit_resolvers.items()
+_DataLoader.yaml_constructors = {
+    tag: make
+    for tag, make in _DataLoader.yaml_constructors.items()
+    if tag in (None, *(_TAG + name for name in ("null", "bool", "int", "float", "str", "seq", "map")))
 }
-_DataLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+# YAML 1.1 would read no as false, 12:30 as 750 and the postcode 01234 as 668.
+_DataLoader.yaml_implicit_resolvers = {}
+for _name, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("merge", r"<<", ["<"]),
+):
+    _DataLoader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
-def from_yaml(text: str | bytes) -> Any:
+def from_yaml(text: bytes) -> Any:
     """Read one YAML document as plain data; ValueError names line and column of a mistake."""
     try:
         return yaml.load(text, Loader=_DataLoader)  # noqa: S506  a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ValueError(f"{place}{error.problem or error.context}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from error
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(where + ", ".join(part for part in (error.context, error.problem) if part)) from error
+    except yaml.reader.ReaderError as error:
+        raise ValueError(f"{place(text, error.position)}: {error.reason}") from error
+    except LookupError as error:
+        raise ValueError(f"a value does not fit the tag it carries: {error}") from error
+
+
+def _require_plain(node: yaml.Node, checked: set[int], under_way: set[int]) -> None:
+    """Refuse repeated keys and loops, before merges (<<) are worked in: those may repeat a key."""
+    if isinstance(node, yaml.ScalarNode) or id(node) in checked:
+        return
+    if id(node) in under_way:
+        raise yaml.constructor.ConstructorError(None, None, "this holds itself", node.start_mark)
+    under_way.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        _require_keys_once(node)
+    for child in node.value:
+        _require_plain(child[1] if isinstance(child, tuple) else child, checked, under_way)
+    under_way.remove(id(node))
+    checked.add(id(node))
+
+
+def _require_keys_once(node: yaml.MappingNode) -> None:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise yaml.constructor.ConstructorError(None, None, "a key is text, not a list or a mapping", key.start_mark)
+        if key.value in seen and key.value != "<<":
+            raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} stands here twice", key.start_mark)
+        seen.add(key.value)

@@ -8,37 +8,45 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, BinaryIO
 
 from graphmill.core.json_text import to_json
 from graphmill.datasets.row import Row
 
+_NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
 
 
-def read(stream: BinaryIO) -> Iterator[dict[str, str]]:
+def read(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
     """Read row by row; a row that does not fit the header is an error that names its line."""
     csv.field_size_limit(sys.maxsize)  # the module's only limit is a global one, and 128 KiB
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-    rows = csv.reader(text, strict=True)
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    rows = csv.reader(_utf8(text), strict=True)
+    header: list[str] = []
     try:
-        header = next(rows, None)
-        if header is None:
-            return
-        if len(set(header)) < len(header):
-            raise ValueError(f"line 1: the header names a column twice: {', '.join(header)}")
-        for row in rows:
-            if not row:
-                continue
-            if len(row) != len(header):
+        for row in filter(None, rows):
+            if not header:
+                header = row
+                if len(set(header)) < len(header):
+                    raise ValueError(f"line {rows.line_num}: the header names a column twice: {', '.join(header)}")
+            elif len(row) != len(header):
                 raise ValueError(f"line {rows.line_num}: {len(row)} fields under a header of {len(header)}")
-            yield dict(zip(header, row, strict=True))
+            else:
+                yield dict(zip(header, row, strict=True))
     except csv.Error as error:
         raise ValueError(f"line {rows.line_num}: {error}") from error
     finally:
         text.detach()
+
+
+def _utf8(lines: Iterable[str]) -> Iterator[str]:
+    """Refuse bytes that are not UTF-8 in the line in which they stand, not with the whole chunk that was read at once."""
+    for number, line in enumerate(lines, start=1):
+        if not line.isascii() and (bad := _NOT_UTF8.search(line)):
+            raise ValueError(f"line {number}, column {bad.start() + 1}: not UTF-8; save the file in that encoding")
+        yield line
 
 
 class Writer:
@@ -51,7 +59,7 @@ class Writer:
 
     def write(self, row: Row) -> None:
         """Set a row aside."""
-        flat = dict(_flat(row))
+        flat = dict(_flat(json.loads(to_json(row))))
         self._columns.update(dict.fromkeys(flat))
         self._waiting.write(to_json(flat) + "\n")
 
@@ -81,9 +89,9 @@ def _flat(row: Row) -> Iterator[tuple[str, Any]]:
 
 
 def _cell(value: Any) -> Any:
-    if value is None or type(value) in (int, float):
-        return value
-    if not isinstance(value, str):
+    if isinstance(value, bool | dict | list):
         return to_json(value)
+    if not isinstance(value, str):
+        return value
     # A spreadsheet would run this as a formula; model output is data.
     return "'" + value if _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, BinaryIO
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import from_json, to_json
 from graphmill.datasets.row import Row
 
 
-def read(stream: BinaryIO) -> Iterator[Any]:
+def read(stream: BinaryIO) -> Generator[Any, None, None]:
     """Read the array."""
-    try:
-        data = json.loads(stream.read().removeprefix(b"\xef\xbb\xbf"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from error
-    yield from require_array(data)
+    yield from require_array(from_json(stream.read()))
 
 
 def require_array(data: Any) -> list[Any]:

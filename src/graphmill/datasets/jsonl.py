@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, BinaryIO
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import from_json, to_json
 from graphmill.datasets.row import Row
 
 
-def read(stream: BinaryIO) -> Iterator[Any]:
+def read(stream: BinaryIO) -> Generator[Any, None, None]:
     """Read item by item; blank lines are passed over."""
-    for number, line in enumerate(stream, start=1):
-        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        if text.isspace() or not text:
-            continue
-        try:
-            yield json.loads(text)
-        except ValueError as error:
-            column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            raise ValueError(f"line {number}{column}: not JSON: {getattr(error, 'msg', error)}") from error
+    for number, line in _lines(stream):
+        yield from_json(line, first_line=number)
 
 
 def count(stream: BinaryIO) -> int:
     """Count the items without reading them."""
-    return sum(1 for line in stream if not line.isspace())
+    return sum(1 for _ in _lines(stream))
+
+
+def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Give the lines that hold something, each with its number and without its end."""
+    for number, line in enumerate(stream, start=1):
+        text = (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).rstrip(b"\r\n")
+        if text and not text.isspace():
+            yield number, text
 
 
 class Writer:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO, Protocol
 from uuid import uuid4
 
@@ -59,10 +60,9 @@ class FileSink:
         writer = WRITERS.get(self._path.suffix.lower())
         if writer is None:
             raise UsageError(
-                f"can not tell the format of {str(path)!r} {suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
+                f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
             )
-        # A device or a pipe is written in place: a rename would put a file where it was.
-        self._is_special = self._path.exists() and not self._path.is_file() and not self._path.is_dir()
+        self._is_special = _is_special(self._path)
         self._path = self._path if self._is_special else self._path.resolve()
         self._temporary = self._path if self._is_special else self._path.with_name(f".{self._path.name}.{uuid4().hex[:8]}.tmp")
         self._stream = self._open()
@@ -71,10 +71,10 @@ class FileSink:
     def write(self, result: Result) -> None:
         """Append a result's row."""
         try:
-            self._writer.write(row_of(result))
-        except (TypeError, ValueError, RecursionError) as error:
+            _write_row(self._writer, result, self._path.name)
+        except ExportError:
             self.abort()
-            raise ExportError(f"the result of {result.job_id!r:.80} can not be written to {self._path.name}: {error}") from error
+            raise
 
     def commit(self) -> None:
         """Put the whole file in its place."""
@@ -96,9 +96,9 @@ class FileSink:
             self._temporary.unlink(missing_ok=True)
 
     def _open(self) -> BinaryIO:
-        if self._path.is_dir():
-            raise UsageError(f"the output {str(self._path)!r} is a folder; name a file in it")
         try:
+            if self._path.is_dir():
+                raise UsageError(f"the output {str(self._path)!r} is a folder; name a file in it")
             return self._temporary.open("wb" if self._is_special else "xb")
         except FileNotFoundError:
             raise UsageError(f"there is no folder {str(self._path.parent)!r} to write {self._path.name!r} into") from None
@@ -114,8 +114,11 @@ class StdoutSink:
 
     def write(self, result: Result) -> None:
         """Print a result's row."""
-        self._writer.write(row_of(result))
-        sys.stdout.buffer.flush()
+        try:
+            _write_row(self._writer, result, "standard output")
+            sys.stdout.buffer.flush()
+        except BrokenPipeError as error:
+            raise ExportError("whoever read standard output has gone away; the batch was stopped") from error
 
     def commit(self) -> None:
         """Everything is out already."""
@@ -138,6 +141,22 @@ def write_all(results: Iterable[Result], target: Sink) -> None:
     except BaseException:
         target.abort()
         raise
+
+
+def _write_row(writer: RowWriter, result: Result, name: str) -> None:
+    try:
+        writer.write(row_of(result))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ExportError(f"the result of {result.job_id!r:.80} can not be written to {name}: {error}") from error
+
+
+def _is_special(path: Path) -> bool:
+    """Tell whether this is a device or a pipe, to be written in place: a rename would put a file where it was."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not S_ISREG(mode) and not S_ISDIR(mode)
 
 
 def _sync_folder(folder: Path) -> None:

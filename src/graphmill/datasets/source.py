@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
 from graphmill.core.errors import SourceError, UsageError
-from graphmill.core.names import suggestion
+from graphmill.core.names import file_suggestion, suggestion
 from graphmill.datasets import csv_table, json_array, jsonl, yaml_list
 
-Reader = Callable[[BinaryIO], Iterator[Any]]
+Reader = Callable[[BinaryIO], Generator[Any, None, None]]
+
+_MOST_BYTES_COUNTED = 2**30
 
 READERS: dict[str, Reader] = {"jsonl": jsonl.read, "json": json_array.read, "yaml": yaml_list.read, "csv": csv_table.read}
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
@@ -28,8 +31,7 @@ class FileSource:
 
     def __iter__(self) -> Iterator[Any]:
         position = 0
-        with self._open() as stream:
-            items = READERS[self.format](stream)
+        with self._open() as stream, closing(READERS[self.format](stream)) as items:
             while True:
                 try:
                     item = next(items)
@@ -46,8 +48,9 @@ class FileSource:
         return "standard input" if self.path == "-" else self.path
 
     def count(self) -> int | None:
-        """Count the items of a JSON Lines file, for progress; None for what would have to be parsed, or comes only once."""
-        if self.format != "jsonl" or not Path(self.path).is_file():
+        """Count the items of a JSON Lines file, for progress; None where that would take long, or it comes only once."""
+        path = Path(self.path)
+        if self.format != "jsonl" or not path.is_file() or path.stat().st_size > _MOST_BYTES_COUNTED:
             return None
         with self._open() as stream:
             return jsonl.count(stream)
@@ -57,7 +60,11 @@ class FileSource:
         if self.path == "-":
             yield sys.stdin.buffer
             return
-        with Path(self.path).open("rb") as stream:
+        try:
+            stream = Path(self.path).open("rb")  # noqa: SIM115  closed below
+        except OSError as error:
+            raise SourceError(f"can not read {self.path!r}: {error.strerror}", position=0) from error
+        with stream:
             yield stream
 
 
@@ -79,12 +86,13 @@ def source(path: str | Path, *, format: str | None = None) -> FileSource:  # noq
 
 
 def _require_readable(path: Path) -> None:
-    if path.is_dir():
-        raise UsageError(f"the source {str(path)!r} is a folder; name a file in it")
     try:
-        path.open("rb").close()
+        mode = path.stat().st_mode
+        if S_ISREG(mode):  # a pipe gives what it holds to the first who opens it
+            path.open("rb").close()
     except FileNotFoundError:
-        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise UsageError(f"there is no file {str(path)!r}{suggestion(path.name, siblings)}") from None
+        raise UsageError(f"there is no file {str(path)!r}{file_suggestion(path)}") from None
     except OSError as error:
         raise UsageError(f"can not read {str(path)!r}: {error.strerror}") from error
+    if S_ISDIR(mode):
+        raise UsageError(f"the source {str(path)!r} is a folder; name a file in it")

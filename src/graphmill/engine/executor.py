@@ -9,11 +9,13 @@ from typing import Any
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Result
+from graphmill.engine.admission import Bind
+from graphmill.engine.audience import Hooks
 from graphmill.engine.events import Event
 from graphmill.engine.feed import require_series
 from graphmill.engine.policy import Policy
 from graphmill.engine.progress import Progress
-from graphmill.engine.run import Bind, Hooks, Run
+from graphmill.engine.run import Run
 
 
 class BatchExecutor:

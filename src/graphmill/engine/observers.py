@@ -12,7 +12,8 @@ from typing import Any
 
 from graphmill.engine.workers import Workers, is_async
 
-MOST_WAITING_EVENTS = 1000
+BREATH_S = 0.005
+PATIENCE = 200
 
 log = logging.getLogger("graphmill")
 
@@ -31,7 +32,7 @@ class Subscriber:
         callback: Callable[..., Any],
         workers: Workers,
         *,
-        capacity: int | None = MOST_WAITING_EVENTS,
+        capacity: int | None,
         is_kept: bool = False,
         after: Callable[[tuple[Any, ...]], None] | None = None,
     ) -> None:
@@ -44,6 +45,7 @@ class Subscriber:
         self._after = after
         self._errors = 0
         self._dropped = 0
+        self._patience = PATIENCE
         self._has_letters = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -58,6 +60,16 @@ class Subscriber:
         self._letters.append(letter)
         self._is_idle.clear()
         self._has_letters.set()
+
+    def needs_breath(self) -> bool:
+        """Ask for a breath's pause while the queue is more than half full, as often as patience lasts.
+
+        A busy loop starves the threads in which plain callbacks run. So a quick one gets the time it needs, and a slow one
+        holds the run for a second in all, then misses events.
+        """
+        is_behind = self._patience > 0 and 2 * len(self._letters) > (self._letters.maxlen or 0)
+        self._patience -= is_behind
+        return is_behind
 
     async def drain(self, timeout_s: float) -> None:
         """Wait, but not longer than this, until the callback has seen everything."""

@@ -19,8 +19,8 @@ DEFAULT_WINDOW = 1000
 class Retry:
     """How often and after what wait a failed attempt is tried again.
 
-    ``wait_s`` is the least wait; growth and jitter come on top, up to ``cap_s``. A server's own Retry-After is
-    honoured even above the cap. Throttles use up ``throttle_budget_s`` of waiting instead of attempts.
+    ``wait_s`` is the least wait; growth and jitter come on top, up to ``cap_s``. A server's own Retry-After stands in
+    for it, even above the cap, unless it is less than ``wait_s``. Throttles use up ``throttle_budget_s`` of waiting instead of attempts.
     """
 
     attempts: int = 3

@@ -8,6 +8,7 @@ from graphmill.core.result import Failure, Kind
 from graphmill.engine.policy import Retry
 
 _JITTER = 0.5
+_JITTER_AFTER = 0.1
 _MOST_DOUBLINGS = 64
 
 
@@ -26,10 +27,12 @@ def next_wait_s(retry: Retry, failure: Failure, *, tries: int, throttles: int, t
 
 
 def _wait(retry: Retry, failure: Failure, count: int, random: Random) -> float:
+    jitter = random.random() if retry.jitter else 0.0
+    if failure.retry_after_s is not None:  # the server's own word stands in for a wait that grows in the dark
+        return max(retry.wait_s, failure.retry_after_s) * (1 + _JITTER_AFTER * jitter)
     room = 1 + _JITTER if retry.jitter else 1.0
     grown = max(retry.wait_s, min(_growth(retry, count), retry.cap_s / room))
-    spread = min(grown * (room - 1), retry.cap_s - grown)
-    return max(grown, failure.retry_after_s or 0.0) + random.random() * spread
+    return grown + min(grown * _JITTER, retry.cap_s - grown) * jitter
 
 
 def _growth(retry: Retry, count: int) -> float:

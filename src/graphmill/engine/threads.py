@@ -74,11 +74,19 @@ class Threads:
         self._busy += 1
         self._is_idle.clear()
         if len(self._threads) < min(self._busy, self._most):
-            thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._grow()
         self._calls.put(call)
         return call
+
+    def _grow(self) -> None:
+        thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives no more threads: make do with those there are
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
 
     def abandon(self, call: Call) -> None:
         """Wait no longer for a call: its thread counts as stuck until it comes back."""
@@ -100,7 +108,7 @@ class Threads:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             try:
-                value, error = call.function(), None
+                value, error = None if call.is_abandoned else call.function(), None
             except BaseException as raised:  # noqa: BLE001  a surprise in user code is that call's outcome
                 value, error = None, raised
             self._mailbox.post((call, value, error))

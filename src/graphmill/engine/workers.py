@@ -106,7 +106,8 @@ class Workers:
         await self._threads.close(self._grace_s)
 
     def _task(self, work: Coroutine[Any, Any, None]) -> Task[None]:
-        return self._loop.create_task(work, context=self._context.copy())
+        # Not loop.create_task: an eager task factory would run user code here, and start job within job within job.
+        return Task(work, loop=self._loop, context=self._context.copy())
 
     def _runs_on_loop(self, graph: object) -> bool:
         if self._last_graph[0] is not graph:

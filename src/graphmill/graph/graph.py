@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphmill.core.errors import Permanent, UsageError
+from graphmill.core.fresh import fresh
 from graphmill.core.json_text import to_json
 from graphmill.core.names import suggestion
 from graphmill.graph.node import Step
@@ -66,7 +67,8 @@ class Graph:
             raise Permanent(
                 f"the item is {type(item).__name__}, not a mapping, and the workflow has {len(open_inputs)} required inputs to bind it to"
             )
-        scope = {**self.inputs, **found, **self.given}
+        # A default that a caller changes in one job's output must not change for the next.
+        scope = {**fresh(dict(self.inputs)), **found, **fresh(dict(self.given))}
         missing = [name for name in self.required if name not in scope]
         if missing:
             raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {', '.join(map(str, item)) or 'nothing'}")

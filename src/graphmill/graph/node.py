@@ -36,11 +36,13 @@ def find_node_type(name: object) -> NodeType:
     return types[name]
 
 
+def key_problems(found: Mapping[str, Any], *, known: tuple[str, ...], required: tuple[str, ...] = ()) -> list[str]:
+    """List unknown keys, each with the nearest known one, and missing keys; null is missing."""
+    unknown = [f"unknown key {key!r}{suggestion(str(key), known)}; known are {', '.join(known)}" for key in found if key not in known]
+    return unknown + [f"{key!r} is missing" for key in required if found.get(key) is None]
+
+
 def require_keys(found: Mapping[str, Any], *, known: tuple[str, ...], required: tuple[str, ...] = ()) -> None:
-    """Refuse unknown and missing keys; ValueError names the nearest known one."""
-    for key in found:
-        if key not in known:
-            raise ValueError(f"unknown key {key!r}{suggestion(str(key), known)}; known are {', '.join(known)}")
-    for key in required:
-        if key not in found:
-            raise ValueError(f"{key!r} is missing")
+    """Refuse unknown and missing keys; ValueError names them all."""
+    if problems := key_problems(found, known=known, required=required):
+        raise ValueError("; ".join(problems))

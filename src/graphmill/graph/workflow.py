@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.core.names import suggestion
+from graphmill.core.json_text import from_json
+from graphmill.core.names import file_suggestion, suggestion
 from graphmill.core.yaml_data import from_yaml
 from graphmill.graph.graph import Graph, Node
-from graphmill.graph.node import find_node_type, require_keys
+from graphmill.graph.node import find_node_type, key_problems
 from graphmill.graph.template import references
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
@@ -22,13 +23,12 @@ def load(path: str | Path) -> Graph:
     try:
         text = Path(path).read_bytes()
     except FileNotFoundError:
-        folder = Path(path).parent
-        siblings = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        raise UsageError(f"there is no workflow file {str(path)!r}{suggestion(Path(path).name, siblings)}") from None
+        raise UsageError(f"there is no workflow file {str(path)!r}{file_suggestion(Path(path))}") from None
     except OSError as error:
         raise UsageError(f"can not read the workflow file {str(path)!r}: {error.strerror}") from error
     try:
-        data = from_yaml(text)
+        # YAML is not quite a superset of JSON: it has no surrogate pairs, as in "\ud83d\ude00".
+        data = from_json(text, unique_keys=True) if Path(path).suffix.lower() == ".json" else from_yaml(text)
     except ValueError as error:
         raise WorkflowError(str(path), [str(error)]) from error
     return _Compiler(str(path), data).graph()
@@ -70,6 +70,8 @@ class _Compiler:
                 self._problems.append(f"input {name!r}: {{required: true}} or {{default: …}} is wanted")
                 continue
             self._check(rule, f"input {name!r}", known=("required", "default"))
+            if type(rule.get("required", False)) is not bool:
+                self._problems.append(f"input {name!r}: required is true or false, not {rule['required']!r:.80}")
             if "default" in rule:
                 defaults[name] = rule["default"]
             elif rule.get("required") is True:
@@ -80,7 +82,7 @@ class _Compiler:
 
     def _nodes(self, nodes: Any) -> Iterator[Node]:
         if not isinstance(nodes, list) or not nodes:
-            if "nodes" in self._data:
+            if nodes is not None:
                 self._problems.append("nodes: a list of at least one node is wanted")
             return
         for index, entry in enumerate(nodes):
@@ -99,7 +101,7 @@ class _Compiler:
             self._problems.append(f"{place}: params is a mapping, not {type(params).__name__}")
             return
         self._check_references(place, params)
-        if "type" not in entry:
+        if entry.get("type") is None:
             return
         try:
             step = find_node_type(entry["type"]).prepare(params)
@@ -125,7 +127,4 @@ class _Compiler:
             self._problems.append(f"{place}: ${{{name}}} is not known here{suggestion(name, self._names)}; known are {known}")
 
     def _check(self, found: Mapping[str, Any], place: str, *, known: tuple[str, ...], required: tuple[str, ...] = ()) -> None:
-        try:
-            require_keys(found, known=known, required=required)
-        except ValueError as error:
-            self._problems.append(f"{place}: {error}")
+        self._problems.extend(f"{place}: {problem}" for problem in key_problems(found, known=known, required=required))

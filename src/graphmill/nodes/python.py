@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from graphmill.core.errors import Permanent
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call
 from graphmill.graph.node import Step, require_keys
+from graphmill.graph.template import references
 
 
 class PythonNode:
@@ -21,13 +23,17 @@ class PythonNode:
     def prepare(self, params: Mapping[str, Any]) -> Step:
         """Import the function now, so that a wrong name is found before the first item."""
         require_keys(params, known=("function", "inputs"), required=("function",))
-        if not isinstance(params.get("inputs", {}), Mapping | str):
+        inputs = params.get("inputs", {})
+        if not isinstance(inputs, Mapping) and not (isinstance(inputs, str) and references(inputs)):
             raise ValueError("inputs is a mapping from parameter names to values")
         return partial(_call, find_function(params["function"]))
 
 
 async def _call(function: Callable[..., Any], params: Mapping[str, Any]) -> Any:
-    return {"result": await call(function, **fresh(dict(params.get("inputs") or {})))}
+    inputs = params.get("inputs", {})
+    if not isinstance(inputs, Mapping):
+        raise Permanent(f"inputs is a mapping from parameter names to values, not {type(inputs).__name__}")
+    return {"result": await call(function, **fresh(dict(inputs)))}
 
 
 def find_function(name: object) -> Callable[..., Any]:
@@ -55,5 +61,5 @@ def _import(module_name: str) -> Any:
         raise ValueError(
             f"can not import {module_name!r}: {error}; modules are looked for in {here} and among the installed packages"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script without a __main__ guard leaves while it is imported
         raise ValueError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,12 +76,15 @@ class Report:
 
     def stream(self, target: Sink, *, where: Where | None = None) -> None:
         """Write the results to a sink, all or nothing."""
-        write_all(self.results(where=where), target)
+        write_all(self._chosen(where), target)
 
     def export(self, path: str | Path, *, where: Where | None = None) -> None:
         """Write the results to a file, .jsonl, .json or .csv: after this it is whole, after an error it is not there."""
-        chosen: Iterable[Result] = self.results(where=where)
-        write_all(chosen, sink(path))
+        write_all(self._chosen(where), sink(path))
+
+    def _chosen(self, where: Where | None) -> Iterator[Result]:
+        """Give the results lazily, so that even a refusal to give them comes while the sink can be aborted."""
+        yield from self.results(where=where)
 
 
 def _status(name: str) -> Status:

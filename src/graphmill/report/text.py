@@ -44,7 +44,7 @@ def shown(text: str, width: int) -> str:
 
 def seconds(value: float) -> str:
     """Write a duration as people say it: '6.1 s', '3 min 58 s', '2 h 05 min'."""
-    if value < 60:
+    if round(value, 1) < 60:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     if minutes < 60:

@@ -1,0 +1,48 @@
+"""A figure: what is measured, what it should be, and what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one figure came to: the value judged, the lowest and highest repetition, and what a reader should know."""
+
+    value: float
+    lowest: float
+    highest: float
+    repetitions: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One line of the table. ``measure`` takes a while; it returns the same thing every time, but for noise."""
+
+    name: str
+    title: str
+    bound: Literal["at most", "at least"]
+    target: float
+    form: str
+    measure: Callable[[], Reading]
+
+    def is_reached(self, reading: Reading) -> bool:
+        """Tell whether the value judged is on the right side of the target."""
+        return reading.value <= self.target if self.bound == "at most" else reading.value >= self.target
+
+    def render(self, value: float) -> str:
+        """Write a value with the figure's unit."""
+        return self.form.format(value)
+
+    def render_target(self) -> str:
+        """Write the target with its direction."""
+        return f"{'≤' if self.bound == 'at most' else '≥'} {self.render(self.target)}"
+
+
+def middle(values: Sequence[float], note: str = "") -> Reading:
+    """Judge repetitions by their median."""
+    return Reading(value=median(values), lowest=min(values), highest=max(values), repetitions=len(values), note=note)

@@ -1,0 +1,47 @@
+"""The one table of all figures, as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.figure import Figure, Reading
+
+_HEADINGS = ("figure", "target", "result", "reached", "lowest – highest", "note")
+
+Entries = list[tuple[Figure, Reading]]
+
+
+def as_markdown(entries: Entries) -> str:
+    """Write the table; its columns line up, so that it reads as plain text too."""
+    rows = [_HEADINGS, *(_row(figure, reading) for figure, reading in entries)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, tuple("-" * width for width in widths))
+    return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows)
+
+
+def save(entries: Entries, machine: dict[str, str], folder: Path) -> None:
+    """Write the table and the machine beside each other, for people and for programs."""
+    folder.mkdir(exist_ok=True)
+    about = "\n".join(f"- {name}: {value}" for name, value in machine.items())
+    (folder / "latest.md").write_text(f"# Benchmarks\n\n{as_markdown(entries)}\n\n{about}\n", encoding="utf-8")
+    record = {"machine": machine, "figures": [_record(figure, reading) for figure, reading in entries]}
+    (folder / "latest.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _row(figure: Figure, reading: Reading) -> tuple[str, ...]:
+    is_reached = "yes" if figure.is_reached(reading) else "NO"
+    spread = "one run" if reading.repetitions == 1 else f"{figure.render(reading.lowest)} – {figure.render(reading.highest)}"
+    return (figure.title, figure.render_target(), figure.render(reading.value), is_reached, spread, reading.note)
+
+
+def _record(figure: Figure, reading: Reading) -> dict[str, object]:
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "bound": figure.bound,
+        "target": figure.target,
+        "is_reached": figure.is_reached(reading),
+        **asdict(reading),
+    }

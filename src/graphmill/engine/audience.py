@@ -1,0 +1,76 @@
+"""Who is told of what happens in a run: the hooks a person gives, and the queues before them."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.core.job import Job
+from graphmill.core.result import Result
+from graphmill.engine.events import Event
+from graphmill.engine.observers import Subscriber
+from graphmill.engine.progress import Progress
+from graphmill.engine.workers import Workers
+
+LEAST_EVENTS_QUEUED = 10_000
+DRAIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What a person wants called: each may be a plain or an async function."""
+
+    on_result: Callable[[Job, Result], Any] | None = None
+    on_progress: Callable[[Progress], Any] | None = None
+    observers: Sequence[Callable[[Event], Any]] = ()
+
+
+class Audience:
+    """The hooks of one run, each behind a queue of its own; ``deliver`` gets each result once ``on_result`` has seen it."""
+
+    def __init__(self, hooks: Hooks, workers: Workers, *, window: int, deliver: Callable[[Result], None], loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._started_at = loop.time()
+        self._deliver = deliver
+        self._on_result = self._on_progress = None
+        if hooks.on_result is not None:
+            self._on_result = Subscriber("on_result", hooks.on_result, workers, capacity=None, is_kept=True, after=self._seen)
+        if hooks.on_progress is not None:
+            self._on_progress = Subscriber("on_progress", hooks.on_progress, workers, capacity=1)
+        capacity = max(LEAST_EVENTS_QUEUED, 4 * window)
+        self._observers = [Subscriber(f"observer {hook!r:.80}", hook, workers, capacity=capacity) for hook in hooks.observers]
+        self.has_observers = bool(self._observers)
+
+    def tell(self, kind: Callable[..., Event], **facts: Any) -> None:
+        """Tell the observers of an event."""
+        if self._observers:
+            event = kind(at_s=self._loop.time() - self._started_at, **facts)
+            for observer in self._observers:
+                observer.offer(event)
+
+    def tell_progress(self, progress: Callable[[], Progress]) -> None:
+        """Tell how far the run is."""
+        if self._on_progress is not None:
+            self._on_progress.offer(progress())
+
+    def show(self, job: Job, result: Result) -> None:
+        """Show a result to ``on_result``, then deliver it; without the hook, at once."""
+        if self._on_result is None:
+            self._deliver(result)
+        else:
+            self._on_result.offer(job, result)
+
+    def needs_breath(self) -> bool:
+        """Tell whether an observer asks for a pause."""
+        return any(observer.needs_breath() for observer in self._observers)
+
+    async def drain(self) -> None:
+        """Wait, but not for long, until everybody has seen everything."""
+        for subscriber in (self._on_result, self._on_progress, *self._observers):
+            if subscriber is not None:
+                await subscriber.drain(DRAIN_S)
+
+    def _seen(self, letter: tuple[Any, ...]) -> None:
+        self._deliver(letter[1])

@@ -1,0 +1,385 @@
+"""What happens to one attempt: time-outs, cancellation, surprises, fences."""
+
+import asyncio
+import contextvars
+import threading
+
+import pytest
+
+import graphmill as gm
+from graphmill.engine import conductor
+from support.driving import Peak, by_id, jobs_of, real, virtual
+from support.virtual_clock import run_virtual
+
+ONCE = gm.Retry(attempts=1)
+
+
+async def echo(value):
+    return value
+
+
+async def forever(_):
+    await asyncio.Event().wait()
+
+
+def test_an_attempt_that_takes_too_long_is_cancelled_and_timed_out():
+    results, run = virtual(jobs_of(forever, [1]), timeout_s=5, retry=ONCE)
+    assert results[0].status is gm.Status.TIMED_OUT
+    assert results[0].error.kind is gm.Kind.TIMEOUT
+    assert results[0].error.message == "no answer within 5 s"
+    assert run.statistics().elapsed_s == pytest.approx(5)
+
+
+def test_a_time_out_is_retried_like_any_passing_failure():
+    calls = []
+
+    async def work(_):
+        calls.append(1)
+        if len(calls) < 3:
+            await asyncio.sleep(100)
+        return "at last"
+
+    results, _ = virtual(jobs_of(work, [1]), timeout_s=5)
+    assert (results[0].output, results[0].attempts) == ("at last", 3)
+
+
+def test_a_job_s_time_runs_from_its_first_start_waits_included():
+    async def work(_):
+        await asyncio.sleep(4)
+        raise gm.Transient("again")
+
+    results, run = virtual(jobs_of(work, [1]), job_timeout_s=10, retry=gm.Retry(attempts=100, wait_s=4, backoff="fixed", jitter=False))
+    assert results[0].status is gm.Status.TIMED_OUT
+    assert "the job's 10 s" in results[0].error.message
+    assert run.statistics().elapsed_s == pytest.approx(10)
+
+
+def test_a_job_s_time_is_up_also_while_it_waits_for_its_retry():
+    async def work(_):
+        raise gm.Transient("again")
+
+    results, run = virtual(jobs_of(work, [1]), job_timeout_s=10, retry=gm.Retry(attempts=5, wait_s=30, jitter=False))
+    assert results[0].status is gm.Status.TIMED_OUT
+    assert run.statistics().elapsed_s == pytest.approx(10)
+
+
+def test_a_job_s_time_does_not_run_while_it_queues():
+    async def work(_):
+        await asyncio.sleep(8)
+
+    results, _ = virtual(jobs_of(work, range(5)), concurrency=1, job_timeout_s=10)
+    assert all(result.is_success for result in results)
+
+
+def test_when_the_batch_s_time_is_up_what_runs_is_timed_out_and_the_rest_cancelled():
+    async def work(value):
+        await asyncio.sleep(4)
+        return value
+
+    results, run = virtual(jobs_of(work, range(8)), concurrency=2, batch_timeout_s=10)
+    statuses = [by_id(results)[str(number)].status.value for number in range(8)]
+    assert statuses == ["succeeded"] * 4 + ["timed_out"] * 2 + ["cancelled"] * 2
+    assert run.stopped == "deadline"
+    assert run.statistics().elapsed_s == pytest.approx(10)
+
+
+def test_a_value_that_comes_after_the_time_out_is_fenced_off():
+    async def stubborn(_):
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+            return "too late"
+
+    results, run = virtual(jobs_of(stubborn, [1]), timeout_s=5, retry=ONCE)
+    assert results[0].status is gm.Status.TIMED_OUT
+    assert results[0].output is None
+    assert run.statistics().elapsed_s == pytest.approx(6)  # its slot was held until it ended
+
+
+def test_a_function_that_swallows_cancellation_holds_the_run_no_longer_than_the_grace_period():
+    async def immortal(_):
+        while True:
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                continue
+
+    results, run = virtual(
+        [*jobs_of(immortal, [1, 2]), gm.Job(id="good", graph=asyncio.sleep, input=1)], timeout_s=5, grace_s=3, retry=ONCE
+    )
+    assert by_id(results)["good"].is_success
+    assert by_id(results)["0"].status is gm.Status.TIMED_OUT
+    assert run.statistics().elapsed_s == pytest.approx(8)
+    assert run.statistics().stuck == 2
+
+
+def test_a_slot_is_not_given_on_before_the_cancelled_attempt_has_ended():
+    peak = Peak()
+
+    async def slow_to_die(_):
+        with peak:
+            try:
+                await asyncio.sleep(100)
+            except asyncio.CancelledError:
+                await asyncio.sleep(1.5)
+                raise
+
+    virtual(jobs_of(slow_to_die, range(6)), concurrency=2, timeout_s=5, retry=ONCE)
+    assert peak.highest == 2
+
+
+def test_a_plain_function_that_does_not_return_is_left_behind_and_its_late_value_fenced_off():
+    gate = threading.Event()
+
+    def stuck(_):
+        gate.wait(timeout=60)
+        return "too late"
+
+    async def main():
+        async with gm.BatchExecutor(gm.Policy(timeout_s=0.05, retry=ONCE, concurrency=1)).start(jobs_of(stuck, [1, 2])) as run:
+            results = [result async for result in run.results()]
+            stuck_then = run.statistics().stuck
+            gate.set()
+        return results, stuck_then
+
+    results, stuck_then = asyncio.run(main())
+    assert [result.status for result in results] == [gm.Status.TIMED_OUT] * 2
+    assert stuck_then == 2
+
+
+def test_a_run_stops_before_it_is_buried_under_stuck_threads(monkeypatch):
+    monkeypatch.setattr(conductor, "MOST_STUCK", 5)
+    gate = threading.Event()
+
+    results, run = real(jobs_of(lambda _: gate.wait(timeout=60), range(50)), timeout_s=0.01, retry=ONCE, concurrency=2)
+    gate.set()
+    assert run.stopped == "stuck"
+    assert sum(result.status is gm.Status.TIMED_OUT for result in results) >= 6
+    assert sum(result.status is gm.Status.CANCELLED for result in results) >= 40
+
+
+@pytest.mark.parametrize(
+    "surprise",
+    [SystemExit(3), MemoryError("full"), RecursionError("deep"), GeneratorExit(), StopAsyncIteration(), KeyError(), BaseException("odd")],
+)
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_surprise_becomes_that_job_s_row(surprise, is_plain):
+    async def raise_it(value):
+        if value == "bad":
+            raise surprise
+        return value
+
+    def raise_it_plainly(value):
+        if value == "bad":
+            raise surprise
+        return value
+
+    results, _ = real(jobs_of(raise_it_plainly if is_plain else raise_it, ["good", "bad", "fine"]), retry=ONCE)
+    rows = by_id(results)
+    assert [rows[key].status.value for key in "012"] == ["succeeded", "failed", "succeeded"]
+    assert rows["1"].error.type == type(surprise).__name__
+
+
+def test_a_plain_function_that_raises_stop_iteration_fails_like_any_other():
+    def work(_):
+        raise StopIteration("odd")
+
+    results, _ = real(jobs_of(work, [1]), retry=ONCE)
+    assert results[0].error.type == "StopIteration"
+
+
+def test_endless_recursion_is_that_job_s_permanent_failure():
+    async def dig(value):
+        return await dig(value) if value == "deep" else value
+
+    results, _ = real(jobs_of(dig, ["deep", "flat"]))
+    rows = by_id(results)
+    assert (rows["0"].error.kind, rows["0"].attempts) == (gm.Kind.PERMANENT, 1)
+    assert len(rows["0"].error.traceback.splitlines()) < 30
+    assert rows["1"].is_success
+
+
+def test_a_cancellation_that_the_function_brought_on_itself_is_a_failure_not_a_cancelled_job():
+    async def work(_):
+        raise asyncio.CancelledError
+
+    results, _ = virtual(jobs_of(work, [1]), retry=gm.Retry(attempts=2))
+    assert (results[0].status, results[0].attempts) == (gm.Status.FAILED, 2)
+
+
+def test_one_job_can_be_cancelled_whatever_it_is_doing():
+    async def work(value):
+        if value == "waits":
+            raise gm.Transient("again")
+        await asyncio.sleep(10)
+        return value
+
+    jobs = [gm.Job(id=name, graph=work, input=name) for name in ("runs", "waits", "other", "more", "queues")]
+
+    async def main():
+        policy = gm.Policy(concurrency=3, retry=gm.Retry(wait_s=50, jitter=False))
+        async with gm.BatchExecutor(policy).start(jobs) as run:
+            await asyncio.sleep(1)
+            assert [run.status(job.id).value for job in jobs] == ["running", "retrying", "running", "running", "pending"]
+            assert run.cancel("queues") is True
+            assert run.cancel("runs") is True
+            assert run.cancel("waits") is True
+            assert run.cancel("nobody") is False
+            results = [result async for result in run.results()]
+            assert run.cancel("runs") is False
+            return results, asyncio.get_running_loop().time()
+
+    results, ended_at = run_virtual(main())
+    assert {result.job_id: result.status.value for result in results} == {
+        "runs": "cancelled",
+        "waits": "cancelled",
+        "other": "succeeded",
+        "more": "succeeded",
+        "queues": "cancelled",
+    }
+    assert ended_at == pytest.approx(10)
+
+
+def test_a_job_cancelled_before_it_starts_never_runs():
+    ran = []
+
+    async def work(value):
+        ran.append(value)
+        await asyncio.sleep(1)
+
+    async def main():
+        async with gm.BatchExecutor(gm.Policy(concurrency=1)).start(jobs_of(work, range(3))) as run:
+            await asyncio.sleep(0.5)
+            run.cancel("1")
+            return [result async for result in run.results()]
+
+    results = run_virtual(main())
+    assert ran == [0, 2]
+    assert by_id(results)["1"].attempts == 0
+
+
+def test_what_a_function_does_to_its_input_is_seen_by_no_other_attempt_nor_by_the_result():
+    item = {"tags": ["a"], "deep": {"list": [1]}}
+
+    async def work(row):
+        seen = len(row["tags"]), len(row["deep"]["list"])
+        row["tags"].append("b")
+        row["deep"]["list"].clear()
+        if seen != (1, 1):
+            raise gm.Permanent("somebody else's change")
+        raise gm.Transient("again")
+
+    results, _ = virtual([gm.Job(id=name, graph=work, input=item) for name in "abc"], retry=gm.Retry(attempts=3))
+    assert {result.error.message for result in results} == {"again"}
+    assert results[0].input == {"tags": ["a"], "deep": {"list": [1]}}
+
+
+def test_a_context_variable_set_in_one_job_is_not_seen_in_another():
+    mark = contextvars.ContextVar("mark", default="outer")
+
+    async def work(_):
+        seen = mark.get()
+        mark.set("inner")
+        return seen
+
+    def plainly(_):
+        seen = mark.get()
+        mark.set("inner")
+        return seen
+
+    async def main():
+        mark.set("caller")
+        jobs = [*jobs_of(work, range(5)), *(gm.Job(id=f"plain-{number}", graph=plainly) for number in range(5))]
+        async with gm.BatchExecutor(gm.Policy(concurrency=1)).start(jobs) as run:
+            return {result.output async for result in run.results()}
+
+    assert asyncio.run(main()) == {"caller"}
+
+
+def test_a_plain_function_that_gives_a_coroutine_is_awaited():
+    async def double(value):
+        await asyncio.sleep(0)
+        return value * 2
+
+    class Callable:
+        async def __call__(self, value):
+            return value * 2
+
+    for graph in (lambda value: double(value), Callable()):
+        results, _ = real(jobs_of(graph, [1, 2]))
+        assert [result.output for result in results] == [2, 4]
+
+
+def test_no_thread_and_no_task_is_left_after_a_run():
+    before = set(threading.enumerate())
+
+    async def main():
+        source = (gm.Job(id=str(number), graph=lambda value: value) for number in range(100))
+        async with gm.BatchExecutor(on_result=lambda *_: None, observers=[lambda _: None]).start(source) as run:
+            await run.wait()
+        return asyncio.all_tasks()
+
+    assert len(asyncio.run(main())) == 1
+    assert set(threading.enumerate()) == before
+
+
+def test_a_cancelled_job_that_is_slow_to_die_is_not_brought_back_by_its_time_out():
+    async def slow_to_die(_):
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+            raise
+
+    async def main():
+        async with gm.BatchExecutor(gm.Policy(timeout_s=5)).start(jobs_of(slow_to_die, [1])) as run:
+            await asyncio.sleep(4.5)
+            run.cancel("0")
+            return [result async for result in run.results()], asyncio.get_running_loop().time()
+
+    results, now = run_virtual(main())
+    assert (results[0].status, results[0].attempts) == (gm.Status.CANCELLED, 1)
+    assert now == pytest.approx(5.5)
+
+
+def test_a_fault_of_our_own_ends_the_run_with_an_error_and_never_hangs_it(monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setattr("graphmill.engine.scheduler.Scheduler.succeed", broken)
+    with pytest.raises(gm.InternalError, match="ZeroDivisionError: a fault of ours"):
+        virtual(jobs_of(asyncio.sleep, [1, 2, 1000]))
+
+
+def test_where_the_system_gives_no_more_threads_those_there_are_do_the_work(monkeypatch):
+    started = []
+    start = threading.Thread.start
+
+    def miserly(thread):
+        if "graphmill" in thread.name and len(started) == 3:
+            raise RuntimeError("can't start new thread")
+        if "graphmill" in thread.name:
+            started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", miserly)
+    results, _ = real(jobs_of(lambda value: value, range(200)), concurrency=50)
+    assert len(started) == 3
+    assert all(result.is_success for result in results)
+
+
+def test_a_task_factory_of_the_caller_s_such_as_the_eager_one_is_not_used_for_attempts():
+    made = []
+
+    def factory(loop, work, **options):
+        made.append(work)
+        return asyncio.Task(work, loop=loop, **options)
+
+    async def main():
+        asyncio.get_running_loop().set_task_factory(factory)
+        async with gm.BatchExecutor().start(jobs_of(echo, range(50))) as run:
+            return await run.wait()
+
+    assert asyncio.run(main()).succeeded == 50
+    assert len(made) < 5  # the caller's own

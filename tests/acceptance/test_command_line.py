@@ -1,0 +1,329 @@
+"""The real command, as a person runs it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "graphmill"]
+
+FUNCTIONS = """
+import asyncio, pathlib, time
+import graphmill as gm
+
+async def double(value):
+    if value == "bad":
+        raise gm.Permanent("can not double \\x1b[31mbad")
+    return value * 2
+
+def plain(value):
+    return value
+
+async def hang(value):
+    pathlib.Path("started").touch()
+    await asyncio.Event().wait()
+
+def stuck(value):
+    pathlib.Path("started").touch()
+    time.sleep(3600)
+"""
+
+WORKFLOW = """
+name: doubling
+inputs: {value: {required: true}, note: {default: none}}
+nodes:
+  - {id: twice, type: python, params: {function: "functions:double", inputs: {value: "${value}"}}}
+  - {id: row, type: value, params: {twice: "${twice.result}", note: "${note}"}}
+outputs: {twice: "${row.twice}", note: "${row.note}"}
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    (tmp_path / "doubling.yaml").write_text(WORKFLOW)
+    for name in ("hang", "stuck"):
+        node = f'- {{id: n, type: python, params: {{function: "functions:{name}", inputs: {{value: "${{value}}"}}}}}}'
+        (tmp_path / f"{name}.yaml").write_text(f"inputs: {{value: {{required: true}}}}\nnodes:\n  {node}\n")
+    return tmp_path
+
+
+def environment(**more):
+    return {**{key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "NO_COLOR")}, **more}
+
+
+def run(project, *arguments, stdin=b""):
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], cwd=project, input=stdin, capture_output=True, timeout=120, env=environment(), check=False
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def rows(path):
+    return [json.loads(line) for line in Path(path).read_bytes().split(b"\n") if line]
+
+
+def write_items(project, items, name="items.jsonl"):
+    (project / name).write_text("".join(json.dumps(item) + "\n" for item in items))
+    return name
+
+
+def test_items_from_a_file_become_results_in_a_file(project):
+    write_items(project, [{"id": f"item-{number}", "value": number} for number in range(500)])
+    code, out, err = run(project, "batch", "doubling.yaml", "note=hello", "--source", "items.jsonl", "-c", 8, "-o", "out.jsonl")
+    assert code == 0, err
+    assert out.startswith("500/500 items succeeded · ")
+    assert err.startswith("doubling · items from items.jsonl · concurrency 8\n")
+    found = {row["id"]: row for row in rows(project / "out.jsonl")}
+    assert len(found) == 500
+    assert found["item-7"]["output"] == {"twice": 14, "note": "hello"}
+    assert found["item-7"]["input"] == {"id": "item-7", "value": 7}
+    assert sorted(path.name for path in project.glob(".*.tmp")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("items.json", '[{"value": 1}, {"value": "é"}]'),
+        ("items.yaml", "- value: 1\n- value: é\n"),
+        ("items.csv", "value\r\n1\r\né\r\n"),
+        ("items.jsonl", '{"value": 1}\n\n{"value": "é"}\n'),
+    ],
+)
+def test_items_are_read_in_every_format(project, name, text):
+    (project / name).write_text(text, newline="", encoding="utf-8")
+    code, _, err = run(project, "batch", "doubling.yaml", "--source", name, "--output", "out.json")
+    assert code == 0, err
+    outputs = [row["output"]["twice"] for row in sorted(json.loads((project / "out.json").read_text()), key=lambda row: row["id"])]
+    assert outputs == ["11" if name.endswith("csv") else 2, "éé"]
+
+
+def test_standard_input_and_standard_output_are_pipes(project):
+    code, out, err = run(project, "batch", "doubling.yaml", "-s", "-", "-o", "-", stdin=b'{"value": 3}\n{"value": "x\xe2\x80\xa8y"}\n')
+    assert code == 0, err
+    assert sorted(str(json.loads(line)["output"]["twice"]) for line in out.split("\n") if line) == ["6", "x\u2028yx\u2028y"]
+    assert "2/2 items succeeded" in err
+
+
+def test_failures_are_shown_five_at_most_and_the_exit_status_tells(project):
+    write_items(project, [{"id": f"row-{number}", "value": "bad" if number < 8 else 1} for number in range(20)])
+    code, out, err = run(project, "batch", "doubling.yaml", "--source", "items.jsonl")
+    assert code == 3, err
+    lines = out.splitlines()
+    assert lines[0].startswith("12/20 items succeeded, 8 failed · ")
+    assert len(lines) == 7
+    assert lines[1] == "  row-0   permanent   can not double  [31mbad (1 attempt)"
+    assert lines[-1] == "  ...and 3 more"
+    assert "\x1b" not in out
+
+
+def test_tolerated_failures_are_exit_0_and_all_failed_never_is(project):
+    write_items(project, [{"value": "bad" if number == 5 else 1} for number in range(20)])
+    assert run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "1")[0] == 0
+    assert run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "5%")[0] == 0
+    assert run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "0")[0] == 3
+    write_items(project, [{"value": "bad"}] * 3)
+    assert run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "100%")[0] == 3
+
+
+def test_too_many_failures_stop_the_batch_and_the_summary_says_so(project):
+    write_items(project, [{"value": "bad"}] * 3000)
+    code, out, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "2", "-o", "out.csv")
+    assert code == 3, err
+    assert "stopped: max_failures" in out.splitlines()[0]
+    assert "not reached" in out
+    assert (project / "out.csv").read_text().startswith("id,status,input.value,")
+
+
+def test_an_empty_source_is_done_at_once(project):
+    write_items(project, [])
+    code, out, _ = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.jsonl")
+    assert (code, out.split(" · ")[0]) == (0, "0/0 items succeeded")
+    assert (project / "out.jsonl").read_bytes() == b""
+
+
+def test_limit_offset_and_id_choose_and_name_the_items(project):
+    write_items(project, [{"key": f"k{number}", "value": number} for number in range(10)])
+    code, out, err = run(
+        project, "batch", "doubling.yaml", "-s", "items.jsonl", "--offset", 4, "--limit", 3, "--id", "key", "-o", "out.jsonl", "--json"
+    )
+    assert code == 0, err
+    assert sorted(row["id"] for row in rows(project / "out.jsonl")) == ["k4", "k5", "k6"]
+    assert json.loads(out)["statistics"]["expected"] == 3
+
+
+def test_the_summary_as_json_is_one_object(project):
+    write_items(project, [{"value": "bad"}, {"value": 1}])
+    code, out, _ = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--json")
+    told = json.loads(out)
+    assert code == 3
+    assert (told["summary"], told["stopped"], told["error"]) == ("1/2 items succeeded, 1 failed", None, None)
+    assert told["statistics"]["errors"][0]["count"] == 1
+
+
+def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(project):
+    (project / "items.jsonl").write_text('{"value": 1}\n{"value": 2}\n{"value": \n{"value": 4}\n')
+    code, out, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.jsonl")
+    assert code == 65
+    assert "items.jsonl: line 3, column 11: not JSON" in err
+    assert "2/4 items succeeded, 2 not reached" in out
+    assert len(rows(project / "out.jsonl")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["batch", "doubling.yaml"], "Missing option '--source'"),
+        (["batch", "missing.yaml", "-s", "items.jsonl"], "there is no workflow file 'missing.yaml'"),
+        (["batch", "doubling.yml", "-s", "items.jsonl"], "did you mean 'doubling.yaml'?"),
+        (["batch", "doubling.yaml", "-s", "item.jsonl"], "did you mean 'items.jsonl'?"),
+        (["batch", "doubling.yaml", "-s", "functions.py"], "name the format"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--source-format", "jsnl"], "did you mean 'json"),
+        (["batch", "doubling.yaml", "nte=1", "-s", "items.jsonl"], "did you mean 'note'?"),
+        (["batch", "doubling.yaml", "note", "-s", "items.jsonl"], "name=value"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "0"], "concurrency is a whole number of at least 1, not 0"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "many"], "valid integer"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"], "timeout_s is a number of seconds above 0"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "few"], "--max-failures is a number such as 10"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.xlsx"], "can not tell the format of 'out.xlsx'"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "there is no folder"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "./items.jsonl"], "are the same file"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "-", "--json"], "both want standard output"),
+        (["btch"], "No such command 'btch'"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
+    ],
+)
+def test_a_wrong_argument_is_exit_2_and_says_what_would_be_right(project, arguments, message):
+    write_items(project, [{"value": 1}])
+    code, out, err = run(project, *arguments)
+    assert code == 2, (out, err)
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(project.glob("*out*"))
+    assert not list(project.glob(".*.tmp"))
+
+
+def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
+    (project / "bad.yaml").write_text(
+        "nodes:\n - {id: a, type: pyton}\n - {id: a, type: value, params: {x: '${later}'}}\n - {idd: c, type: value}\n"
+    )
+    code, _, err = run(project, "batch", "bad.yaml", "-s", write_items(project, []))
+    assert code == 2
+    for message in (
+        "did you mean 'python'?",
+        "'a' is already taken",
+        "${later} is not known here",
+        "unknown key 'idd'; did you mean 'id'?",
+    ):
+        assert message in err
+
+
+def interrupt(project, workflow, *signals):
+    write_items(project, [{"value": number} for number in range(50)])
+    process = subprocess.Popen(
+        [*COMMAND, "batch", workflow, "-s", "items.jsonl", "-o", "out.jsonl"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    try:
+        while not (project / "started").exists():
+            assert process.poll() is None
+        for number in signals:
+            process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("workflow", ["hang.yaml", "stuck.yaml"])
+def test_a_signal_ends_the_batch_in_order_and_its_results_are_written(project, workflow, number, code):
+    found, out, err = interrupt(project, workflow, number)
+    assert found == code, err
+    assert "0/50 items succeeded, 50 cancelled · stopped: cancelled" in out
+    assert {row["status"] for row in rows(project / "out.jsonl")} == {"cancelled"}
+    assert "Traceback" not in err
+
+
+def test_a_second_signal_leaves_at_once(project):
+    (project / "functions.py").write_text(
+        "import asyncio, pathlib\n"
+        "async def hang(value):\n"
+        "    pathlib.Path('started').touch()\n"
+        "    while True:\n"
+        "        try:\n"
+        "            await asyncio.sleep(1)\n"
+        "        except asyncio.CancelledError:\n"
+        "            pathlib.Path('stubborn').touch()\n"
+    )
+    write_items(project, [{"value": 1}])
+    with subprocess.Popen([*COMMAND, "batch", "hang.yaml", "-s", "items.jsonl"], cwd=project, stderr=subprocess.DEVNULL) as process:
+        for name in ("started", "stubborn"):
+            while not (project / name).exists():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(project):
+    write_items(project, [{"value": "x" * 1000} for _ in range(5000)])
+    process = subprocess.Popen(
+        [*COMMAND, "batch", "doubling.yaml", "-s", "items.jsonl", "-o", "-"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    with process:
+        process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read().decode()
+    assert process.returncode == 74
+    assert "Traceback" not in err
+
+
+def test_the_version_and_the_help_name_what_there_is():
+    assert run(ROOT, "--version")[1] == "graphmill 0.1.0\n"
+    code, out, _ = run(ROOT, "--help")
+    assert code == 0
+    assert "batch" in out
+    code, out, _ = run(ROOT, "batch", "--help")
+    assert code == 0
+    assert "Example: graphmill batch" in out
+
+
+def test_on_a_terminal_progress_is_one_moving_line(project):
+    write_items(project, [{"value": number} for number in range(50)])
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "batch", "doubling.yaml", "-s", "items.jsonl"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        env=environment(TERM="xterm-256color", COLUMNS="120"),
+    )
+    os.close(writer)
+    out, _ = process.communicate(timeout=60)
+    seen = b""
+    while chunk := _read(reader):
+        seen += chunk
+    os.close(reader)
+    assert "50/50 items succeeded" in out.decode()
+    assert "━" in seen.decode()
+    assert "50/50 · 0 running" in seen.decode()
+
+
+def _read(descriptor):
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end is gone: the end of what a terminal shows
+        return b""

@@ -1,0 +1,46 @@
+"""Short ways to drive the executor from a test."""
+
+import asyncio
+from random import Random
+
+import graphmill as gm
+from support.virtual_clock import run_virtual
+
+
+def jobs_of(graph, inputs, **fields):
+    return [gm.Job(id=str(index), graph=graph, input=value, **fields) for index, value in enumerate(inputs)]
+
+
+async def drive(jobs, *, ordered=False, bind=None, **policy):
+    """Run jobs to their end; give the results and the run."""
+    run = gm.BatchExecutor(gm.Policy(**policy), random=Random(1)).start(jobs, bind=bind)
+    async with run:
+        results = [result async for result in run.results(ordered=ordered)]
+    return results, run
+
+
+def virtual(jobs, **options):
+    return run_virtual(drive(jobs, **options))
+
+
+def real(jobs, **options):
+    return asyncio.run(drive(jobs, **options))
+
+
+def by_id(results):
+    return {result.job_id: result for result in results}
+
+
+class Peak:
+    """Counts how many are inside at once."""
+
+    def __init__(self):
+        self.now = 0
+        self.highest = 0
+
+    def __enter__(self):
+        self.now += 1
+        self.highest = max(self.highest, self.now)
+
+    def __exit__(self, *_):
+        self.now -= 1

@@ -1,0 +1,181 @@
+import json
+import math
+from collections import OrderedDict, UserDict, namedtuple
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill.core.json_text import from_json, to_json
+from support.odd_texts import LONE_SURROGATES, ODD_TEXTS, json_values
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Mood(StrEnum):
+    GOOD = "good"
+
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: float
+    label: str = "here"
+    inner: list[object] = field(default_factory=list)
+
+
+class Model:
+    """Dumps itself as pydantic models do."""
+
+    def __init__(self, **fields):
+        self.fields = fields
+
+    def model_dump(self, *, mode):
+        assert mode == "json"
+        return self.fields
+
+
+Pair = namedtuple("Pair", "left right")
+
+
+@given(json_values)
+def test_what_is_written_is_read_back_the_same(value):
+    assert from_json(to_json(value).encode()) == value
+
+
+@given(json_values)
+def test_a_value_is_one_line_for_every_reader_and_can_be_encoded(value):
+    text = to_json(value)
+    assert len(text.splitlines()) == 1
+    assert text.encode().decode() == text
+
+
+@given(st.lists(st.floats() | st.dictionaries(st.text(max_size=3), st.floats(), max_size=3), max_size=4))
+def test_numbers_that_json_lacks_become_null_and_all_others_stay(value):
+    def plain(entry):
+        if isinstance(entry, dict):
+            return {key: plain(inner) for key, inner in entry.items()}
+        return entry if math.isfinite(entry) else None
+
+    assert json.loads(to_json(value)) == [plain(entry) for entry in value]
+
+
+def test_numbers_that_json_lacks_become_null_inside_every_kind_of_value():
+    value = [Point(math.nan), Model(score=math.inf), (1, -math.inf), MappingProxyType({"a": math.nan}), Decimal(1), "NaN", True, None]
+    assert json.loads(to_json(value)) == [
+        {"x": None, "label": "here", "inner": []},
+        {"score": None},
+        [1, None],
+        {"a": None},
+        "1",
+        "NaN",
+        True,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Point(1.5, inner=[Colour.RED]), {"x": 1.5, "label": "here", "inner": ["red"]}),
+        (Model(when=date(2024, 2, 29)), {"when": "2024-02-29"}),
+        (datetime(2024, 2, 29, 12, 30, tzinfo=UTC), "2024-02-29T12:30:00+00:00"),
+        (date(2024, 2, 29), "2024-02-29"),
+        (time(12, 30), "12:30:00"),
+        (Decimal("0.10"), "0.10"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (Path("/tmp/a b"), "/tmp/a b"),
+        (PurePosixPath("ü"), "ü"),
+        (Colour.RED, "red"),
+        (Mood.GOOD, "good"),
+        (Level.HIGH, 3),
+        ({"only"}, ["only"]),
+        (frozenset([1]), [1]),
+        ((1, (2,)), [1, [2]]),
+        (Pair(1, 2), [1, 2]),
+        (OrderedDict(b=1), {"b": 1}),
+        (UserDict(b=1), {"b": 1}),
+        (MappingProxyType({"b": (1,)}), {"b": [1]}),
+        ({1: "a", None: "b", False: "c"}, {"1": "a", "null": "b", "false": "c"}),
+    ],
+)
+def test_python_s_own_types_are_written_in_their_usual_form(value, written):
+    assert json.loads(to_json(value)) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (b"bytes", "bytes"),
+        (timedelta(1), "datetime.timedelta"),
+        (object(), "object"),
+        (1j, "complex"),
+        (Point, "type"),
+        ([{"deep": {"inside": b""}}], "bytes"),
+        ([math.nan, b""], "bytes"),
+        ({(1, 2): "key"}, "tuple"),
+        (range(3), "range"),
+    ],
+)
+def test_any_other_type_is_refused_by_name(value, name):
+    with pytest.raises(TypeError, match=rf"\b{name}\b"):
+        to_json(value)
+
+
+def test_a_value_that_holds_itself_is_refused_and_does_not_hang():
+    loop = []
+    loop.append(loop)
+    with pytest.raises((ValueError, RecursionError)):
+        to_json(loop)
+
+
+def test_text_stays_readable_but_for_line_ends():
+    assert to_json("naïve 😀") == '"naïve 😀"'
+    assert to_json("a\u0085b\u2028c\u2029") == '"a\\u0085b\\u2028c\\u2029"'
+
+
+@pytest.mark.parametrize("text", LONE_SURROGATES.values(), ids=LONE_SURROGATES)
+def test_half_a_character_is_escaped_as_key_and_as_value_beside_others(text):
+    value = {text: [text, *ODD_TEXTS.values()], "n": 10**30, "x": 0.1}
+    assert to_json(value).isascii()
+    assert json.loads(to_json(value)) == value
+
+
+def test_whole_numbers_keep_every_digit():
+    assert from_json(to_json([10**4000, -(2**64) - 1]).encode()) == [10**4000, -(2**64) - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b'{"a":\n  tru}', "line 8, column 3: not JSON: Expecting value"),
+        (b'["\xc3\xa9", \xff]', "line 7, column 7: not JSON: .*0xff"),
+        (b'[\n"\xc3\xa9\xff"]', "line 8, column 3: not JSON: .*0xff"),
+        (b"9" * 5000, "^line 7: not JSON that can be read: .*4300"),
+        (b"[" * 100_000, "^line 7: not JSON that can be read: .*recursion"),
+        (b"\n" + b"[" * 100_000, "^line 7 or later: not JSON that can be read: .*recursion"),
+    ],
+)
+def test_a_mistake_is_named_by_line_and_column_of_the_file_it_stands_in(text, message):
+    with pytest.raises(ValueError, match=message):
+        from_json(text, first_line=7)
+
+
+def test_a_repeated_key_is_refused_only_where_that_is_asked_for():
+    text = b'{"a": {"b": 1, "c": 0, "b": 2}}'
+    assert from_json(text) == {"a": {"b": 2, "c": 0}}
+    with pytest.raises(ValueError, match="'b' stands twice"):
+        from_json(text, unique_keys=True)
+    assert from_json(b'{"a": {"a": 1}}', unique_keys=True) == {"a": {"a": 1}}

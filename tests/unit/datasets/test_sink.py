@@ -1,0 +1,372 @@
+import errno
+import io
+import json
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import graphmill as gm
+
+FORMATS = ["jsonl", "ndjson", "json", "csv"]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Answer:
+    text: str
+    score: float
+
+
+class Model:
+    def model_dump(self, *, mode):
+        return {"mode": mode, "score": float("nan")}
+
+
+class Unwritable:
+    pass
+
+
+def report_of(*outputs, ids=None):
+    items = [{"id": name} for name in ids or map(str, range(len(outputs)))]
+    by_id = dict(zip([item["id"] for item in items], outputs, strict=True))
+    return gm.batch(lambda item: by_id[item["id"]], items)
+
+
+def rows_of(path):
+    return list(gm.source(path))
+
+
+def names_in(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+# --- absent or whole ---
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_result_that_can_not_be_written_leaves_no_file_and_names_the_job_and_the_type(tmp_path, suffix):
+    report = report_of("fine", "fine", Unwritable(), "fine", ids=["a", "b", "the third", "d"])
+    with pytest.raises(
+        gm.ExportError, match=rf"the result of 'the third' can not be written to out\.{suffix}: a .*\bUnwritable is not JSON"
+    ):
+        report.export(tmp_path / f"out.{suffix}")
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_export_that_fails_leaves_an_older_file_as_it_was(tmp_path, suffix):
+    path = tmp_path / f"out.{suffix}"
+    path.write_bytes(b"older")
+    with pytest.raises(gm.ExportError):
+        report_of("fine", b"bytes").export(path)
+    assert path.read_bytes() == b"older"
+    assert names_in(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_export_replaces_an_older_file_and_leaves_nothing_else(tmp_path, suffix):
+    path = tmp_path / f"out.{suffix}"
+    path.write_bytes(b"older" * 10_000)
+    report_of("a", "b").export(path)
+    assert [row["output"] for row in rows_of(path)] == ["a", "b"]
+    assert names_in(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_nothing_is_at_its_place_before_all_is_written(tmp_path, suffix):
+    path = tmp_path / f"out.{suffix}"
+    sink = gm.sink(path)
+    for result in report_of("a", "b").results():
+        sink.write(result)
+        assert not path.exists()
+    sink.commit()
+    assert len(rows_of(path)) == 2
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_whatever_ends_an_export_midway_nothing_is_left(tmp_path, suffix, error):
+    def where(result):
+        if result.position == 1:
+            raise error
+        return True
+
+    with pytest.raises(error):
+        report_of("a", "b", "c").export(tmp_path / f"out.{suffix}", where=where)
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_disk_that_fails_at_the_last_moment_leaves_the_older_file(tmp_path, suffix, monkeypatch):
+    path = tmp_path / f"out.{suffix}"
+    path.write_bytes(b"older")
+
+    def fail(_descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        report_of("a").export(path)
+    assert path.read_bytes() == b"older"
+    assert names_in(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_the_whole_file_is_on_disk_before_it_gets_its_name_and_the_name_after(tmp_path, suffix, monkeypatch):
+    path, synced, real = tmp_path / f"out.{suffix}", [], os.fsync
+
+    def watch(descriptor):
+        what = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else os.fstat(descriptor).st_size
+        synced.append((what, path.exists()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    report_of("a", "b").export(path)
+    assert synced == [(path.stat().st_size, False), ("folder", True)]
+
+
+def test_a_batch_that_fails_leaves_no_file_of_its_sinks(tmp_path):
+    def refuse(_run):
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        gm.batch(lambda item: item, [1], sinks=[gm.sink(tmp_path / "a.csv"), gm.sink(tmp_path / "b.jsonl")], on_start=refuse)
+    assert names_in(tmp_path) == []
+
+
+def test_sinks_of_one_batch_are_each_whole(tmp_path):
+    sinks = [gm.sink(tmp_path / f"out.{suffix}") for suffix in FORMATS]
+    gm.batch(lambda item: item, ["a", "b", "c"], sinks=sinks, keep_results=False)
+    for suffix in FORMATS:
+        assert sorted(row["output"] for row in rows_of(tmp_path / f"out.{suffix}")) == ["a", "b", "c"]
+    assert len(names_in(tmp_path)) == len(FORMATS)
+
+
+def test_a_report_without_results_leaves_no_half_made_file_of_the_sink_it_was_given(tmp_path):
+    report = gm.batch(lambda item: item, [1], keep_results=False)
+    with pytest.raises(gm.UsageError, match="keep_results"):
+        report.stream(gm.sink(tmp_path / "out.jsonl"))
+    with pytest.raises(gm.UsageError, match="keep_results"):
+        report.export(tmp_path / "out.jsonl")
+    assert names_in(tmp_path) == []
+
+
+# --- what is written ---
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json"])
+def test_outputs_of_python_s_own_types_are_written_in_their_usual_form(tmp_path, suffix):
+    values = {
+        "dataclass": (Answer("é", 0.5), {"text": "é", "score": 0.5}),
+        "model": (Model(), {"mode": "json", "score": None}),
+        "datetime": (datetime(2024, 2, 29, tzinfo=UTC), "2024-02-29T00:00:00+00:00"),
+        "decimal": (Decimal("0.10"), "0.10"),
+        "path": (Path("a/b"), "a/b"),
+        "enum": (Colour.RED, "red"),
+        "set": ({1}, [1]),
+        "tuple": ((1, (2,)), [1, [2]]),
+        "nan": ([float("nan"), float("inf")], [None, None]),
+    }
+    path = tmp_path / f"out.{suffix}"
+    report_of(*(value for value, _ in values.values()), ids=list(values)).export(path)
+    assert {row["id"]: row["output"] for row in rows_of(path)} == {name: written for name, (_, written) in values.items()}
+    assert "NaN" not in path.read_text(encoding="utf-8")
+
+
+def test_a_table_has_the_same_types_as_columns_and_plain_text(tmp_path):
+    path = tmp_path / "out.csv"
+    report_of(Answer("=é", 0.5), {"at": datetime(2024, 2, 29, tzinfo=UTC), "n": Decimal("-0.10"), "c": Colour.RED, "t": (1,)}).export(path)
+    first, second = rows_of(path)
+    assert (first["output.text"], first["output.score"]) == ("'=é", "0.5")
+    assert (second["output.at"], second["output.n"], second["output.c"]) == ("2024-02-29T00:00:00+00:00", "-0.10", "red")
+    assert second["output.t"] == "[1]"
+
+
+def test_a_row_says_all_that_a_result_does(tmp_path):
+    def fail(item):
+        raise gm.Transient("not today")
+
+    policy = gm.Policy(retry=gm.Retry(attempts=2, wait_s=0, cap_s=0))
+    gm.batch(fail, [{"id": "a", "text": "x"}], policy=policy).export(tmp_path / "out.jsonl")
+    (row,) = rows_of(tmp_path / "out.jsonl")
+    trace = row["error"].pop("traceback")
+    assert "in fail" in trace
+    assert row.pop("queued_s") >= 0 <= row.pop("duration_s")
+    assert row == {
+        "id": "a",
+        "status": "failed",
+        "input": {"id": "a", "text": "x"},
+        "output": None,
+        "error": {"kind": "transient", "type": "graphmill.core.errors.Transient", "message": "not today"},
+        "attempts": 2,
+        "usage": None,
+        "cost": None,
+        "metadata": {},
+    }
+
+
+def test_a_value_that_holds_itself_is_refused_by_the_job_s_name(tmp_path):
+    loop = {}
+    loop["loop"] = loop
+    with pytest.raises(gm.ExportError, match="the result of '0' can not be written"):
+        report_of(loop).export(tmp_path / "out.jsonl")
+    assert names_in(tmp_path) == []
+
+
+def test_a_long_id_is_cut_in_the_message(tmp_path):
+    with pytest.raises(gm.ExportError) as caught:
+        report_of(b"", ids=["x" * 10_000]).export(tmp_path / "out.jsonl")
+    assert len(str(caught.value)) < 250
+
+
+# --- where it is written ---
+
+
+@pytest.mark.parametrize("name", ["Prüfung 結果 😀.jsonl", "two words.csv", ".hidden.json", "UPPER.JSONL", "a.b.c.ndjson"])
+def test_any_file_name_will_do(tmp_path, name):
+    report_of("a").export(str(tmp_path / name))
+    assert names_in(tmp_path) == [name]
+
+
+def test_a_relative_name_is_meant_from_here_even_if_here_changes(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    sink = gm.sink("out.jsonl")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    sink.commit()
+    assert names_in(tmp_path) == ["elsewhere", "out.jsonl"]
+
+
+def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path):
+    target, link = tmp_path / "real" / "target.jsonl", tmp_path / "link.jsonl"
+    target.parent.mkdir()
+    target.write_bytes(b"older")
+    link.symlink_to(target)
+    report_of("a").export(link)
+    assert link.is_symlink()
+    assert [row["output"] for row in rows_of(target)] == ["a"]
+    assert names_in(tmp_path) == ["link.jsonl", "real"]
+    assert names_in(target.parent) == ["target.jsonl"]
+
+
+def test_a_link_to_nothing_yet_gets_its_target(tmp_path):
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "target.jsonl")
+    report_of("a").export(link)
+    assert link.is_symlink()
+    assert (tmp_path / "target.jsonl").is_file()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_device_is_written_to_and_not_replaced(tmp_path, suffix):
+    link = tmp_path / f"null.{suffix}"
+    link.symlink_to("/dev/null")
+    report_of("a").export(link)
+    with pytest.raises(gm.ExportError):
+        report_of(b"").export(link)
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+    assert names_in(tmp_path) == [link.name]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device here that is always full")
+def test_a_full_device_is_an_error_and_not_replaced(tmp_path):
+    link = tmp_path / "full.jsonl"
+    link.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        report_of("a").export(link)
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_pipe_is_written_into(tmp_path, suffix):
+    pipe, read = tmp_path / f"pipe.{suffix}", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    report_of("a", "b").export(pipe)
+    reader.join()
+    assert pipe.is_fifo()
+    copy = tmp_path / f"copy.{suffix}"
+    copy.write_bytes(read[0])
+    assert [row["output"] for row in rows_of(copy)] == ["a", "b"]
+
+
+def test_a_folder_that_does_not_exist_is_told_before_anything_is_run(tmp_path):
+    with pytest.raises(gm.UsageError, match=r"there is no folder '.*absent' to write 'out\.jsonl' into"):
+        gm.sink(tmp_path / "absent" / "out.jsonl")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "out.jsonl").mkdir()
+    with pytest.raises(gm.UsageError, match="is a folder; name a file in it"):
+        gm.sink(tmp_path / "out.jsonl")
+    assert names_in(tmp_path) == ["out.jsonl"]
+
+
+def test_what_can_not_be_written_is_told_with_the_system_s_reason(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(gm.UsageError, match=f"can not write .*: {os.strerror(errno.ENOTDIR)}"):
+        gm.sink(tmp_path / "file" / "out.jsonl")
+    with pytest.raises(gm.UsageError, match=f"can not write .*: {os.strerror(errno.ENAMETOOLONG)}"):
+        gm.sink(tmp_path / ("x" * 300 + ".jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "out.jsnl",
+            r"can not tell the format of '.*out\.jsnl'; did you mean '\.jsonl'\?; it may end in \.jsonl, \.ndjson, \.json, \.csv$",
+        ),
+        ("out.parquet", r"can not tell the format of '.*out\.parquet'; it may end in"),
+        ("out", r"can not tell the format of '.*out'; it may end in"),
+    ],
+)
+def test_a_name_that_says_no_format_is_refused_with_those_that_do(tmp_path, name, message):
+    with pytest.raises(gm.UsageError, match=message):
+        gm.sink(tmp_path / name)
+    assert names_in(tmp_path) == []
+
+
+# --- standard output ---
+
+
+class _Pipe(io.BytesIO):
+    """Remembers what had come out whenever it was flushed."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def flush(self):
+        self.seen.append(self.getvalue())
+
+
+def test_standard_output_gets_json_lines_each_at_once_in_utf_8(monkeypatch):
+    pipe = _Pipe()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding="ascii", write_through=True))
+    sink = gm.sink("-")
+    first, second = report_of("é\u2028", "\ud800").results()
+    sink.write(first)
+    assert json.loads(pipe.seen[-1])["output"] == "é\u2028"
+    sink.write(second)
+    sink.commit()
+    assert [json.loads(line)["output"] for line in pipe.getvalue().decode().splitlines()] == ["é\u2028", "\ud800"]
+    assert not sys.stdout.closed
+
+
+def test_what_standard_output_can_not_be_given_is_an_export_error_too(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+    with pytest.raises(gm.ExportError, match="the result of '0' can not be written to standard output: a bytes is not JSON"):
+        report_of(b"").export("-")

@@ -1,0 +1,270 @@
+import errno
+import gc
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import graphmill as gm
+
+THREE = {
+    "items.jsonl": '{"n": 1}\n{"n": 2}\n{"n": 3}\n',
+    "items.ndjson": '{"n": 1}\n{"n": 2}\n{"n": 3}\n',
+    "items.json": '[{"n": 1}, {"n": 2}, {"n": 3}]',
+    "items.yaml": "- n: 1\n- n: 2\n- {n: 3}\n",
+    "items.yml": "- n: 1\n- n: 2\n- {n: 3}\n",
+    "ITEMS.JSONL": '{"n": 1}\n{"n": 2}\n{"n": 3}\n',
+}
+
+
+def written(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def feed_stdin(monkeypatch, content):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="ascii"))
+
+
+@pytest.mark.parametrize("name", THREE)
+def test_the_name_says_the_format_and_a_source_can_be_iterated_twice(tmp_path, name):
+    source = gm.source(written(tmp_path, name, THREE[name]))
+    assert list(source) == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert list(source) == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+def test_two_iterations_at_once_do_not_disturb_each_other(tmp_path):
+    source = gm.source(written(tmp_path, "items.csv", "n\n1\n2\n"))
+    assert list(zip(source, source, strict=True)) == [({"n": "1"}, {"n": "1"}), ({"n": "2"}, {"n": "2"})]
+
+
+def test_a_path_may_be_text_or_a_path_with_spaces_and_any_letters(tmp_path):
+    path = written(tmp_path, "Prüfung 結果 😀.jsonl", "1")
+    assert list(gm.source(path)) == list(gm.source(str(path))) == [1]
+
+
+def test_the_format_can_be_said_where_the_name_does_not(tmp_path):
+    path = written(tmp_path, "items.txt", '{"n": 1}\n')
+    assert list(gm.source(path, format="jsonl")) == [{"n": 1}]
+
+
+EMPTY = {
+    "a.jsonl": ["", "\n \n\r\n", "\ufeff", "\ufeff\n"],
+    "a.json": ["[]", "\ufeff [ ]\n"],
+    "a.yaml": ["", "# none\n", "[]", "---\n", "\ufeff"],
+    "a.csv": ["", "\n\n", "a,b\n", "\ufeff", "\ufeffa,b"],
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, content) for name, contents in EMPTY.items() for content in contents])
+def test_an_empty_file_has_no_items(tmp_path, name, content):
+    source = gm.source(written(tmp_path, name, content))
+    assert list(source) == []
+    assert gm.batch(lambda item: item, source).summary() == "0/0 items succeeded"
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.jsonl", '"x"'), ("a.json", '["x"]'), ("a.yaml", "- x"), ("a.yaml", "[x]")])
+def test_one_item_without_a_last_line_end_is_an_item(tmp_path, name, content):
+    assert list(gm.source(written(tmp_path, name, content))) == ["x"]
+
+
+FALSY = [None, 0, "", [], False, {}, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.jsonl", "\n".join(map(json.dumps, FALSY))), ("a.json", json.dumps(FALSY)), ("a.yaml", json.dumps(FALSY))],
+)
+def test_a_falsy_item_is_an_item(tmp_path, name, content):
+    source = gm.source(written(tmp_path, name, content))
+    assert list(source) == FALSY
+    assert [type(item) for item in source] == [type(item) for item in FALSY]
+    assert gm.batch(lambda item: item, source).collect() == FALSY
+
+
+def test_an_item_of_ten_megabytes_is_read_in_every_format(tmp_path):
+    big = "x" * 10_000_000
+    assert list(gm.source(written(tmp_path, "a.jsonl", f'1\n{{"text": "{big}"}}\n2'))) == [1, {"text": big}, 2]
+    assert list(gm.source(written(tmp_path, "a.json", f'[1, "{big}"]'))) == [1, big]
+    assert list(gm.source(written(tmp_path, "a.yaml", f"- 1\n- {big}\n"))) == [1, big]
+    assert list(gm.source(written(tmp_path, "a.csv", f"n,text\n1,{big}\n"))) == [{"n": "1", "text": big}]
+
+
+def test_a_mistake_in_the_middle_names_the_file_the_place_and_what_came_before(tmp_path):
+    path = written(tmp_path, "a.jsonl", '{"n": 1}\n\n{"n": 2}\n{"n": 3\n{"n": 4}\n')
+    items = iter(gm.source(path))
+    assert [next(items), next(items)] == [{"n": 1}, {"n": 2}]
+    with pytest.raises(gm.SourceError) as caught:
+        next(items)
+    assert str(caught.value) == f"{path}: line 4, column 8: not JSON: Expecting ',' delimiter (after 2 good items)"
+    assert caught.value.position == 2
+
+
+def test_a_batch_over_a_damaged_source_does_what_came_before_and_reports_it(tmp_path):
+    path = written(tmp_path, "a.csv", "n\n1\n2\n3,4\n5\n")
+    with pytest.raises(gm.SourceError, match=r"a\.csv: line 4: 2 fields under a header of 1 \(after 2 good items\)") as caught:
+        gm.batch(lambda item: item["n"], gm.source(path))
+    assert caught.value.position == 2
+    assert caught.value.report.collect() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"), [("a.json", '{"items": []}', "dict"), ("a.json", '"text"', "str"), ("a.yaml", "items: []", "dict")]
+)
+def test_a_document_that_is_no_list_is_refused_with_the_remedy(tmp_path, name, content, kind):
+    with pytest.raises(gm.SourceError, match=rf"the document is one {kind}, not a list of items; .*\.jsonl") as caught:
+        list(gm.source(written(tmp_path, name, content)))
+    assert caught.value.position == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.json", '[1,\n2,\n"a" "b"]'), ("a.yaml", "- 1\n- 2\n- a: b: c\n"), ("a.json", b'[1,\n2,\n"a\xff"]')]
+)
+def test_a_mistake_in_a_document_read_whole_names_line_and_column(tmp_path, name, content):
+    with pytest.raises(gm.SourceError, match=r"line 3, column \d.*\(after 0 good items\)"):
+        list(gm.source(written(tmp_path, name, content)))
+
+
+def test_a_document_of_nothing_is_not_json(tmp_path):
+    with pytest.raises(gm.SourceError, match="line 1, column 1: not JSON"):
+        list(gm.source(written(tmp_path, "a.json", "")))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.yaml"])
+def test_an_item_nested_beyond_reason_is_an_error_with_its_line(tmp_path, name):
+    content = "[" * 100_000 + "]" * 100_000
+    with pytest.raises(gm.SourceError, match="line 1"):
+        list(gm.source(written(tmp_path, name, content)))
+
+
+def test_whole_numbers_are_read_to_the_last_digit_and_too_many_digits_are_an_error(tmp_path):
+    assert list(gm.source(written(tmp_path, "a.jsonl", f"{10**4000}\n{-(2**63) - 1}\n"))) == [10**4000, -(2**63) - 1]
+    with pytest.raises(gm.SourceError, match=r"line 2: .*4300"):
+        list(gm.source(written(tmp_path, "b.jsonl", "1\n" + "9" * 5000)))
+
+
+def test_a_name_that_says_no_format_asks_for_it(tmp_path):
+    for name in ("items.txt", "items", "items.jsonl.gz", ".jsonl"):
+        with pytest.raises(gm.UsageError, match=r"can not tell what .* holds by its name; name the format: jsonl, json, yaml, csv"):
+            gm.source(written(tmp_path, name, "1"))
+
+
+def test_an_unknown_format_names_the_nearest(tmp_path):
+    with pytest.raises(gm.UsageError, match="no source format 'jsnl'; did you mean 'jsonl'"):
+        gm.source(tmp_path / "a", format="jsnl")
+
+
+def test_a_missing_file_is_told_at_once_with_the_nearest_name(tmp_path):
+    written(tmp_path, "reviews.jsonl", "1")
+    with pytest.raises(gm.UsageError, match=r"there is no file '.*/review\.jsonl'; did you mean 'reviews\.jsonl'\?"):
+        gm.source(tmp_path / "review.jsonl")
+    with pytest.raises(gm.UsageError, match=r"there is no file '.*/zebra\.csv'$"):
+        gm.source(tmp_path / "zebra.csv")
+    with pytest.raises(gm.UsageError, match="there is no file"):
+        gm.source(tmp_path / "absent" / "reviews.jsonl")
+
+
+def test_a_folder_is_refused(tmp_path):
+    (tmp_path / "a.jsonl").mkdir()
+    with pytest.raises(gm.UsageError, match="is a folder; name a file in it"):
+        gm.source(tmp_path / "a.jsonl")
+
+
+def test_what_can_not_be_read_is_told_with_the_system_s_reason(tmp_path, monkeypatch):
+    loop = tmp_path / "loop.jsonl"
+    loop.symlink_to(loop)
+    with pytest.raises(gm.UsageError, match=f"can not read .*: {os.strerror(errno.ELOOP)}"):
+        gm.source(loop)
+    with pytest.raises(gm.UsageError, match=f"can not read .*: {os.strerror(errno.ENAMETOOLONG)}"):
+        gm.source(tmp_path / ("x" * 300 + ".jsonl"))
+    path = written(tmp_path, "secret.jsonl", "1")
+    monkeypatch.setattr(Path, "open", _refuse)
+    with pytest.raises(gm.UsageError, match=f"can not read .*secret.jsonl': {os.strerror(errno.EACCES)}"):
+        gm.source(path)
+
+
+def _refuse(*_args, **_options):
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def test_a_file_that_is_gone_by_the_time_it_is_read_is_the_source_s_failure(tmp_path):
+    path = written(tmp_path, "a.jsonl", "1")
+    source = gm.source(path)
+    path.unlink()
+    with pytest.raises(gm.SourceError, match=r"can not read '.*a\.jsonl': No such file") as caught:
+        list(source)
+    assert caught.value.position == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that opens but does not read is had from Linux' /proc")
+def test_a_file_that_fails_while_it_is_read_is_the_source_s_failure():
+    with pytest.raises(gm.SourceError, match=r"/proc/self/mem: .*\(after 0 good items\)"):
+        list(gm.source("/proc/self/mem", format="jsonl"))
+
+
+def test_a_pipe_is_opened_once_and_not_before_it_is_read(tmp_path):
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    made = []
+    maker = Thread(target=lambda: made.append(gm.source(pipe)), daemon=True)
+    maker.start()
+    maker.join(5)
+    assert made, "making the source waits for whoever writes into the pipe"
+    writer = Thread(target=pipe.write_text, args=("1\n2\n",))
+    writer.start()
+    assert list(made[0]) == [1, 2]
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    ("format_", "content"), [("jsonl", b'"\xc3\xa9"\n2\n'), ("json", b'["\xc3\xa9", 2]'), ("yaml", b"- \xc3\xa9\n- 2\n")]
+)
+def test_standard_input_is_read_as_utf_8_in_any_format_whatever_the_locale(monkeypatch, format_, content):
+    feed_stdin(monkeypatch, content)
+    assert list(gm.source("-", format=format_)) == ["é", 2]
+
+
+def test_standard_input_is_json_lines_unless_told_and_stays_open(monkeypatch):
+    feed_stdin(monkeypatch, b"1\n2\n")
+    assert list(gm.source("-")) == [1, 2]
+    assert not sys.stdin.buffer.closed
+    feed_stdin(monkeypatch, b"n\n1\n")
+    assert list(gm.source("-", format="csv")) == [{"n": "1"}]
+    assert not sys.stdin.buffer.closed
+
+
+def test_a_mistake_on_standard_input_names_it_and_its_line(monkeypatch):
+    feed_stdin(monkeypatch, b"1\nx\n")
+    with pytest.raises(gm.SourceError, match=r"^standard input: line 2, column 1: not JSON: .* \(after 1 good items\)") as caught:
+        list(gm.source("-"))
+    assert caught.value.position == 1
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.yaml", "a.json"])
+def test_a_source_that_is_left_early_closes_its_file_without_a_sound(tmp_path, name):
+    content = {"a.csv": "n\n" + "1\n" * 50_000, "a.jsonl": "1\n" * 50_000}.get(name, "[1, 2, 3]")
+    items = iter(gm.source(written(tmp_path, name, content)))
+    next(items)
+    items.close()
+    del items
+    gc.collect()  # an exception in a reader that is closed too late, or a file left open, would be a warning here: an error
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [(b"", 0), (b"1\n2", 2), (b"1\n\n  \r\n2\n", 2), (b"\xef\xbb\xbf\n1\n", 1), (b"\xef\xbb\xbf1\n", 1), ("\u2028\n".encode(), 1)],
+)
+def test_json_lines_are_counted_as_they_are_read(tmp_path, content, count):
+    assert gm.source(written(tmp_path, "a.jsonl", content)).count() == count
+
+
+def test_what_would_have_to_be_parsed_or_comes_only_once_is_not_counted(tmp_path, monkeypatch):
+    assert gm.source(written(tmp_path, "a.json", "[1]")).count() is None
+    feed_stdin(monkeypatch, b"1\n")
+    assert gm.source("-").count() is None
+    assert list(gm.source("-")) == [1]

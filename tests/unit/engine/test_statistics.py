@@ -1,0 +1,82 @@
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.engine.statistics import Sketch, Tally
+
+durations = st.lists(st.floats(2e-6, 1e6), min_size=1, max_size=300)
+
+
+def result(position=0, status=Status.SUCCEEDED, *, message=None, attempts=1, duration_s=1.0):
+    error = None if message is None else Failure(kind=Kind.TRANSIENT, message=message, type="X")
+    return Result(job_id=str(position), position=position, status=status, input=None, error=error, attempts=attempts, duration_s=duration_s)
+
+
+def statistics(results):
+    tally = Tally()
+    for one in results:
+        tally.add(one)
+    return tally.statistics(expected=None, elapsed_s=2.0, stuck=0)
+
+
+@given(durations, st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
+def test_a_percentile_is_within_one_percent_of_the_exact_one(values, share):
+    sketch = Sketch()
+    for value in values:
+        sketch.add(value)
+    exact = sorted(values)[math.floor(share * (len(values) - 1))]
+    assert math.isclose(sketch.quantile(share), exact, rel_tol=0.0101)
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=200))
+def test_percentiles_never_fall_and_never_exceed_the_highest(values):
+    sketch = Sketch()
+    for value in values:
+        sketch.add(value)
+    read = sketch.percentiles()
+    assert 0 <= read.p50 <= read.p90 <= read.p99 <= read.highest == max(values, default=0)
+
+
+def test_a_sketch_stays_small_however_many_values_it_counts():
+    sketch = Sketch()
+    for exponent in range(-7, 9):
+        for step in range(1, 2000):
+            sketch.add(step * 10.0**exponent)
+    assert len(sketch._buckets) < 2500
+
+
+def test_errors_are_grouped_by_kind_and_by_message_but_for_its_numbers():
+    found = statistics(
+        [result(n, Status.FAILED, message=f"row {n} of 7 is bad") for n in range(5)] + [result(9, Status.FAILED, message="other")]
+    )
+    assert [(group.message, group.count) for group in found.errors] == [("row 0 of 7 is bad", 5), ("other", 1)]
+
+
+def test_ten_thousand_different_messages_make_a_hundred_groups_and_lose_no_count():
+    def letters(number):
+        return "".join(chr(97 + int(digit)) for digit in str(number))
+
+    found = statistics(result(n, Status.FAILED, message=letters(n)) for n in range(10_000))
+    assert len(found.errors) <= 101
+    assert sum(group.count for group in found.errors) == 10_000
+
+
+def test_the_slowest_jobs_are_named_slowest_first():
+    found = statistics(result(n, duration_s=(n * 37) % 101) for n in range(100))
+    assert [slow.duration_s for slow in found.slowest] == sorted(((n * 37) % 101 for n in range(100)), reverse=True)[:5]
+
+
+def test_cancelled_jobs_are_neither_errors_nor_durations():
+    found = statistics([result(0, Status.CANCELLED, message="stop", attempts=0, duration_s=0), result(1, duration_s=3.0)])
+    assert found.errors == ()
+    assert found.cancelled == 1
+    assert found.duration_s.highest == 3.0
+    assert found.success_rate == 1.0
+
+
+def test_no_results_have_figures_too():
+    found = statistics([])
+    assert (found.total, found.throughput, found.success_rate, found.duration_s.p99) == (0, 0.0, 0.0, 0.0)
+    assert found.peak_memory_bytes > 1_000_000

@@ -1,0 +1,209 @@
+import sys
+import threading
+
+import pytest
+
+import graphmill as gm
+from support.workflows import EAGER, load_workflow, message_of_permanent, output_of, problems_of, result_of
+
+
+def node(function, inputs="{it: '${it}'}"):
+    """Write a workflow of one python node."""
+    return f"inputs: {{it: {{required: true}}}}\nnodes: [{{id: n, type: python, params: {{function: '{function}', inputs: {inputs}}}}}]"
+
+
+def test_a_plain_function_is_called_by_keyword_in_a_thread_and_an_async_one_on_the_loop(tmp_path, module):
+    name = module("""
+        import threading
+        def plain(it, *, more="default"): return [it, more, threading.current_thread() is threading.main_thread()]
+        async def later(it): return [it, threading.current_thread() is threading.main_thread()]
+        def gives_a_coroutine(it): return later(it)
+    """)
+    assert threading.current_thread() is threading.main_thread()
+    assert output_of(load_workflow(tmp_path, node(f"{name}:plain")), 1) == {"result": [1, "default", False]}
+    assert output_of(load_workflow(tmp_path, node(f"{name}:plain", "{it: 1, more: '${it}'}")), 2) == {"result": [1, 2, False]}
+    assert output_of(load_workflow(tmp_path, node(f"{name}:later")), 1) == {"result": [1, True]}
+    assert output_of(load_workflow(tmp_path, node(f"{name}:gives_a_coroutine")), 1) == {"result": [1, True]}
+
+
+def test_a_function_may_stand_inside_a_class_or_be_any_callable(tmp_path, module):
+    name = module("""
+        class Box:
+            @staticmethod
+            def inner(it): return it
+            class Deeper:
+                def __call__(self, it): return [it]
+        box = Box.Deeper()
+    """)
+    assert output_of(load_workflow(tmp_path, node(f"{name}:Box.inner")), 1) == {"result": 1}
+    assert output_of(load_workflow(tmp_path, node(f"{name}:box")), 1) == {"result": [1]}
+
+
+def test_inputs_may_be_left_out_or_be_one_mapping_from_before(tmp_path, module):
+    name = module("def f(**given): return given")
+    assert output_of(load_workflow(tmp_path, f"nodes: [{{id: n, type: python, params: {{function: '{name}:f'}}}}]"), {}) == {"result": {}}
+    graph = load_workflow(tmp_path, node(f"{name}:f", "'${it}'"))
+    assert output_of(graph, {"it": {"a": 1, "b": [2]}}) == {"result": {"a": 1, "b": [2]}}
+    for wrong, kind in ((5, "int"), (None, "NoneType"), ([], "list"), ("", "str"), ([["a", 1]], "list")):
+        message = message_of_permanent(graph, {"it": wrong})
+        assert message == f"inputs is a mapping from parameter names to values, not {kind}"
+
+
+# --- isolation ---
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_function_can_not_change_what_came_before_it(tmp_path, module, kind):
+    name = module(f"""
+        def make(): return {{"list": [1], "deep": {{"tuple": ([1],)}}, "set": {{1}}}}
+        {kind} spoil(made, items, default):
+            made["list"].append(2); made["deep"]["tuple"][0].append(2); made["set"].add(2); made["new"] = 1
+            items.clear(); default.append(2)
+        def look(made): return [made["list"], made["deep"]["tuple"], sorted(made["set"]), sorted(made)]
+    """)
+    graph = load_workflow(
+        tmp_path,
+        f"""
+        inputs: {{items: {{required: true}}, default: {{default: [1]}}}}
+        nodes:
+          - {{id: make, type: python, params: {{function: "{name}:make"}}}}
+          - {{id: hold, type: value, params: {{made: "${{make.result}}"}}}}
+          - id: spoil
+            type: python
+            params: {{function: "{name}:spoil", inputs: {{made: "${{hold.made}}", items: "${{items}}", default: "${{default}}"}}}}
+          - {{id: look, type: python, params: {{function: "{name}:look", inputs: {{made: "${{make.result}}"}}}}}}
+        outputs: {{seen: "${{look.result}}", items: "${{items}}", default: "${{default}}"}}
+        """,
+    )
+    item = {"items": [1, 2]}
+    expected = {"seen": [[1], ([1],), [1], ["deep", "list", "set"]], "items": [1, 2], "default": [1]}
+    assert gm.batch(graph, [item, item | {"id": "other"}]).collect() == [expected, expected]
+    assert item == {"items": [1, 2]}
+
+
+# --- failures ---
+
+
+def test_what_a_function_raises_is_the_item_s_failure_and_retried_by_its_kind(tmp_path, module):
+    name = module("""
+        import graphmill as gm
+        def broken(it): raise ValueError(f"no {it}")
+        def hopeless(it): raise gm.Permanent("never")
+    """)
+    result = result_of(load_workflow(tmp_path, node(f"{name}:broken")), "luck")
+    assert (result.error.kind, result.error.message, result.attempts) == ("transient", "no luck", EAGER.retry.attempts)
+    assert message_of_permanent(load_workflow(tmp_path, node(f"{name}:hopeless")), 1) == "never"
+
+
+def test_wrong_arguments_fail_for_good(tmp_path, module):
+    name = module("def f(other): return other")
+    assert "unexpected keyword argument 'it'" in message_of_permanent(load_workflow(tmp_path, node(f"{name}:f")), 1)
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_name"),
+    [
+        ("b''", "bytes"),
+        ("object()", "object"),
+        ("[{'deep': 1j}]", "complex"),
+        ("print", "builtin_function_or_method"),
+        ("range(2)", "range"),
+    ],
+)
+def test_an_output_that_is_not_json_fails_for_good_and_names_the_type(tmp_path, module, expression, type_name):
+    name = module(f"def f(it): return {expression}")
+    message = message_of_permanent(load_workflow(tmp_path, node(f"{name}:f")), 1)
+    assert message == f"the workflow's output is not JSON: a {type_name} is not JSON"
+
+
+def test_an_output_that_holds_itself_fails_for_good(tmp_path, module):
+    name = module("""
+        def f(it):
+            loop = {}
+            loop["loop"] = loop
+            return loop
+    """)
+    assert message_of_permanent(load_workflow(tmp_path, node(f"{name}:f")), 1).startswith("the workflow's output is not JSON: ")
+
+
+def test_a_value_in_between_may_be_anything_as_long_as_the_output_is_json(tmp_path, module):
+    name = module("""
+        def make(it): return object
+        def use(kind): return kind.__name__
+    """)
+    text = f"""
+    inputs: {{it: {{required: true}}}}
+    nodes:
+      - {{id: a, type: python, params: {{function: "{name}:make", inputs: {{it: "${{it}}"}}}}}}
+      - {{id: b, type: python, params: {{function: "{name}:use", inputs: {{kind: "${{a.result}}"}}}}}}
+    """
+    assert output_of(load_workflow(tmp_path, text), 1) == {"result": "object"}
+
+
+# --- what is found when the workflow is loaded ---
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            "nowhere_to_be_found:f",
+            "can not import 'nowhere_to_be_found': No module named 'nowhere_to_be_found'; modules are looked for in ",
+        ),
+        ("json:laods", "json has no 'laods'; did you mean 'loads'?"),
+        ("json:decoder.Nothing", "json has no 'Nothing'"),
+        ("json:__doc__", "json:__doc__ is not a function but str"),
+        ("json", "function is written module:name, not 'json'"),
+        ("json:", "function is written module:name, not 'json:'"),
+        (":loads", "function is written module:name, not ':loads'"),
+        ("", "function is written module:name, not ''"),
+    ],
+)
+def test_a_function_that_is_not_there_is_a_problem_of_the_workflow(tmp_path, module, function, message):
+    (problem,) = problems_of(tmp_path, node(function))
+    assert problem.startswith(f"node 'n': {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
+        ("1 / 0", "raised ZeroDivisionError: division by zero"),
+        ("def f(:", "raised SyntaxError: "),
+        ("import sys; sys.exit(0)", "raised SystemExit: 0"),
+    ],
+)
+def test_a_module_that_fails_while_it_is_imported_is_a_problem_of_the_workflow(tmp_path, module, text, message):
+    name = module(text)
+    (problem,) = problems_of(tmp_path, node(f"{name}:f"))
+    assert f"'{name}'" in problem
+    assert message in problem
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ("{}", "'function' is missing"),
+        ("{function: null}", "'function' is missing"),
+        ("{function: 5}", "function is written module:name, not 5"),
+        ("{function: 'json:loads', input: {}}", "unknown key 'input'; did you mean 'inputs'?; known are function, inputs"),
+        ("{function: 'json:loads', inputs: [1]}", "inputs is a mapping from parameter names to values"),
+        ("{function: 'json:loads', inputs: null}", "inputs is a mapping from parameter names to values"),
+        ("{function: 'json:loads', inputs: text}", "inputs is a mapping from parameter names to values"),
+    ],
+)
+def test_wrong_params_are_told_with_what_would_be_right(tmp_path, params, message):
+    assert problems_of(tmp_path, f"nodes: [{{id: n, type: python, params: {params}}}]") == [f"node 'n': {message}"]
+
+
+def test_the_function_is_never_a_template(tmp_path):
+    problems = problems_of(tmp_path, "inputs: {f: {required: true}}\nnodes: [{id: n, type: python, params: {function: 'json:${f}'}}]")
+    assert problems == ["node 'n': json has no '${f}'"]
+
+
+def test_modules_are_looked_for_where_the_command_was_started_and_once(tmp_path, module):
+    name = module("def f(it): return it")
+    before = list(sys.path)
+    for _ in range(3):
+        load_workflow(tmp_path, node(f"{name}:f"))
+    assert sys.path == [str(tmp_path), *before]

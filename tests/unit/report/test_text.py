@@ -1,0 +1,100 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphmill as gm
+from graphmill.report.text import seconds, shown
+
+
+def failing(messages, ids=None, retry=None):
+    items = [{"id": name, "message": message} for name, message in zip(ids or map(str, range(len(messages))), messages, strict=True)]
+
+    async def graph(item):
+        raise (gm.Transient if retry else gm.Permanent)(item["message"])
+
+    return gm.batch(graph, items, policy=gm.Policy(concurrency=1, retry=retry or gm.Retry()))
+
+
+def test_a_failure_is_one_line_of_id_kind_message_and_attempts():
+    assert failing(["broken"]).error_lines() == ["  0   permanent   broken (1 attempt)"]
+    retried = failing(["busy"], retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
+    assert retried.error_lines() == ["  0   transient   busy (3 attempts)"]
+
+
+@pytest.mark.parametrize(
+    ("failed", "last"), [(4, None), (5, None), (6, "  ...and 1 more"), (7, "  ...and 2 more"), (1005, "  ...and 1,000 more")]
+)
+def test_the_first_five_failures_are_shown_and_the_rest_counted(failed, last):
+    lines = failing([f"message {n}" for n in range(failed)]).error_lines()
+    shown_lines = [line for line in lines if "..." not in line]
+    assert [f"message {n} " in line for n, line in enumerate(shown_lines)] == [True] * min(failed, 5)
+    assert lines[min(failed, 5) :] == ([] if last is None else [last])
+
+
+def test_columns_are_aligned():
+    assert failing(["x", "y"], ids=["a", "longer"]).error_lines() == [
+        "  a        permanent   x (1 attempt)",
+        "  longer   permanent   y (1 attempt)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "nasty",
+    ["\x1b[2J\x1b[31mred", "a\nb", "a\r\x08\x08b", "\x9b31m", "\u202egnp.exe", "a\u2028b", "\x00", "\x07", "\u200b", "\ud800", "\x7f"],
+)
+def test_nothing_that_a_terminal_would_obey_is_shown(nasty):
+    (line,) = failing([nasty], ids=[nasty]).error_lines()
+    assert line.isprintable()
+    assert "(1 attempt)" in line
+
+
+def test_long_ids_and_messages_are_cut_and_say_so():
+    (line,) = failing(["m" * 10_000], ids=["i" * 10_000]).error_lines()
+    name, _, message = line.strip().split("   ")
+    assert name == "i" * 39 + "…"
+    assert message == "m" * 159 + "… (1 attempt)"
+
+
+def test_an_exception_without_a_message_is_shown_by_its_type():
+    def graph(item):
+        raise TypeError
+
+    assert gm.batch(graph, [0]).error_lines() == ["  0   permanent   TypeError (1 attempt)"]
+
+
+@given(st.text(st.characters()), st.integers(1, 50))
+def test_what_is_shown_is_printable_and_never_wider_than_asked(text, width):
+    found = shown(text, width)
+    assert found.isprintable()
+    assert len(found) <= width
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"]), max_size=20))
+def test_plain_text_is_shown_as_it_is(text):
+    assert shown(text, 20) == text
+
+
+@given(st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"]), min_size=1, max_size=20))
+def test_of_controls_only_blanks_are_left(text):
+    assert shown(text, 20) == " " * len(text), [unicodedata.category(char) for char in text]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.0 s"),
+        (6.14, "6.1 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 00 s"),
+        (60, "1 min 00 s"),
+        (238, "3 min 58 s"),
+        (3599.4, "59 min 59 s"),
+        (3599.6, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (360_000, "100 h 00 min"),
+    ],
+)
+def test_a_duration_is_written_as_people_say_it(value, text):
+    assert seconds(value) == text
