@@ -26,7 +26,7 @@ async def main() -> None:
     jobs = [gm.Job(id=f"page-{page}", graph=fetch, input=page, priority=page // 50) for page in range(200)]
     async with gm.BatchExecutor(policy).start(jobs) as run:
         async for result in run.results():
-            if result.is_failure:
+            if result.error is not None:
                 print(result.job_id, result.error.kind, result.error.message)
             if run.progress().done == 100:
                 run.set_concurrency(40)

@@ -15,7 +15,7 @@ from graphmill.core.errors import (
     WorkflowError,
 )
 from graphmill.core.job import Job
-from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.datasets.sink import Sink, sink
 from graphmill.datasets.source import source
 from graphmill.engine.events import (
@@ -69,6 +69,7 @@ __all__ = [
     "SourceError",
     "Statistics",
     "Status",
+    "StopReason",
     "Throttled",
     "Transient",
     "UsageError",

@@ -119,7 +119,7 @@ class _Reader:
             statistics=self._run.statistics(),
             stopped=self._run.stopped,
             errors=tuple(self._first_errors),
-            tolerated=policy.max_failures,
+            policy=policy,
             kept=kept,
         )
 

@@ -67,13 +67,13 @@ def test_an_item_goes_by_the_named_field_or_its_id_or_its_position():
 def test_an_item_without_the_named_id_ends_the_batch_with_its_position_and_its_fields():
     with pytest.raises(gm.SourceError, match="position 1 has no id: its field 'key' is not there; it has 'id'") as caught:
         gm.batch(double, [{"key": 1}, {"id": 2}], id_field="key")
-    assert caught.value.report.statistics.total == 1
+    assert caught.value.report.statistics.done == 1
 
 
 def test_two_items_with_one_id_are_refused_and_the_report_holds_the_rest():
     with pytest.raises(gm.DuplicateIdError, match="'a' at position 2 is already used at position 0") as caught:
         gm.batch(double, [{"id": "a"}, {"id": "b"}, {"id": "a"}])
-    assert caught.value.report.statistics.total == 2
+    assert caught.value.report.statistics.done == 2
 
 
 def test_a_source_that_fails_raises_and_the_report_of_what_was_done_comes_with_it(tmp_path):

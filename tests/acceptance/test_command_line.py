@@ -155,7 +155,7 @@ def test_limit_offset_and_id_choose_and_name_the_items(project):
     )
     assert code == 0, err
     assert sorted(row["id"] for row in rows(project / "out.jsonl")) == ["k4", "k5", "k6"]
-    assert json.loads(out)["statistics"]["expected"] == 3
+    assert json.loads(out)["statistics"]["total"] == 3
 
 
 def test_the_summary_as_json_is_one_object(project):

@@ -59,7 +59,7 @@ def test_an_on_result_that_raises_is_reported_once_and_misses_nothing(caplog):
     with caplog.at_level(logging.ERROR, "graphmill"):
         run = run_virtual(finish(jobs_of(nap, range(20)), on_result=on_result))
     assert len(seen) == 20
-    assert run.statistics().succeeded == 20
+    assert (run.statistics().succeeded, run.statistics().hook_errors) == (20, 20)
     assert [record.message for record in caplog.records] == ["on_result raised; it is called again for the next"]
 
 
@@ -131,7 +131,7 @@ def test_a_total_that_was_given_wrong_gives_way_to_the_truth():
         async with gm.BatchExecutor().start(iter(jobs_of(asyncio.sleep, [0] * 20)), total=500) as run:
             return await run.wait()
 
-    assert asyncio.run(main()).expected == 20
+    assert asyncio.run(main()).total == 20
 
 
 def test_every_status_of_a_job_can_be_seen_live():
@@ -254,7 +254,7 @@ def test_statistics_tell_waits_runs_retries_errors_and_the_slowest():
     policy = gm.Policy(concurrency=1, retry=gm.Retry(attempts=2, wait_s=1, jitter=False))
     run = run_virtual(finish(jobs_of(work, [1, 2, 7, 9]), policy))
     found = run.statistics()
-    assert (found.total, found.succeeded, found.failed, found.retries) == (4, 2, 2, 1)
+    assert (found.done, found.succeeded, found.failed, found.retries) == (4, 2, 2, 1)
     assert {(group.kind, group.message, group.count) for group in found.errors} == {
         ("transient", "seven again", 1),
         ("permanent", "nine", 1),
@@ -278,3 +278,59 @@ def test_a_quick_observer_misses_nothing_however_busy_the_loop(concurrency):
     asyncio.run(finish(jobs_of(echo, range(20_000)), gm.Policy(concurrency=concurrency), observers=[plain.append, observer]))
     assert len(on_loop) == 2 * 20_000 + 3
     assert plain == on_loop
+
+
+def test_readings_and_controls_may_be_used_from_a_plain_callback():
+    seen = []
+
+    def on_result(job, result):
+        seen.append((run.progress().done, run.statistics().done, run.status("nobody")))
+        if len(seen) == 100:
+            run.set_concurrency(3)
+            assert run.progress().concurrency == 3
+            with pytest.raises(gm.UsageError):
+                run.set_concurrency(0)
+            assert run.cancel("nobody") is False
+            assert run.cancel() is True
+
+    async def main():
+        nonlocal run
+        asyncio.get_running_loop().set_debug(True)  # complains of calls from other threads
+        run = gm.BatchExecutor(on_result=on_result).start(
+            gm.Job(id=str(number), graph=asyncio.sleep, input=0) for number in itertools.count()
+        )
+        async with run:
+            await run.wait()
+
+    run = None
+    asyncio.run(main())
+    assert run.stopped is gm.StopReason.CANCELLED
+    assert len(seen) == run.statistics().done
+
+
+def test_each_result_is_delivered_as_soon_as_on_result_has_seen_it():
+    def on_result(job, result):
+        if result.position > 0:
+            gate.wait(timeout=60)
+
+    gate = threading.Event()
+
+    async def main():
+        async with gm.BatchExecutor(gm.Policy(concurrency=1), on_result=on_result).start(jobs_of(asyncio.sleep, [0] * 10)) as run:
+            results = run.results()
+            first = await anext(results)  # although the callback is at the second
+            gate.set()
+            return [first.position, *[result.position async for result in results]]
+
+    assert asyncio.run(main()) == list(range(10))
+
+
+def test_hooks_that_hang_do_not_add_up_at_the_end():
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    async def main():
+        await finish(jobs_of(nap, [1]), observers=[hang, hang, hang, hang])
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) <= 1 + 5 + 2

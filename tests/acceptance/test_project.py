@@ -1,7 +1,6 @@
 """The rules of the house that no linter knows."""
 
 import ast
-import importlib
 import inspect
 import re
 import subprocess
@@ -112,10 +111,3 @@ def test_no_file_names_a_path_of_a_machine():
     readable = [path for path in tracked_files() if path.suffix in (".py", ".md", ".toml", ".yaml", ".yml", ".json", "") and path.is_file()]
     assert len(readable) > 50
     assert [str(path) for path in readable if machine_paths.search(path.read_text(errors="replace")) and path != Path(__file__)] == []
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_module_can_be_imported_alone(path):
-    name = ".".join(["graphmill", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
-    if name != "graphmill.__main__":
-        assert importlib.import_module(name)

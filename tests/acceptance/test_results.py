@@ -132,7 +132,7 @@ def test_a_run_that_is_waited_for_keeps_nothing_and_gives_its_figures():
             return await run.wait()
 
     statistics = run_virtual(main())
-    assert (statistics.total, statistics.succeeded, statistics.expected) == (25, 25, 25)
+    assert (statistics.total, statistics.succeeded, statistics.done) == (25, 25, 25)
     assert statistics.elapsed_s == pytest.approx(3)
     assert statistics.throughput == pytest.approx(25 / 3)
 

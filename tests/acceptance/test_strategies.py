@@ -117,7 +117,7 @@ def test_a_time_out_is_a_failure():
     assert run.stopped == "fail_fast"
 
 
-def test_a_retry_that_waits_when_the_batch_stops_is_cancelled_and_leaves_no_timer():
+def test_a_retry_that_waits_when_the_batch_stops_is_cancelled():
     async def work(value):
         if value == "wait":
             raise gm.Transient("later")
@@ -127,3 +127,33 @@ def test_a_retry_that_waits_when_the_batch_stops_is_cancelled_and_leaves_no_time
     results, run = virtual(jobs_of(work, ["wait", "fail"]), on_failure="fail_fast", retry=gm.Retry(wait_s=50))
     assert by_id(results)["0"].status is gm.Status.CANCELLED
     assert run.statistics().elapsed_s == pytest.approx(5)
+
+
+def test_a_share_is_what_it_says_to_the_last_digit_and_cancelled_jobs_do_not_dilute_it():
+    values = ["good"] * 71 + ["bad"] * 29
+    results, run = virtual(jobs_of(fail_if_bad, values), concurrency=1, max_failures=0.29)
+    assert (statuses(results).count("failed"), run.stopped) == (29, None)
+
+    async def main():
+        policy = gm.Policy(concurrency=1, max_failures=0.1)
+        async with gm.BatchExecutor(policy).start(jobs_of(fail_if_bad, ["good"] * 50 + (["bad"] * 4 + ["good"] * 16) * 2)) as run:
+            for number in range(50):
+                run.cancel(str(number))
+            await run.wait()
+            return run.stopped
+
+    assert run_virtual(main()) is gm.StopReason.MAX_FAILURES
+
+
+def test_a_run_that_has_done_everything_was_not_stopped_however_late_it_is_left():
+    async def main(**policy):
+        async with gm.BatchExecutor(gm.Policy(**policy)).start(jobs_of(fail_if_bad, ["good"] * 3)) as run:
+            async for result in run.results():
+                await asyncio.sleep(10)
+                if result.position == 2:
+                    break
+            assert run.cancel() is False
+        return run.stopped, run.statistics().succeeded
+
+    assert run_virtual(main()) == (None, 3)
+    assert run_virtual(main(batch_timeout_s=15)) == (None, 3)

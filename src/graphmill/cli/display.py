@@ -61,7 +61,9 @@ class Display:
 def progress_line(progress: Progress) -> str:
     """Write a reading as one line."""
     parts = [f"{progress.done:,}" if progress.total is None else f"{progress.done:,}/{progress.total:,}", f"{progress.running:,} running"]
-    parts += [f"{count:,} {word}" for count, word in ((progress.retrying, "retrying"), (progress.failed, "failed")) if count]
+    parts += [
+        f"{count:,} {word}" for count, word in ((progress.retrying, "retrying"), (progress.failed + progress.timed_out, "failed")) if count
+    ]
     parts.append(_rate(progress.rate))
     if progress.eta_s is not None:
         parts.append(f"eta {_clock(progress.eta_s)}")

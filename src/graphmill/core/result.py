@@ -28,6 +28,16 @@ class Status(StrEnum):
 _LIVE = frozenset({Status.PENDING, Status.RUNNING, Status.RETRYING})
 
 
+class StopReason(StrEnum):
+    """Why a run ended before it had done everything."""
+
+    FAIL_FAST = "fail_fast"
+    MAX_FAILURES = "max_failures"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    STUCK = "stuck"
+
+
 class Kind(StrEnum):
     """Why an attempt did not succeed; decides whether there is another."""
 

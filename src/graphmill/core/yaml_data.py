@@ -78,7 +78,6 @@ def _require_plain(node: yaml.Node, checked: set[int], under_way: set[int]) -> N
         _require_keys_once(node)
     for child in node.value:
         _require_plain(child[1] if isinstance(child, tuple) else child, checked, under_way)
-    under_way.remove(id(node))
     checked.add(id(node))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphmill.core.errors import GraphmillError, SourceError
+from graphmill.core.errors import SourceError
 from graphmill.core.job import Job
 from graphmill.engine.feed import ContainerFeed, Feed, by_priority, open_feed
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.workers import Workers
 
 Bind = Callable[[int, Any], Job]
-Ended = Callable[[int, GraphmillError | None], None]
+Ended = Callable[[int, SourceError | None], None]
 
 _MOST_AT_ONCE = 1000  # what one turn of the loop admits is bounded, so that no turn is long
 
@@ -24,20 +23,18 @@ class Admission:
     ``admitted`` is called after each; ``ended(count, error)`` once, when the source is at its end or has failed.
     """
 
-    def __init__(
-        self, scheduler: Scheduler, *, bind: Bind | None, admitted: Callable[[], None], ended: Ended, loop: AbstractEventLoop
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, workers: Workers, *, bind: Bind | None, admitted: Callable[[], None], ended: Ended) -> None:
         self._scheduler = scheduler
+        self._workers = workers
         self._bind = bind
         self._admitted = admitted
         self._ended = ended
-        self._loop = loop
         self._feed: Feed | None = None
         self._asked = 0
         self.is_over = False
         self.is_reordered = False
 
-    def open(self, jobs: Any, workers: Workers, *, in_order: bool) -> None:
+    def open(self, jobs: Any, *, in_order: bool) -> None:
         """Begin to take jobs: a list by priority over its whole length, unless results are wanted in input order."""
         if self.is_over:
             return
@@ -45,21 +42,19 @@ class Admission:
             self.is_reordered = True
             self._feed = ContainerFeed(by_priority(jobs), self._on_item, self._on_end)
         else:
-            self._feed = open_feed(jobs, workers=workers, on_item=self._on_item, on_end=self._on_end)
+            self._feed = open_feed(jobs, workers=self._workers, on_item=self._on_item, on_end=self._on_end)
         self.refill()
 
     def refill(self) -> None:
-        """Ask for more, if there is room enough to be worth it."""
+        """Ask for more: as soon as slots would stay empty, else only when there is room enough to be worth a thread's while."""
         if self.is_over or self._feed is None:
             return
-        window = self._scheduler.window
-        room = min(window - self._scheduler.unfinished - self._asked, _MOST_AT_ONCE)
-        if room < max(1, min(_MOST_AT_ONCE, (window - self._scheduler.limit) // 4)):
-            return
-        self._asked += room
-        self._feed.request(room)
-        if room == _MOST_AT_ONCE:
-            self._loop.call_soon(self.refill)
+        scheduler = self._scheduler
+        room = min(scheduler.window - scheduler.unfinished - self._asked, _MOST_AT_ONCE)
+        is_hungry = scheduler.queued + self._asked < scheduler.limit
+        if room >= 1 and (is_hungry or room >= min(scheduler.window // 4, _MOST_AT_ONCE)):
+            self._asked += room
+            self._feed.request(room)
 
     def close(self) -> None:
         """Admit no more."""
@@ -78,7 +73,7 @@ class Admission:
             return
         try:
             job = item if self._bind is None else self._bind(position, item)
-            self._scheduler.admit(job, position=position, now=self._loop.time())
+            self._scheduler.admit(job, position=position, now=self._workers.loop.time())
         except Exception as error:  # noqa: BLE001  whatever a source yields or a binder raises is the source's failure
             self._on_end(position, error)
         else:
@@ -93,7 +88,7 @@ def _has_priorities(jobs: Sequence[Any]) -> bool:
     return any(isinstance(job, Job) and job.priority for job in jobs) and all(isinstance(job, Job) for job in jobs)
 
 
-def _source_error(position: int, error: BaseException) -> GraphmillError:
+def _source_error(position: int, error: BaseException) -> SourceError:
     if isinstance(error, SourceError):
         return error
     found = SourceError(f"the source failed after {position:,} items: {type(error).__name__}: {error}", position=position)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from graphmill.core.job import Job
 from graphmill.core.result import Result
 from graphmill.engine.events import Event
-from graphmill.engine.observers import Subscriber
 from graphmill.engine.progress import Progress
+from graphmill.engine.subscriber import Subscriber
 from graphmill.engine.workers import Workers
 
 LEAST_EVENTS_QUEUED = 10_000
@@ -30,18 +31,24 @@ class Hooks:
 class Audience:
     """The hooks of one run, each behind a queue of its own; ``deliver`` gets each result once ``on_result`` has seen it."""
 
-    def __init__(self, hooks: Hooks, workers: Workers, *, window: int, deliver: Callable[[Result], None], loop: AbstractEventLoop) -> None:
-        self._loop = loop
-        self._started_at = loop.time()
+    def __init__(self, hooks: Hooks, workers: Workers, *, window: int, deliver: Callable[[Result], None]) -> None:
+        self._loop = workers.loop
+        self._started_at = self._loop.time()
         self._deliver = deliver
         self._on_result = self._on_progress = None
         if hooks.on_result is not None:
-            self._on_result = Subscriber("on_result", hooks.on_result, workers, capacity=None, is_kept=True, after=self._seen)
+            self._on_result = Subscriber("on_result", hooks.on_result, workers, then=lambda letter: deliver(letter[1]))
         if hooks.on_progress is not None:
             self._on_progress = Subscriber("on_progress", hooks.on_progress, workers, capacity=1)
         capacity = max(LEAST_EVENTS_QUEUED, 4 * window)
         self._observers = [Subscriber(f"observer {hook!r:.80}", hook, workers, capacity=capacity) for hook in hooks.observers]
         self.has_observers = bool(self._observers)
+        self._everybody = [hook for hook in (self._on_result, self._on_progress, *self._observers) if hook is not None]
+
+    @property
+    def errors(self) -> int:
+        """How often the hooks have raised."""
+        return sum(subscriber.errors for subscriber in self._everybody)
 
     def tell(self, kind: Callable[..., Event], **facts: Any) -> None:
         """Tell the observers of an event."""
@@ -62,15 +69,15 @@ class Audience:
         else:
             self._on_result.offer(job, result)
 
-    def needs_breath(self) -> bool:
+    def take_breath(self) -> bool:
         """Tell whether an observer asks for a pause."""
-        return any(observer.needs_breath() for observer in self._observers)
+        return any(observer.take_breath() for observer in self._observers)
 
     async def drain(self) -> None:
         """Wait, but not for long, until everybody has seen everything."""
-        for subscriber in (self._on_result, self._on_progress, *self._observers):
-            if subscriber is not None:
-                await subscriber.drain(DRAIN_S)
-
-    def _seen(self, letter: tuple[Any, ...]) -> None:
-        self._deliver(letter[1])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                for subscriber in self._everybody:
+                    await subscriber.wait_idle()
+        for subscriber in self._everybody:
+            subscriber.report_drops()

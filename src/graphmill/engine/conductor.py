@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 
-from graphmill.core.errors import GraphmillError, InternalError
-from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.core.errors import InternalError, SourceError, UsageError
+from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.engine import events
 from graphmill.engine.admission import Admission, Bind
 from graphmill.engine.audience import Audience, Hooks
 from graphmill.engine.deadlines import Deadlines
-from graphmill.engine.failures import failure_of, kind_of
-from graphmill.engine.observers import BREATH_S, log
+from graphmill.engine.failures import cancelled, failure_of, kind_of, timed_out
+from graphmill.engine.figures import Figures
 from graphmill.engine.outbox import Outbox
 from graphmill.engine.policy import Policy
+from graphmill.engine.progress import Progress
 from graphmill.engine.scheduler import Scheduler
-from graphmill.engine.statistics import Tally
+from graphmill.engine.statistics import Statistics
+from graphmill.engine.subscriber import BREATH_S, log
 from graphmill.engine.ticket import Ticket, Verdict
 from graphmill.engine.workers import Workers
 
+PROGRESS_EVERY_S = 0.5
 MOST_STUCK = 100
 _MOST_STARTED_AT_ONCE = 100  # what one turn of the loop starts is bounded, so that no turn is long
 
@@ -44,57 +47,93 @@ def _acting(method: Callable[Concatenate[Conductor, P], None]) -> Callable[Conca
 class Conductor:
     """Starts attempts, takes their ends, lets retries wait, ends what must end, and hands results out.
 
-    It lives on one loop, from its making to ``close``. ``arrived`` is set when a consumer should look again.
+    It lives on one loop, from its making to ``close``.
     """
 
-    def __init__(self, scheduler: Scheduler, policy: Policy, hooks: Hooks, *, bind: Bind | None, expected: int | None) -> None:
-        loop = self._loop = asyncio.get_running_loop()
+    def __init__(self, scheduler: Scheduler, policy: Policy, hooks: Hooks, *, bind: Bind | None, total: int | None) -> None:
+        self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._policy = policy
+        self._figures = Figures(scheduler, total=total, now=self._loop.time())
+        self._outbox = Outbox()
+        self._workers = Workers(grace_s=policy.grace_s, abandoned=self._abandoned)
+        self._audience = Audience(hooks, self._workers, window=scheduler.window, deliver=self._deliver)
+        self._admission = Admission(scheduler, self._workers, bind=bind, admitted=self._start_soon, ended=self._source_ended)
+        self._attempt_deadlines = self._deadlines(policy.timeout_s, self._attempt_expired)
+        self._job_deadlines = self._deadlines(policy.job_timeout_s, self._job_expired)
+        self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
+        self._arrived = asyncio.Event()
+        self._is_quiet = asyncio.Event()
         self._is_starting = False
         self._is_announcing = False
         self._classify_failed = False
-        self._is_quiet = asyncio.Event()
-        self._attempt_deadlines = self._deadlines(policy.timeout_s, self._attempt_expired)
-        self._job_deadlines = self._deadlines(policy.job_timeout_s, self._job_expired)
-        self.workers = Workers(self._attempt_ended, grace_s=policy.grace_s)
-        self.audience = Audience(hooks, self.workers, window=scheduler.window, deliver=self._deliver, loop=loop)
-        self.admission = Admission(scheduler, bind=bind, admitted=self.start_soon, ended=self._source_ended, loop=loop)
-        self.outbox = Outbox()
-        self.tally = Tally()
-        self.arrived = asyncio.Event()
-        self.expected = expected
-        self.error: GraphmillError | None = None
-        self.stopped: str | None = None
-        self._batch_timer = None if policy.batch_timeout_s is None else loop.call_later(policy.batch_timeout_s, self._batch_expired)
+        self._source_error: SourceError | None = None
+        self._fault: InternalError | None = None
+        self.stopped: StopReason | None = None
+        self._audience.tell(events.RunStarted, concurrency=scheduler.limit, total=total)
+        self._tick()
 
     @_acting
     def open(self, jobs: Any) -> None:
-        """Begin."""
-        self.admission.open(jobs, self.workers, in_order=self.outbox.is_ordered)
+        """Begin to admit jobs."""
+        self._admission.open(jobs, in_order=self._outbox.is_ordered)
 
-    def is_over(self) -> bool:
-        """Tell whether nothing is left to do."""
-        return self._is_crashed() or (self.admission.is_over and not self._scheduler.unfinished)
+    def order(self) -> None:
+        """Hand results out in input order from now on."""
+        if self._admission.is_reordered:
+            raise UsageError("ask for ordered results before the run has started: its list was already ordered by priority")
+        self._outbox.order()
 
-    def start_soon(self) -> None:
-        """Start what is ready in the next turn of the loop: when the present burst is in, so that the first is the right one."""
-        if not self._is_starting:
-            self._is_starting = True
-            self._loop.call_soon(self._start_ready)
+    async def take(self) -> list[Result]:
+        """Take all results that are there, at least one, or none at the end; raise what ended the run, if something did."""
+        while not (taken := self._outbox.take()):
+            if self._fault is not None:
+                raise self._fault
+            if self._admission.is_over and not self._scheduler.unfinished:
+                self._figures.end(self._loop.time())
+                if self._source_error is not None:
+                    raise self._source_error
+                break
+            self._arrived.clear()
+            await self._arrived.wait()
+        return taken
 
-    def stop(self, reason: str, message: str, *, running: Failure | None = None) -> bool:
-        """Admit no more, end everything; tell whether this was the first call to do so."""
-        if self.stopped is not None or self.is_over():
+    def release(self, result: Result) -> None:
+        """Free a taken result's place in the window."""
+        self._scheduler.release(result.job_id)
+        self._admission.refill()
+
+    def call_in_thread(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Call a plain function in a thread of the run."""
+        return self._workers.submit(function)
+
+    def progress(self) -> Progress:
+        """Read how far the run is."""
+        return self._figures.progress(self._loop.time())
+
+    def statistics(self) -> Statistics:
+        """Read the figures so far."""
+        return self._figures.statistics(self._loop.time(), stuck=self._workers.stuck, hook_errors=self._audience.errors)
+
+    def set_limit(self, concurrency: int) -> None:
+        """Change how many attempts may run at once."""
+        before = self._scheduler.limit
+        self._scheduler.set_limit(concurrency)
+        self._audience.tell(events.ConcurrencyChanged, before=before, after=concurrency)
+        self._start_soon()
+
+    def stop(self, reason: StopReason, message: str, *, running: Failure | None = None) -> bool:
+        """Admit no more and end everything; tell whether there was something to end, and nobody had ended it before."""
+        if self.stopped is not None or (self._admission.is_over and not self._scheduler.active):
             return False
         self.stopped = reason
-        self.admission.close()
-        self.audience.tell(events.RunStopped, reason=reason)
+        self._admission.close()
+        self._audience.tell(events.RunStopped, reason=reason)
         for ticket, result in self._scheduler.end_idle(cancelled(message), self._loop.time()):
             self._finished(ticket, result)
         for ticket in self._scheduler.under_way():
             self._condemn(ticket, Verdict(running or cancelled(message), is_final=True))
-        self.arrived.set()
+        self._arrived.set()
         return True
 
     def end(self, ticket: Ticket, failure: Failure) -> None:
@@ -104,29 +143,47 @@ class Conductor:
         else:
             self._finished(ticket, self._scheduler.end(ticket, failure, self._loop.time()))
 
-    async def wait_quiet(self) -> None:
-        """Wait until no attempt runs; cancelled ones end, or are abandoned, within their grace."""
-        while self._scheduler.running and not self._is_crashed():
-            self._is_quiet.clear()
-            await self._is_quiet.wait()
-
     async def close(self) -> None:
-        """Leave nothing behind: no timer, task or thread."""
+        """See the run out: wait for the last attempts, tell the last news, leave no timer, task or thread behind."""
+        try:
+            while self._scheduler.running and self._fault is None:  # each ends, or is abandoned, within its grace
+                self._is_quiet.clear()
+                await self._is_quiet.wait()
+            self._figures.end(self._loop.time())
+            self._audience.tell_progress(self.progress)
+            self._audience.tell(events.RunFinished, statistics=self.statistics())
+            await self._audience.drain()
+        finally:
+            await self._clean_up()
+
+    async def _clean_up(self) -> None:
+        self._ticker.cancel()
         if self._batch_timer is not None:
             self._batch_timer.cancel()
         for deadlines in (self._attempt_deadlines, self._job_deadlines):
             if deadlines is not None:
                 deadlines.close()
-        self.admission.close()
-        for ticket in self._scheduler.under_way():  # only after a crash
+        self._admission.close()
+        for ticket in self._scheduler.under_way():  # after a fault, or when closing was cancelled
             if ticket.attempt is not None:
-                self.workers.interrupt(ticket.attempt)
-        await self.admission.wait_closed(self._policy.grace_s)
-        await self.workers.close()
+                ticket.attempt.interrupt()
+        await self._admission.wait_closed(self._policy.grace_s)
+        await self._workers.close()
+
+    def _tick(self) -> None:
+        self._figures.mark(self._loop.time())
+        self._audience.tell_progress(self.progress)
+        self._ticker = self._loop.call_later(PROGRESS_EVERY_S, self._tick)
+
+    def _start_soon(self) -> None:
+        """Start what is ready in the next turn of the loop: when the present burst is in, so that the first is the right one."""
+        if not self._is_starting:
+            self._is_starting = True
+            self._loop.call_soon(self._start_ready)
 
     @_acting
     def _start_ready(self) -> None:
-        if self.audience.needs_breath():
+        if self._audience.take_breath():
             self._loop.call_later(BREATH_S, self._start_ready)
             return
         self._is_starting = False
@@ -134,23 +191,25 @@ class Conductor:
         for _ in range(_MOST_STARTED_AT_ONCE):
             ticket = self._scheduler.start_next(now)
             if ticket is None:
-                return
+                break
             self._start(ticket, now)
-        self.start_soon()
+        else:
+            self._start_soon()
+        self._admission.refill()
 
     def _start(self, ticket: Ticket, now: float) -> None:
         if self._attempt_deadlines is not None:
             self._attempt_deadlines.set(ticket, now)
         if self._job_deadlines is not None and ticket.attempts == 1:
             self._job_deadlines.set(ticket, now)
-        if self.audience.has_observers:
-            self.audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
-        self.workers.begin(ticket)
+        if self._audience.has_observers:
+            self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
+        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, partial(self._attempt_ended, ticket))
 
     @_acting
     def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
-        self.start_soon()
+        self._start_soon()
         if self._attempt_deadlines is not None:
             self._attempt_deadlines.clear(ticket)
         verdict, ticket.verdict, ticket.attempt = ticket.verdict, None, None
@@ -169,13 +228,13 @@ class Conductor:
             self._finished(ticket, outcome)
             return
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
-        self.audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
+        self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
 
     @_acting
     def _retry_due(self, ticket: Ticket) -> None:
         ticket.timer = None
         self._scheduler.retry(ticket)
-        self.start_soon()
+        self._start_soon()
 
     def _finished(self, ticket: Ticket, result: Result) -> None:
         if ticket.timer is not None:
@@ -183,29 +242,33 @@ class Conductor:
             ticket.timer = None
         if self._job_deadlines is not None:
             self._job_deadlines.clear(ticket)
-        self.tally.add(result)
-        if self.audience.has_observers:
-            self.audience.tell(events.JobFinished, result=result)
-        self.audience.show(ticket.job, result)
+        self._record(ticket, result)
+
+    def _record(self, ticket: Ticket, result: Result) -> None:
+        """Count a result, tell of it, and act on it: nothing is shown that is not counted."""
+        self._figures.add(result)
+        if self._audience.has_observers:
+            self._audience.tell(events.JobFinished, result=result)
+        self._audience.show(ticket.job, result)
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, f"{reason}: job {result.job_id!r:.80} failed")
 
     def _deliver(self, result: Result) -> None:
-        if self.outbox.put(result) and not self._is_announcing:
+        if self._outbox.put(result) and not self._is_announcing:
             self._is_announcing = True
             self._loop.call_soon(self._announce)
 
     def _announce(self) -> None:
         """Wake the consumer; a turn late, so that what takes the free slots is under way before it."""
         self._is_announcing = False
-        self.arrived.set()
+        self._arrived.set()
 
-    def _source_ended(self, count: int, error: GraphmillError | None) -> None:
-        self.error = error
+    def _source_ended(self, count: int, error: SourceError | None) -> None:
+        self._source_error = error
         if error is None:
-            self.expected = count
-        self.audience.tell(events.SourceEnded, count=count, error=None if error is None else str(error))
-        self.arrived.set()
+            self._figures.total = count
+        self._audience.tell(events.SourceEnded, count=count, error=None if error is None else str(error))
+        self._arrived.set()
 
     def _failure(self, error: BaseException) -> Failure:
         kind = None if self._policy.classify is None else self._classified(self._policy.classify, error)
@@ -225,42 +288,32 @@ class Conductor:
         if ticket.verdict is None or not ticket.verdict.is_final:
             ticket.verdict = verdict
         if ticket.attempt is not None:
-            self.workers.interrupt(ticket.attempt)
+            ticket.attempt.interrupt()
+
+    @_acting
+    def _abandoned(self) -> None:
+        if self._workers.stuck > MOST_STUCK and self.stop(StopReason.STUCK, "too many abandoned functions still run"):
+            log.error("%d abandoned functions still run; the run stops before it is buried under them", self._workers.stuck)
 
     @_acting
     def _attempt_expired(self, ticket: Ticket) -> None:
-        self._condemn(ticket, Verdict(_timeout(f"no answer within {self._policy.timeout_s:g} s"), is_final=False))
-        if self.workers.stuck > MOST_STUCK:
-            log.error("%d timed-out functions still run; the run stops before it is buried under them", self.workers.stuck)
-            self.stop("stuck", "too many timed-out functions still run")
+        self._condemn(ticket, Verdict(timed_out(f"no answer within {self._policy.timeout_s:g} s"), is_final=False))
 
     @_acting
     def _job_expired(self, ticket: Ticket) -> None:
-        self.end(ticket, _timeout(f"not finished within the job's {self._policy.job_timeout_s:g} s"))
+        self.end(ticket, timed_out(f"not finished within the job's {self._policy.job_timeout_s:g} s"))
 
     @_acting
     def _batch_expired(self) -> None:
         message = f"the batch's {self._policy.batch_timeout_s:g} s are over"
-        self.stop("deadline", message, running=_timeout(message))
+        self.stop(StopReason.DEADLINE, message, running=timed_out(message))
 
     def _crash(self, error: Exception) -> None:
-        if not self._is_crashed():
-            self.error = InternalError(f"{type(error).__name__}: {error}")
-            self.error.__cause__ = error
-        self.arrived.set()
+        if self._fault is None:
+            self._fault = InternalError(f"{type(error).__name__}: {error}")
+            self._fault.__cause__ = error
+        self._arrived.set()
         self._is_quiet.set()
-
-    def _is_crashed(self) -> bool:
-        return isinstance(self.error, InternalError)
 
     def _deadlines(self, delay_s: float | None, expire: Callable[[Ticket], None]) -> Deadlines[Ticket] | None:
         return None if delay_s is None else Deadlines(self._loop, delay_s, expire)
-
-
-def cancelled(message: str) -> Failure:
-    """Record why a job was cancelled; it is no failure, but it is told in the same form."""
-    return Failure(kind=Kind.CANCELLED, message=message, type="Cancelled")
-
-
-def _timeout(message: str) -> Failure:
-    return Failure(kind=Kind.TIMEOUT, message=message, type="TimeoutError")

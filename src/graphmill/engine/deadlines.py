@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -38,11 +39,8 @@ class Deadlines(Generic[T]):
 
     def _check(self) -> None:
         now = self._loop.time()
-        while self._due:
-            thing, due = next(iter(self._due.items()))
-            if due > now:
-                break
-            del self._due[thing]
-            self._expire(thing)
+        for thing, _ in list(takewhile(lambda entry: entry[1] <= now, self._due.items())):
+            if self._due.pop(thing, None) is not None:  # not cleared by what expired before it
+                self._expire(thing)
         first = next(iter(self._due.values()), None)
         self._timer = None if first is None else self._loop.call_at(first, self._check)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphmill.core.result import Failure, Result
+from graphmill.core.result import Failure, Result, StopReason
 from graphmill.engine.statistics import Statistics
 
 
@@ -68,7 +68,7 @@ class SourceEnded(Event):
 class RunStopped(Event):
     """The run was told to end early; ``reason`` is the word also found in its report."""
 
-    reason: str
+    reason: StopReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,11 @@ class BatchExecutor:
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise UsageError(f"policy is a Policy, not {policy!r:.80}; for example Policy(concurrency=20)")
+        for name, hook in (("on_result", on_result), ("on_progress", on_progress)):
+            if hook is not None and not callable(hook):
+                raise UsageError(f"{name} is a function, not {hook!r:.80}")
+        if not isinstance(observers, Sequence) or not all(callable(observer) for observer in observers):
+            raise UsageError(f"observers is a list of functions, not {observers!r:.80}")
         self._policy = policy or Policy()
         self._hooks = Hooks(on_result=on_result, on_progress=on_progress, observers=tuple(observers))
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing

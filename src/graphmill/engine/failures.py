@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from types import TracebackType
 
 from graphmill.core.errors import Permanent, Throttled, Transient
@@ -54,6 +56,16 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
     )
 
 
+def cancelled(message: str) -> Failure:
+    """Record why a job was cancelled; it is no failure, but it is told in the same form."""
+    return Failure(kind=Kind.CANCELLED, message=message, type="Cancelled")
+
+
+def timed_out(message: str) -> Failure:
+    """Record that a time was up."""
+    return Failure(kind=Kind.TIMEOUT, message=message, type="TimeoutError")
+
+
 def _type_name(error: BaseException) -> str:
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
@@ -95,4 +107,4 @@ def _frames(traceback: TracebackType | None) -> str:
     return "".join(f'  File "{file}", line {line}, in {name}\n' for file, line, name in lines[-_MOST_FRAMES:])
 
 
-_OWN_FOLDER = __file__.rpartition("/")[0] + "/"
+_OWN_FOLDER = str(Path(__file__).parents[1]) + os.sep

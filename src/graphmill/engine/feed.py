@@ -77,10 +77,13 @@ class ContainerFeed:
         for _ in range(count):
             if self._is_closed:
                 return
-            entry = next(self._entries, None)
-            if entry is None:
-                self._is_closed = True
-                self._on_end(self._taken, None)
+            try:
+                entry = next(self._entries)
+            except StopIteration:
+                self._end(None)
+                return
+            except RuntimeError as error:  # a deque was changed meanwhile
+                self._end(error)
                 return
             self._taken += 1
             self._on_item(*entry)
@@ -91,6 +94,10 @@ class ContainerFeed:
 
     async def wait_closed(self, grace_s: float) -> None:
         """Nothing to wait for."""
+
+    def _end(self, error: BaseException | None) -> None:
+        self._is_closed = True
+        self._on_end(self._taken, error)
 
 
 class ThreadFeed:

@@ -81,6 +81,12 @@ class Policy:
         if self.classify is not None and not callable(self.classify):
             raise UsageError(f"classify is a function of one exception, not {self.classify!r:.80}")
 
+    def tolerates(self, failed: int, judged: int) -> bool:
+        """Tell whether so many failures among so many that succeeded or failed are within ``max_failures``; unset it is none."""
+        if type(self.max_failures) is float:
+            return not judged or failed / judged <= self.max_failures
+        return failed <= (self.max_failures or 0)
+
     def window_for(self, concurrency: int) -> int:
         """Tell how many jobs may be unfinished at once."""
         return self.window or max(DEFAULT_WINDOW, 2 * concurrency)

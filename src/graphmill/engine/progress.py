@@ -10,15 +10,13 @@ _RATE_OVER_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A reading of a live run. ``failed`` includes jobs that timed out; ``rate`` is jobs per second of late.
-
-    ``total`` and ``eta_s`` are None where they are not known.
-    """
+    """A reading of a live run. ``rate`` is jobs per second of late; ``total`` and ``eta_s`` are None where they are not known."""
 
     total: int | None
     done: int
     succeeded: int
     failed: int
+    timed_out: int
     cancelled: int
     running: int
     queued: int

@@ -1,4 +1,4 @@
-"""The jobs that wait for a slot: one heap, one static key."""
+"""The jobs that wait for a slot: one heap, one static rank."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PRIORITY_S = 60.0
 
 
 def rank(*, admitted_at: float, priority: int) -> float:
-    """Give a job's key: smallest first. One step of priority is worth a minute of waiting, so nothing starves."""
+    """Give a job's rank: smallest first. One step of priority is worth a minute of waiting, so nothing starves."""
     return admitted_at - PRIORITY_S * priority
 
 
 class ReadyQueue:
-    """Tickets by key, then by position. A retry carries its job's old key, and so overtakes unstarted work."""
+    """Tickets by rank, then by position. A retry carries its job's old rank, and so overtakes unstarted work."""
 
     __slots__ = ("_heap",)
 
@@ -27,7 +27,7 @@ class ReadyQueue:
 
     def push(self, ticket: Ticket) -> None:
         """Let a ticket wait for a slot."""
-        heappush(self._heap, (ticket.key, ticket.position, ticket))
+        heappush(self._heap, (ticket.rank, ticket.position, ticket))
 
     def pop(self) -> Ticket:
         """Take the ticket whose turn it is."""
@@ -35,7 +35,7 @@ class ReadyQueue:
 
     def remove(self, ticket: Ticket) -> None:
         """Take out one ticket, wherever it stands."""
-        self._heap.remove((ticket.key, ticket.position, ticket))
+        self._heap.remove((ticket.rank, ticket.position, ticket))
         heapify(self._heap)
 
     def clear(self) -> None:

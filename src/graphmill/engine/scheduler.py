@@ -1,4 +1,4 @@
-"""What starts next, what follows an attempt, when the batch stops: decided here, purely; the run acts."""
+"""What starts next, what follows an attempt, when the batch stops: decided here, purely; the conductor acts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Job
-from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.engine.policy import Policy, require_count, require_window
 from graphmill.engine.queue import ReadyQueue, rank
 from graphmill.engine.retry import next_wait_s
@@ -26,8 +26,8 @@ class Scheduler:
         self.limit = policy.concurrency
         self.running = 0
         self.retrying = 0
-        self.finished = 0
-        self.failed = 0
+        self._succeeded = 0
+        self._failed = 0
 
     @property
     def queued(self) -> int:
@@ -35,8 +35,13 @@ class Scheduler:
         return len(self._queue)
 
     @property
+    def active(self) -> int:
+        """Jobs that have no result yet."""
+        return len(self._queue) + self.running + self.retrying
+
+    @property
     def unfinished(self) -> int:
-        """All jobs admitted whose result has not been taken yet: what the window bounds."""
+        """Jobs in the window: those that have no result yet, and those whose result has not been taken."""
         return len(self._tickets)
 
     @property
@@ -57,7 +62,7 @@ class Scheduler:
         earlier = self._tickets.get(job.id)
         if earlier is not None:
             raise DuplicateIdError(job.id, first=earlier.position, second=position)
-        ticket = Ticket(job, position=position, key=rank(admitted_at=now, priority=job.priority), now=now)
+        ticket = Ticket(job, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
         self._tickets[job.id] = ticket
         self._queue.push(ticket)
         return ticket
@@ -72,7 +77,7 @@ class Scheduler:
 
     def start_next(self, now: float) -> Ticket | None:
         """Give the next job a slot, if there is a job and a slot."""
-        if self.running >= self.limit or not self._queue:
+        if not self._queue or not self._has_slot():
             return None
         ticket = self._queue.pop()
         if ticket.started_at is None:
@@ -135,22 +140,22 @@ class Scheduler:
         """Forget a job whose result was taken: its place in the window is free."""
         del self._tickets[job_id]
 
-    def reason_to_stop(self) -> str | None:
+    def reason_to_stop(self) -> StopReason | None:
         """Say why the batch must not go on, if so."""
-        policy, failed = self._policy, self.failed
-        if not failed:
+        policy, judged = self._policy, self._succeeded + self._failed
+        if self._failed and policy.on_failure == "fail_fast":
+            return StopReason.FAIL_FAST
+        if policy.max_failures is None or (type(policy.max_failures) is float and judged < SHARE_COUNTS_FROM):
             return None
-        if policy.on_failure == "fail_fast":
-            return "fail_fast"
-        if policy.max_failures is None:
-            return None
-        has_weight = type(policy.max_failures) is int or self.finished >= SHARE_COUNTS_FROM
-        return "max_failures" if has_weight and exceeds(policy.max_failures, failed, self.finished) else None
+        return None if policy.tolerates(self._failed, judged) else StopReason.MAX_FAILURES
+
+    def _has_slot(self) -> bool:
+        return self.running < self.limit
 
     def _finish(self, ticket: Ticket, status: Status, output: object, failure: Failure | None, now: float) -> Result:
         ticket.status = status
-        self.finished += 1
-        self.failed += status is Status.FAILED or status is Status.TIMED_OUT
+        self._succeeded += status is Status.SUCCEEDED
+        self._failed += status is Status.FAILED or status is Status.TIMED_OUT
         started_at = now if ticket.started_at is None else ticket.started_at
         return Result(
             job_id=ticket.job.id,
@@ -163,11 +168,6 @@ class Scheduler:
             queued_s=started_at - ticket.admitted_at,
             duration_s=now - started_at,
         )
-
-
-def exceeds(tolerated: int | float, failed: int, finished: int) -> bool:
-    """Tell whether more failed than is tolerated, as a count or as a share of what is finished."""
-    return failed > (tolerated * finished if type(tolerated) is float else tolerated)
 
 
 def _final(failure: Failure) -> Status:

@@ -49,10 +49,14 @@ class SlowJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """The figures of a run. ``total`` counts the jobs that have a result; ``expected`` is None where it is not known."""
+    """The figures of a run. ``done`` counts the jobs that have a result; ``total`` is None where it is not known.
 
-    total: int
-    expected: int | None
+    ``throughput`` is jobs per second, cancelled ones left out; ``hook_errors`` how often ``on_result`` and the other hooks
+    raised; ``stuck`` how many abandoned functions still run; ``peak_memory_bytes`` is the whole process's.
+    """
+
+    total: int | None
+    done: int
     succeeded: int
     failed: int
     timed_out: int
@@ -65,6 +69,7 @@ class Statistics:
     errors: tuple[ErrorGroup, ...]
     slowest: tuple[SlowJob, ...]
     stuck: int
+    hook_errors: int
     peak_memory_bytes: int
 
     @property
@@ -93,11 +98,11 @@ class Sketch:
 
     def quantile(self, share: float) -> float:
         """Tell the value that this share of all values does not exceed; 0 if there are none."""
-        wanted = share * (self._count - 1)
+        wanted = max(1, math.ceil(share * self._count))
         seen = 0
         for bucket in sorted(self._buckets):
             seen += self._buckets[bucket]
-            if seen > wanted:
+            if seen >= wanted:
                 return 0.0 if bucket == _LEAST_BUCKET else min(_middle(bucket), self._highest)
         return 0.0
 
@@ -117,7 +122,7 @@ class Tally:
     """Adds results up as they come."""
 
     def __init__(self) -> None:
-        self.total = 0
+        self.done = 0
         self.retries = 0
         self.by_status: Counter[Status] = Counter()
         self._queued = Sketch()
@@ -127,7 +132,7 @@ class Tally:
 
     def add(self, result: Result) -> None:
         """Count one result."""
-        self.total += 1
+        self.done += 1
         self.by_status[result.status] += 1
         if result.attempts > 1:
             self.retries += result.attempts - 1
@@ -138,23 +143,24 @@ class Tally:
         if result.error is not None and result.status is not Status.CANCELLED:
             self._group(result.error)
 
-    def statistics(self, *, expected: int | None, elapsed_s: float, stuck: int) -> Statistics:
+    def statistics(self, *, total: int | None, elapsed_s: float, stuck: int, hook_errors: int) -> Statistics:
         """Read all figures."""
         return Statistics(
-            total=self.total,
-            expected=expected,
+            total=total,
+            done=self.done,
             succeeded=self.by_status[Status.SUCCEEDED],
             failed=self.by_status[Status.FAILED],
             timed_out=self.by_status[Status.TIMED_OUT],
             cancelled=self.by_status[Status.CANCELLED],
             retries=self.retries,
             elapsed_s=elapsed_s,
-            throughput=self.total / elapsed_s if elapsed_s > 0 else 0.0,
+            throughput=(self.done - self.by_status[Status.CANCELLED]) / elapsed_s if elapsed_s > 0 else 0.0,
             queued_s=self._queued.percentiles(),
             duration_s=self._duration.percentiles(),
             errors=self._error_groups(),
             slowest=tuple(SlowJob(job_id=name, duration_s=seconds) for seconds, _, name in sorted(self._slowest, reverse=True)),
             stuck=stuck,
+            hook_errors=hook_errors,
             peak_memory_bytes=peak_memory_bytes(),
         )
 

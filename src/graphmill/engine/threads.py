@@ -47,12 +47,13 @@ class Mailbox:
 class Call:
     """One call in a thread; ``ended`` is told its value or error unless it was abandoned before."""
 
-    __slots__ = ("ended", "function", "is_abandoned")
+    __slots__ = ("ended", "function", "is_abandoned", "is_over")
 
     def __init__(self, function: Callable[[], Any], ended: Ended) -> None:
         self.function = function
         self.ended = ended
         self.is_abandoned = False
+        self.is_over = False
 
 
 class Threads:
@@ -88,10 +89,13 @@ class Threads:
         else:
             self._threads.append(thread)
 
-    def abandon(self, call: Call) -> None:
-        """Wait no longer for a call: its thread counts as stuck until it comes back."""
+    def abandon(self, call: Call) -> bool:
+        """Wait no longer for a call: its thread counts as stuck until it comes back. Tell whether it was under way."""
+        if call.is_over or call.is_abandoned:
+            return False
         call.is_abandoned = True
         self.stuck += 1
+        return True
 
     async def close(self, grace_s: float) -> None:
         """Send the threads home, waiting a little for calls under way; a stuck one goes when its function returns."""
@@ -116,6 +120,7 @@ class Threads:
 
     def _end(self, letter: tuple[Call, Any, BaseException | None]) -> None:
         call, value, error = letter
+        call.is_over = True
         self._busy -= 1
         if call.is_abandoned:
             self.stuck -= 1

@@ -1,27 +1,27 @@
-"""A ticket: where one unfinished job stands."""
+"""A ticket: where one job of the window stands."""
 
 from __future__ import annotations
 
 from asyncio import TimerHandle
-from typing import TYPE_CHECKING
 
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Status
-
-if TYPE_CHECKING:
-    from graphmill.engine.workers import Attempt
+from graphmill.engine.workers import Attempt
 
 
 class Ticket:
-    """The run's own mutable record of one job, from its admission until its result is taken."""
+    """The run's own mutable record of one job, from its admission until its result is taken.
+
+    The scheduler keeps the upper fields, the conductor the last three.
+    """
 
     __slots__ = (
         "admitted_at",
         "attempt",
         "attempts",
         "job",
-        "key",
         "position",
+        "rank",
         "started_at",
         "status",
         "throttled_s",
@@ -30,10 +30,10 @@ class Ticket:
         "verdict",
     )
 
-    def __init__(self, job: Job, *, position: int, key: float, now: float) -> None:
+    def __init__(self, job: Job, *, position: int, rank: float, now: float) -> None:
         self.job = job
         self.position = position
-        self.key = key
+        self.rank = rank
         self.admitted_at = now
         self.started_at: float | None = None
         self.status = Status.PENDING

@@ -11,148 +11,162 @@ from asyncio import CancelledError, Future, Task
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from graphmill.core.errors import InternalError
+from graphmill.core.errors import UsageError
 from graphmill.core.fresh import fresh
 from graphmill.engine.deadlines import Deadlines
-from graphmill.engine.threads import Call, Threads
-from graphmill.engine.ticket import Ticket
-
-AttemptEnded = Callable[[Ticket, Any, BaseException | None], None]
+from graphmill.engine.threads import Ended, Threads
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
 
 
-class Attempt:
-    """One try of one job: it ends exactly once, whatever its function does later."""
+class Attempt(Protocol):
+    """One try of one job under way: it tells its end exactly once, whatever its function does later."""
 
-    __slots__ = ("call", "has_begun", "is_interrupted", "is_over", "task", "ticket")
-
-    def __init__(self, ticket: Ticket) -> None:
-        self.ticket = ticket
-        self.task: Task[None] | None = None
-        self.call: Call | None = None
-        self.has_begun = False
-        self.is_interrupted = False
-        self.is_over = False
+    def interrupt(self) -> None:
+        """End it now, or as soon as it lets itself be ended."""
 
 
 class Workers:
-    """Runs attempts: async functions as tasks on the loop, plain ones in daemon threads."""
+    """Runs attempts: async functions as tasks on the loop, plain ones in daemon threads.
 
-    def __init__(self, ended: AttemptEnded, *, grace_s: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = ended
+    ``abandoned`` is called after each attempt that had to be given up while its function still ran.
+    """
+
+    def __init__(self, *, grace_s: float, abandoned: Callable[[], None]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.abandoned = abandoned
+        self.grace: Deadlines[LoopAttempt] = Deadlines(self.loop, grace_s, LoopAttempt.abandon)
+        self.threads = Threads(self.loop, "graphmill")
+        self.stuck_tasks = 0
         self._grace_s = grace_s
-        self._grace: Deadlines[Attempt] = Deadlines(self._loop, grace_s, self._abandon)
-        self._threads = Threads(self._loop, "graphmill")
         self._others: set[Task[Any]] = set()
         self._context = copy_context()
         self._context.run(_current.set, self)
         self._last_graph: tuple[object, bool] = (None, False)
-        self._abandoned_tasks = 0
 
     @property
     def stuck(self) -> int:
         """Abandoned attempts that still run: tasks that swallow cancellation, threads that do not return."""
-        return self._abandoned_tasks + self._threads.stuck
+        return self.stuck_tasks + self.threads.stuck
 
-    def begin(self, ticket: Ticket) -> None:
-        """Start an attempt of a job."""
-        attempt = ticket.attempt = Attempt(ticket)
-        if self._runs_on_loop(ticket.job.graph):
-            attempt.task = self._task(self._on_loop(attempt))
-        else:
-            attempt.call = self._threads.submit(partial(self._context.copy().run, _called, attempt), partial(self._thread_ended, attempt))
+    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended) -> Attempt:
+        """Start an attempt; ``ended`` is told its value or error, once, on the loop."""
+        if self._last_graph[0] is not graph:
+            self._last_graph = (graph, is_async(graph))
+        return LoopAttempt(self, graph, value, ended) if self._last_graph[1] else ThreadAttempt(self, graph, value, ended)
 
-    def interrupt(self, attempt: Attempt) -> None:
-        """End an attempt now: a task is cancelled and has its grace, a thread can only be abandoned."""
-        if attempt.is_over or attempt.is_interrupted:
-            return
-        attempt.is_interrupted = True
-        if attempt.task is None:
-            self._abandon(attempt)
-        elif attempt.task.cancel():
-            if attempt.has_begun:
-                self._grace.set(attempt, self._loop.time())
-            else:  # cancelled before its first step, its body will never run
-                self._end(attempt, None, CancelledError())
+    def task(self, work: Coroutine[Any, Any, None]) -> Task[None]:
+        """Make a task with a context of its own."""
+        # Not loop.create_task: an eager task factory would run user code here, and start job within job within job.
+        return Task(work, loop=self.loop, context=self._context.copy())
+
+    def in_context(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """Give a function that runs in a context of its own."""
+        return partial(self._context.copy().run, function)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Task[None]:
-        """Run a source or an observer beside the attempts; it lives at most until the workers close."""
-        task = self._task(work)
+        """Run a source or a callback beside the attempts; it lives at most until the workers close."""
+        task = self.task(work)
         self._others.add(task)
         task.add_done_callback(self._others.discard)
         return task
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         """Call a plain function in a thread; cancelling the future abandons the thread."""
-        future: Future[Any] = self._loop.create_future()
-        call = self._threads.submit(partial(self._context.copy().run, function), partial(_set, future))
-        future.add_done_callback(lambda done: self._threads.abandon(call) if done.cancelled() else None)
+        future: Future[Any] = self.loop.create_future()
+        call = self.threads.submit(self.in_context(function), partial(_set, future))
+        future.add_done_callback(lambda done: done.cancelled() and self.threads.abandon(call))
         return future
 
     async def close(self) -> None:
         """Cancel what is left, wait for it within the grace, abandon the rest."""
         others = set(self._others)
         for task in others:
-            task.cancel()
+            _cancel(task)
         if others:
-            _, stubborn = await asyncio.wait(others, timeout=self._grace_s)
-            for task in stubborn:
-                self._let_go(task)
-        self._grace.close()
-        await self._threads.close(self._grace_s)
+            await asyncio.wait(others, timeout=self._grace_s)
+        self.grace.close()
+        await self.threads.close(self._grace_s)
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> Task[None]:
-        # Not loop.create_task: an eager task factory would run user code here, and start job within job within job.
-        return Task(work, loop=self._loop, context=self._context.copy())
 
-    def _runs_on_loop(self, graph: object) -> bool:
-        if self._last_graph[0] is not graph:
-            self._last_graph = (graph, is_async(graph))
-        return self._last_graph[1]
+class LoopAttempt:
+    """An attempt as a task. Interrupted, it is cancelled and has its grace; then it is abandoned."""
 
-    async def _on_loop(self, attempt: Attempt, awaitable: Any = None) -> None:
-        attempt.has_begun = True
-        value, error = None, None
+    __slots__ = ("_ended", "_has_begun", "_is_interrupted", "_is_over", "_task", "_workers")
+
+    def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended) -> None:
+        self._workers = workers
+        self._ended = ended
+        self._has_begun = False
+        self._is_interrupted = False
+        self._is_over = False
+        self._task = workers.task(self._run(graph, value))
+
+    def interrupt(self) -> None:
+        """Cancel the task. One that has not had its first step never will, so it ends here."""
+        if self._is_over or self._is_interrupted:
+            return
+        self._is_interrupted = True
+        _cancel(self._task)
+        if self._has_begun:
+            self._workers.grace.set(self, self._workers.loop.time())
+        else:
+            self._end(None, CancelledError())
+
+    def abandon(self) -> None:
+        """Wait no longer; what the function still returns is fenced off."""
+        self._workers.stuck_tasks += 1
+        self._end(None, CancelledError())
+        self._workers.abandoned()
+
+    async def _run(self, graph: Callable[[Any], Any], value: Any) -> None:
+        self._has_begun = True
+        output, error = None, None
         try:
-            value = await (_called(attempt) if awaitable is None else awaitable)
-        except KeyboardInterrupt:
+            output = await graph(fresh(value))
+        except KeyboardInterrupt as raised:
+            self._end(None, raised)
             raise
         except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
             error = raised
-        self._end(attempt, value, error)
+        self._end(output, error)
 
-    def _thread_ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
-        if error is None and inspect.isawaitable(value):  # such as the coroutine that a lambda made
-            attempt.task = self._task(self._on_loop(attempt, value))
-        else:
-            self._end(attempt, value, error)
-
-    def _end(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
-        if attempt.is_over:
-            self._abandoned_tasks -= attempt.task is not None
+    def _end(self, output: Any, error: BaseException | None) -> None:
+        if self._is_over:
+            self._workers.stuck_tasks -= 1
             return
-        attempt.is_over = True
-        if attempt.is_interrupted:
-            self._grace.clear(attempt)
-        self._ended(attempt.ticket, value, error)
+        self._is_over = True
+        if self._is_interrupted:
+            self._workers.grace.clear(self)
+        self._ended(output, error)
 
-    def _abandon(self, attempt: Attempt) -> None:
-        if attempt.task is not None:
-            self._abandoned_tasks += 1
-            self._let_go(attempt.task)
-        elif attempt.call is not None:
-            self._threads.abandon(attempt.call)
-        self._end(attempt, None, CancelledError())
 
-    @staticmethod
-    def _let_go(task: Task[Any]) -> None:
-        """Make the loop forget a task that will not end, so that its shutdown does not wait for it forever."""
-        asyncio._unregister_task(task)
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+class ThreadAttempt:
+    """An attempt in a thread. A thread can not be stopped: interrupted, the attempt is abandoned at once."""
+
+    __slots__ = ("_awaited", "_call", "_ended", "_workers")
+
+    def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended) -> None:
+        self._workers = workers
+        self._ended = ended
+        self._awaited: LoopAttempt | None = None
+        self._call = workers.threads.submit(workers.in_context(lambda: graph(fresh(value))), self._returned)
+
+    def interrupt(self) -> None:
+        """Leave the thread alone with its function."""
+        if self._awaited is not None:
+            self._awaited.interrupt()
+        elif self._workers.threads.abandon(self._call):
+            self._ended(None, CancelledError())
+            self._workers.abandoned()
+
+    def _returned(self, output: Any, error: BaseException | None) -> None:
+        if inspect.isawaitable(output):  # such as the coroutine that a lambda made
+            self._awaited = LoopAttempt(self._workers, lambda awaitable: awaitable, output, self._ended)
+        else:
+            self._ended(output, error)
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -161,7 +175,7 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         return await function(*args, **kwargs)
     workers = _current.get(None)
     if workers is None:
-        raise InternalError("call() works only inside a job of a run")
+        raise UsageError("a workflow runs as a job of a batch: gm.batch(graph, [item])")
     value = await workers.submit(partial(function, *args, **kwargs))
     return await value if inspect.isawaitable(value) else value
 
@@ -171,8 +185,11 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def _called(attempt: Attempt) -> Any:
-    return attempt.ticket.job.graph(fresh(attempt.ticket.job.input))
+def _cancel(task: Task[Any]) -> None:
+    """Cancel a task and make the loop forget it, so that no shutdown waits forever for one that will not end."""
+    task.cancel()
+    asyncio._unregister_task(task)
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
 def _set(future: Future[Any], value: Any, error: BaseException | None) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from graphmill.core.errors import UsageError
-from graphmill.core.result import Result, Status
+from graphmill.core.result import Result, Status, StopReason
 from graphmill.datasets.sink import Sink, sink, write_all
-from graphmill.engine.scheduler import exceeds
+from graphmill.engine.policy import Policy
 from graphmill.engine.statistics import Statistics
 from graphmill.report.aggregate import Conflict, merge_outputs
 from graphmill.report.text import error_lines, summary_line
@@ -28,9 +28,9 @@ class Report:
     """
 
     statistics: Statistics
-    stopped: str | None
+    stopped: StopReason | None
     errors: tuple[Result, ...]
-    tolerated: int | float | None
+    policy: Policy
     kept: tuple[Result, ...] | None
 
     @property
@@ -38,7 +38,7 @@ class Report:
         """Whether more failed than was tolerated (none, unless max_failures said so), or all did, or it stopped early."""
         failed = self.statistics.failed + self.statistics.timed_out
         judged = failed + self.statistics.succeeded
-        return self.stopped is not None or bool(failed and (failed == judged or exceeds(self.tolerated or 0, failed, judged)))
+        return self.stopped is not None or bool(failed and (failed == judged or not self.policy.tolerates(failed, judged)))
 
     def summary(self) -> str:
         """Say in one line how many items succeeded."""

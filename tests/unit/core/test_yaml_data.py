@@ -130,6 +130,8 @@ def test_two_hundred_levels_are_read_and_siblings_do_not_add_up():
         (value,) = value
     assert value == 1
     assert from_yaml(b"[" + b"[1]," * 1000 + b"]") == [[1]] * 1000
+    with pytest.raises(ValueError, match="nested deeper than 200 levels"):
+        from_yaml(b"[" + b"[1]," * 1000 + b"[" * 201 + b"]" * 202)
 
 
 def test_merges_and_anchors_are_worked_in_and_may_repeat_a_key():
@@ -141,6 +143,11 @@ def test_merges_and_anchors_are_worked_in_and_may_repeat_a_key():
     """
     base = {"a": 1, "b": 1}
     assert from_yaml(text) == [base, {"x": {"y": {"middle": {"a": 2, "b": 1}}}}, {"a": 2, "b": 3}, [base, base]]
+
+
+def test_aliases_of_aliases_are_gone_through_once():
+    lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60))]
+    assert len(from_yaml("\n".join(lines).encode())) == 60
 
 
 @pytest.mark.parametrize("text", [t for t in ODD_TEXTS.values() if t.isprintable()])

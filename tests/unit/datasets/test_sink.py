@@ -162,6 +162,16 @@ def test_a_report_without_results_leaves_no_half_made_file_of_the_sink_it_was_gi
     assert names_in(tmp_path) == []
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
+def test_no_file_is_left_open_whether_an_export_goes_well_or_not(tmp_path):
+    good, bad, opened = report_of("a"), report_of(b""), len(names_in(Path("/proc/self/fd")))
+    for suffix in FORMATS:
+        good.export(tmp_path / f"out.{suffix}")
+        with pytest.raises(gm.ExportError):
+            bad.export(tmp_path / f"out.{suffix}")
+    assert len(names_in(Path("/proc/self/fd"))) == opened
+
+
 # --- what is written ---
 
 
@@ -222,6 +232,11 @@ def test_a_value_that_holds_itself_is_refused_by_the_job_s_name(tmp_path):
     with pytest.raises(gm.ExportError, match="the result of '0' can not be written"):
         report_of(loop).export(tmp_path / "out.jsonl")
     assert names_in(tmp_path) == []
+
+
+def test_a_number_of_too_many_digits_is_refused_by_the_job_s_name(tmp_path):
+    with pytest.raises(gm.ExportError, match="the result of '0' can not be written to out.csv: .*4300 digits"):
+        report_of(10**5000).export(tmp_path / "out.csv")
 
 
 def test_a_long_id_is_cut_in_the_message(tmp_path):

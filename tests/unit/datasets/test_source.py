@@ -263,7 +263,10 @@ def test_json_lines_are_counted_as_they_are_read(tmp_path, content, count):
     assert gm.source(written(tmp_path, "a.jsonl", content)).count() == count
 
 
-def test_what_would_have_to_be_parsed_or_comes_only_once_is_not_counted(tmp_path, monkeypatch):
+def test_what_would_take_long_or_comes_only_once_is_not_counted(tmp_path, monkeypatch):
+    with (tmp_path / "huge.jsonl").open("wb") as stream:
+        stream.truncate(2**40)
+    assert gm.source(tmp_path / "huge.jsonl").count() is None
     assert gm.source(written(tmp_path, "a.json", "[1]")).count() is None
     feed_stdin(monkeypatch, b"1\n")
     assert gm.source("-").count() is None

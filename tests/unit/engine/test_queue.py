@@ -8,7 +8,7 @@ from graphmill.engine.ticket import Ticket
 
 def ticket(position, priority=0, now=0.0):
     return Ticket(
-        Job(id=str(position), graph=print, priority=priority), position=position, key=rank(admitted_at=now, priority=priority), now=now
+        Job(id=str(position), graph=print, priority=priority), position=position, rank=rank(admitted_at=now, priority=priority), now=now
     )
 
 
@@ -53,4 +53,4 @@ def test_a_ticket_can_be_taken_out_wherever_it_stands(entries, data):
     gone = data.draw(st.sampled_from(tickets))
     queue.remove(gone)
     left = [queue.pop() for _ in range(len(queue))]
-    assert left == sorted((one for one in tickets if one is not gone), key=lambda one: (one.key, one.position))
+    assert left == sorted((one for one in tickets if one is not gone), key=lambda one: (one.rank, one.position))

@@ -1,0 +1,62 @@
+"""The figures of one run: what has been counted, and how it reads now."""
+
+from __future__ import annotations
+
+from graphmill.core.result import Result, Status
+from graphmill.engine.progress import Progress, RateMeter
+from graphmill.engine.scheduler import Scheduler
+from graphmill.engine.statistics import Statistics, Tally
+
+
+class Figures:
+    """Counts results and reads them out, with the scheduler's numbers beside them; every reading brings its time."""
+
+    def __init__(self, scheduler: Scheduler, *, total: int | None, now: float) -> None:
+        self._scheduler = scheduler
+        self._tally = Tally()
+        self._meter = RateMeter(now)
+        self._started_at = now
+        self._ended_at: float | None = None
+        self.total = total
+
+    def add(self, result: Result) -> None:
+        """Count a result."""
+        self._tally.add(result)
+
+    def mark(self, now: float) -> None:
+        """Note how much is done, for the rate; to be called now and then."""
+        self._meter.read(now, self._tally.done)
+
+    def end(self, now: float) -> None:
+        """Stop the clock, the first time this is called."""
+        if self._ended_at is None:
+            self._ended_at = now
+
+    def progress(self, now: float) -> Progress:
+        """Read how far the run is."""
+        scheduler, done, by_status = self._scheduler, self._tally.done, self._tally.by_status
+        rate = self._meter.rate(self._until(now), done)
+        left = None if self.total is None else max(0, self.total - done)
+        return Progress(
+            total=self.total,
+            done=done,
+            succeeded=by_status[Status.SUCCEEDED],
+            failed=by_status[Status.FAILED],
+            timed_out=by_status[Status.TIMED_OUT],
+            cancelled=by_status[Status.CANCELLED],
+            running=scheduler.running,
+            queued=scheduler.queued,
+            retrying=scheduler.retrying,
+            concurrency=scheduler.limit,
+            rate=rate,
+            eta_s=None if left is None or not rate else left / rate,
+            elapsed_s=self._until(now) - self._started_at,
+        )
+
+    def statistics(self, now: float, *, stuck: int, hook_errors: int) -> Statistics:
+        """Read all figures."""
+        elapsed_s = self._until(now) - self._started_at
+        return self._tally.statistics(total=self.total, elapsed_s=elapsed_s, stuck=stuck, hook_errors=hook_errors)
+
+    def _until(self, now: float) -> float:
+        return now if self._ended_at is None else self._ended_at

@@ -1,0 +1,45 @@
+import pytest
+
+from graphmill.cli import display
+from graphmill.cli.display import Display, progress_line
+from graphmill.engine.progress import Progress
+
+
+def reading(**changes):
+    given = {
+        "total": 164, "done": 118, "succeeded": 116, "failed": 1, "timed_out": 1, "cancelled": 0, "running": 3, "queued": 43, "retrying": 0,
+        "concurrency": 32, "rate": 0.6867, "eta_s": 67.0, "elapsed_s": 170.0,
+    }  # fmt: skip
+    return Progress(**(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
+        ({"failed": 0, "timed_out": 0, "retrying": 4}, "118/164 · 3 running · 4 retrying · 41.2/min · eta 1:07"),
+        ({"total": None, "eta_s": None, "rate": 1234.56}, "118 · 3 running · 2 failed · 1,234.6/s"),
+        ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
+    ],
+)
+def test_a_reading_is_one_line(changes, line):
+    assert progress_line(reading(**changes)) == line
+
+
+def test_without_a_terminal_a_plain_line_is_printed_every_few_seconds(monkeypatch, capsys):
+    now = 100.0
+    monkeypatch.setattr(display.time, "monotonic", lambda: now)
+    with Display("title") as shown:
+        for now in (100.5, 104.9, 105.1, 106.0, 110.2):
+            shown.show(reading(done=int(now)))
+    assert capsys.readouterr().err.splitlines() == [
+        "title",
+        "105/164 · 3 running · 2 failed · 41.2/min · eta 1:07",
+        "110/164 · 3 running · 2 failed · 41.2/min · eta 1:07",
+    ]
+
+
+def test_a_title_can_not_write_on_the_terminal_what_it_likes(capsys):
+    with Display("evil \x1b[2J\nname"):
+        pass
+    assert capsys.readouterr().err == "evil  [2J name\n"
