@@ -16,6 +16,7 @@ from graphmill.core.errors import (
 )
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
+from graphmill.core.version import __version__
 from graphmill.datasets.sink import Sink, sink
 from graphmill.datasets.source import source
 from graphmill.engine.events import (
@@ -74,6 +75,7 @@ __all__ = [
     "Transient",
     "UsageError",
     "WorkflowError",
+    "__version__",
     "abatch",
     "batch",
     "load",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphmill.core.errors import SourceError, UsageError
+from graphmill.core.errors import ExportError, SourceError, UsageError
 from graphmill.core.identity import item_id
 from graphmill.core.job import Job
+from graphmill.core.json_text import require_json
 from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
 from graphmill.engine.bridge import blocking
@@ -20,6 +22,7 @@ from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.policy import Policy
 from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
+from graphmill.engine.workers import is_async
 from graphmill.graph.workflow import load
 from graphmill.report.report import Report
 from graphmill.report.text import ERRORS_SHOWN
@@ -43,42 +46,55 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     """Run a function or a workflow over items and report how it went.
 
     ``graph`` is a function of one item, async or plain, a loaded workflow, or the path of one. ``items`` is any iterable or
-    async iterable; it is read lazily. ``concurrency`` overrides the policy's. An item goes by its field ``id_field``, else
-    its own ``id``, else its position. ``sinks`` get every result while the batch runs; with ``keep_results=False`` the
-    report holds none, and memory does not grow with the number of items. ``on_start`` is given the live run, for its controls.
+    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10) overrides the
+    policy's. An item goes by its field ``id_field``, else its own ``id``, else its position. ``sinks`` get every result while the
+    batch runs; with ``keep_results=False`` the report holds none, and memory does not grow with the number of items.
+
+    ``on_start(run)`` is given the live run, for its controls; ``on_result(job, result)`` sees every result,
+    ``on_progress(progress)`` the newest reading twice a second, each of ``observers`` every event.
 
     A failing item is a result, never an exception. A source that fails raises SourceError after everything it gave is
-    finished; the report up to there is the exception's ``report``. A batch that is cancelled, by Ctrl-C for one, still
-    commits its sinks.
+    finished, a sink that fails raises ExportError; the report up to there is the exception's ``report``. A batch that is
+    cancelled, by Ctrl-C for one, still commits its sinks.
     """
-    function = load(graph) if isinstance(graph, str | Path) else graph
-    if not callable(function):
-        raise UsageError(f"the graph is a function, a workflow or a workflow's path, not {graph!r:.80}")
+    _require_sinks(sinks)
+    function = _function(graph)
     policy = policy or Policy()
     if concurrency is not None:
         policy = replace(policy, concurrency=concurrency)
+    if any(getattr(sink, "holds_rows", False) for sink in sinks):
+        function = _json_only(function)
     executor = BatchExecutor(policy, on_result=on_result, on_progress=on_progress, observers=observers)
     run = executor.start(items, bind=_binder(function, id_field), total=total)
-    reader = _Reader(run, sinks, keep_results=keep_results)
-    try:
-        async with run:
-            if on_start is not None:
-                on_start(run)
-            await reader.read_all()
-    except BaseException:
-        for sink in sinks:
-            sink.abort()
-        raise
+    reader = _Reader(run, sinks, policy, keep_results=keep_results)
+    async with run:
+        if on_start is not None:
+            on_start(run)
+        await reader.read_all()
     if reader.is_cancelled:
         raise asyncio.CancelledError
-    report = reader.report(policy)
     if reader.error is not None:
-        reader.error.report = report
+        reader.error.report = reader.report()
         raise reader.error
-    return report
+    return reader.report()
 
 
 batch = blocking(abatch)
+
+
+def _function(graph: Any) -> Callable[[Any], Any]:
+    function = load(graph) if isinstance(graph, str | Path) else graph
+    if not callable(function):
+        raise UsageError(f"the graph is a function, a workflow or a workflow's path, not {graph!r:.80}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"{graph!r:.80} yields; a job has one output: return a list")
+    return function
+
+
+def _require_sinks(sinks: Sequence[Sink]) -> None:
+    is_series = isinstance(sinks, Sequence) and not isinstance(sinks, str)
+    if not is_series or not all(hasattr(sink, "write") and hasattr(sink, "commit") and hasattr(sink, "abort") for sink in sinks):
+        raise UsageError(f"sinks is a list of sinks, such as [gm.sink('out.jsonl')], not {sinks!r:.80}")
 
 
 def _binder(function: Callable[[Any], Any], id_field: str | None) -> Callable[[int, Any], Job]:
@@ -88,45 +104,81 @@ def _binder(function: Callable[[Any], Any], id_field: str | None) -> Callable[[i
     return bind
 
 
+def _json_only(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let an output that no row can hold be that job's failure, instead of the whole batch's when it is written."""
+
+    async def finished(awaitable: Any) -> Any:
+        output = await awaitable
+        require_json(output)
+        return output
+
+    def checked(item: Any) -> Any:
+        output = function(item)
+        if inspect.isawaitable(output):
+            return finished(output)
+        require_json(output)
+        return output
+
+    async def checked_on_loop(item: Any) -> Any:
+        return await finished(function(item))
+
+    return checked_on_loop if is_async(function) else checked
+
+
 class _Reader:
     """Reads a run to its end: into the sinks, off the loop, and into the report."""
 
-    def __init__(self, run: Run, sinks: Sequence[Sink], *, keep_results: bool) -> None:
+    def __init__(self, run: Run, sinks: Sequence[Sink], policy: Policy, *, keep_results: bool) -> None:
         self._run = run
         self._sinks = sinks
+        self._policy = policy
         self._kept: list[Result] | None = [] if keep_results else None
         self._first_errors: list[Result] = []
         self._taken: list[Result] = []
         self._writing: asyncio.Future[None] | None = None
-        self.error: SourceError | None = None
+        self.error: SourceError | ExportError | None = None
         self.is_cancelled = False
 
     async def read_all(self) -> None:
-        """Read until nothing is left and commit the sinks. When cancelled, cancel the run and keep what it has come to."""
+        """Read until nothing is left, then let the sinks keep it. When cancelled, cancel the run and keep what it has come to."""
         try:
-            await self._read()
-        except asyncio.CancelledError:
-            self.is_cancelled = True
-            self._run.cancel()
-            await self._read()
-        for sink in self._sinks:
-            await self._run.call_in_thread(sink.commit)
+            await self._insist(self._read)
+            await self._insist(self._commit)
+        except ExportError as error:
+            self.error = error
+            for result in self._taken:
+                self._note(result)
+            self._abort()
+        except BaseException:
+            self._abort()
+            raise
 
-    def report(self, policy: Policy) -> Report:
+    def report(self) -> Report:
         """Sum up."""
         kept = None if self._kept is None else tuple(sorted(self._kept, key=lambda result: result.position))
         return Report(
             statistics=self._run.statistics(),
             stopped=self._run.stopped,
             errors=tuple(self._first_errors),
-            policy=policy,
+            policy=self._policy,
             kept=kept,
         )
+
+    async def _insist(self, work: Callable[[], Any]) -> None:
+        """Do something to its end though cancelled once; a second cancellation is obeyed."""
+        try:
+            await work()
+        except asyncio.CancelledError:
+            if self.is_cancelled:
+                raise
+            self.is_cancelled = True
+            self._run.cancel()
+            await work()
 
     async def _read(self) -> None:
         try:
             while self._taken or await self._take():
-                await self._write()
+                await self._in_thread(self._write_all)
                 for result in self._taken:
                     self._note(result)
                     self._run.release(result)
@@ -138,22 +190,44 @@ class _Reader:
         self._taken = await self._run.take()
         return bool(self._taken)
 
-    async def _write(self) -> None:
-        """Write what was taken, in a thread; a write that is under way is waited for, never begun twice."""
+    async def _commit(self) -> None:
+        complete = self.error is None and self._run.stopped is None
+        await self._in_thread(partial(self._commit_all, complete=complete))
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        """Let the sinks work in a thread; what is under way is waited for, never begun twice."""
         if not self._sinks:
             return
         if self._writing is None:
-            self._writing = self._run.call_in_thread(partial(self._write_all, self._taken))
+            self._writing = self._run.call_in_thread(work)
         await asyncio.shield(self._writing)
         self._writing = None
 
-    def _write_all(self, results: list[Result]) -> None:
-        for result in results:
+    def _write_all(self) -> None:
+        for result in self._taken:
             for sink in self._sinks:
-                sink.write(result)
+                _guarded(sink.write, result)
+
+    def _commit_all(self, *, complete: bool) -> None:
+        for sink in self._sinks:
+            _guarded(sink.commit, complete=complete)
+
+    def _abort(self) -> None:
+        for sink in self._sinks:
+            sink.abort()
 
     def _note(self, result: Result) -> None:
         if self._kept is not None:
             self._kept.append(result)
         if result.is_failure and len(self._first_errors) < ERRORS_SHOWN:
             self._first_errors.append(result)
+
+
+def _guarded(act: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    """Turn whatever a sink raises into the one error that a batch raises for it."""
+    try:
+        act(*args, **kwargs)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"a sink failed: {type(error).__name__}: {error}") from error

@@ -85,7 +85,8 @@ def test_a_source_that_fails_raises_and_the_report_of_what_was_done_comes_with_i
     with pytest.raises(gm.SourceError, match="after 5 items") as caught:
         gm.batch(double, source(), sinks=[gm.sink(target)])
     assert caught.value.report.collect() == [0, 2, 4, 6, 8]
-    assert len(target.read_text().splitlines()) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["out.partial.jsonl"]
+    assert len((tmp_path / "out.partial.jsonl").read_text().splitlines()) == 5
 
 
 def test_concurrency_overrides_the_policy_s():
@@ -104,8 +105,8 @@ def test_sinks_get_every_result_while_the_batch_runs_off_the_loop():
             assert threading.current_thread() is not threading.main_thread()
             seen.append(result.output)
 
-        def commit(self):
-            seen.append("commit")
+        def commit(self, *, complete):
+            seen.append("commit" if complete else "partial")
 
         def abort(self):
             seen.append("abort")
@@ -117,14 +118,136 @@ def test_sinks_get_every_result_while_the_batch_runs_off_the_loop():
         report.results()
 
 
-def test_a_sink_that_fails_stops_the_batch_with_its_error_and_leaves_no_file(tmp_path):
+def test_a_sink_that_fails_stops_the_batch_and_the_report_of_what_was_done_comes_with_the_error():
+    ends = []
+
+    class Full:
+        def write(self, result):
+            if result.position == 50:
+                raise OSError("no space left")
+
+        def commit(self, *, complete):
+            ends.append("commit")
+
+        def abort(self):
+            ends.append("abort")
+
+    with pytest.raises(gm.ExportError, match="a sink failed: OSError: no space left") as caught:
+        gm.batch(double, range(100_000), sinks=[Full()])
+    assert ends == ["abort"]
+    assert 50 < len(caught.value.report.collect()) < 100_000
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_an_output_that_no_file_can_hold_is_that_item_s_failure_and_not_the_batch_s(tmp_path, is_plain):
     async def odd(value):
         return object() if value == 50 else value
 
     target = tmp_path / "out.jsonl"
-    with pytest.raises(gm.ExportError, match=r"the result of '50' can not be written to out.jsonl: a object is not JSON"):
-        gm.batch(odd, range(100_000), sinks=[gm.sink(target)])
+    report = gm.batch((lambda value: odd(value)) if is_plain else odd, range(100), sinks=[gm.sink(target)])
+    assert report.summary() == "99/100 items succeeded, 1 failed"
+    assert [str(result.error) for result in report.failures()] == ["permanent: the output is not JSON: object is not a JSON type"]
+    assert len(target.read_text().splitlines()) == 100
+
+
+def test_a_run_that_ends_early_never_replaces_the_results_of_one_that_did_not(tmp_path):
+    async def work(value):
+        if value == "bad":
+            raise gm.Permanent("bad")
+
+    target = tmp_path / "out.jsonl"
+    gm.batch(work, ["good"] * 3, sinks=[gm.sink(target)])
+    stopped = gm.batch(work, ["bad", "good"], policy=gm.Policy(on_failure="fail_fast"), concurrency=1, sinks=[gm.sink(target)])
+    assert stopped.stopped is gm.StopReason.FAIL_FAST
+    assert len(target.read_text().splitlines()) == 3
+    assert len((tmp_path / "out.partial.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_sink_that_is_never_used_leaves_nothing_behind(tmp_path):
+    target = tmp_path / "out.jsonl"
+    with pytest.raises(gm.UsageError):
+        gm.batch(7, [1], sinks=[gm.sink(target)])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_cancelled_while_its_sinks_commit_still_commits_them():
+    began, ends = threading.Event(), []
+
+    class Slow:
+        def write(self, result):
+            pass
+
+        def commit(self, *, complete):
+            began.set()
+            release.wait(timeout=60)
+            ends.append(("commit", complete))
+
+        def abort(self):
+            ends.append("abort")
+
+    release = threading.Event()
+
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(gm.abatch(double, [1], sinks=[Slow()]))
+            await asyncio.to_thread(began.wait, 60)
+            task.cancel()
+            await asyncio.sleep(0)
+            release.set()
+            await asyncio.wait([task])
+            return task.cancelled()
+
+    assert asyncio.run(main()) is True
+    assert ends == [("commit", True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sinks": ["out.jsonl"]}, "sinks is a list of sinks"),
+        ({"sinks": "out.jsonl"}, "sinks is a list of sinks"),
+        ({"sinks": 7}, "sinks is a list of sinks"),
+        ({"observers": print}, "observers is a list of functions"),
+        ({"observers": [1]}, "observers is a list of functions"),
+        ({"on_result": 3}, "on_result is a function"),
+        ({"on_progress": "x"}, "on_progress is a function"),
+        ({"policy": {"concurrency": 3}}, "policy is a Policy"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused_before_the_first_item(options, message):
+    def never(_):
+        raise AssertionError
+
+    with pytest.raises(gm.UsageError, match=message):
+        gm.batch(never, [1], **options)
+
+
+def test_a_function_that_yields_is_refused():
+    def plain(value):
+        yield value
+
+    async def on_loop(value):
+        yield value
+
+    for function in (plain, on_loop):
+        with pytest.raises(gm.UsageError, match="yields"):
+            gm.batch(function, [1])
+
+
+def test_a_report_reads_well_where_it_is_printed():
+    report = gm.batch(double, range(1000))
+    assert repr(report) == "<Report: 1,000/1,000 items succeeded>"
+
+
+def test_failures_are_those_that_failed_and_those_that_timed_out():
+    async def work(value):
+        if value == 1:
+            raise gm.Permanent("no")
+        if value == 2:
+            await asyncio.sleep(100)
+
+    report = run_virtual(gm.abatch(work, range(4), policy=gm.Policy(timeout_s=5, retry=gm.Retry(attempts=1))))
+    assert [result.status.value for result in report.failures()] == ["failed", "timed_out"]
 
 
 def test_on_start_is_given_the_live_run():
@@ -152,8 +275,8 @@ def test_a_cancelled_batch_still_writes_what_it_has_come_to_and_passes_the_cance
         def write(self, result):
             written.append(result.status.value)
 
-        def commit(self):
-            written.append("commit")
+        def commit(self, *, complete):
+            written.append("commit" if complete else "partial")
 
         def abort(self):
             written.append("abort")
@@ -177,7 +300,7 @@ def test_a_cancelled_batch_still_writes_what_it_has_come_to_and_passes_the_cance
 
     asyncio.run(main())
     assert cancelled == [True]
-    assert written == ["succeeded"] * 3 + ["cancelled"] * 5 + ["commit"]
+    assert written == ["succeeded"] * 3 + ["cancelled"] * 5 + ["partial"]
 
 
 def test_ctrl_c_in_the_plain_form_keeps_what_was_done_and_is_raised_as_keyboard_interrupt(tmp_path):
@@ -198,7 +321,7 @@ except KeyboardInterrupt:
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "interrupted\n", done.stderr
-    statuses = [json.loads(line)["status"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    statuses = [json.loads(line)["status"] for line in (tmp_path / "out.partial.jsonl").read_text().splitlines()]
     assert (statuses.count("succeeded"), statuses.count("cancelled")) == (5, 5)
 
 

@@ -105,10 +105,12 @@ def test_items_are_read_in_every_format(project, name, text):
 
 
 def test_standard_input_and_standard_output_are_pipes(project):
+    (project / "functions.py").write_text(FUNCTIONS.replace("return value * 2", "print('noise'); return value * 2"))
     code, out, err = run(project, "batch", "doubling.yaml", "-s", "-", "-o", "-", stdin=b'{"value": 3}\n{"value": "x\xe2\x80\xa8y"}\n')
     assert code == 0, err
     assert sorted(str(json.loads(line)["output"]["twice"]) for line in out.split("\n") if line) == ["6", "x\u2028yx\u2028y"]
     assert "2/2 items succeeded" in err
+    assert err.count("noise") == 2
 
 
 def test_failures_are_shown_five_at_most_and_the_exit_status_tells(project):
@@ -118,7 +120,7 @@ def test_failures_are_shown_five_at_most_and_the_exit_status_tells(project):
     lines = out.splitlines()
     assert lines[0].startswith("12/20 items succeeded, 8 failed · ")
     assert len(lines) == 7
-    assert lines[1] == "  row-0   permanent   can not double  [31mbad (1 attempt)"
+    assert lines[1] == "  row-0   permanent   can not double  [31mbad (in node 'twice') (1 attempt)"
     assert lines[-1] == "  ...and 3 more"
     assert "\x1b" not in out
 
@@ -138,7 +140,7 @@ def test_too_many_failures_stop_the_batch_and_the_summary_says_so(project):
     assert code == 3, err
     assert "stopped: max_failures" in out.splitlines()[0]
     assert "not reached" in out
-    assert (project / "out.csv").read_text().startswith("id,status,input.value,")
+    assert (project / "out.partial.csv").read_text().startswith("id,status,input.value,")
 
 
 def test_an_empty_source_is_done_at_once(project):
@@ -173,7 +175,8 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
     assert code == 65
     assert "items.jsonl: line 3, column 11: not JSON" in err
     assert "2/4 items succeeded, 2 not reached" in out
-    assert len(rows(project / "out.jsonl")) == 2
+    assert len(rows(project / "out.partial.jsonl")) == 2
+    assert not (project / "out.jsonl").exists()
 
 
 @pytest.mark.parametrize(
@@ -187,9 +190,9 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--source-format", "jsnl"], "did you mean 'json"),
         (["batch", "doubling.yaml", "nte=1", "-s", "items.jsonl"], "did you mean 'note'?"),
         (["batch", "doubling.yaml", "note", "-s", "items.jsonl"], "name=value"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "0"], "concurrency is a whole number of at least 1, not 0"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "0"], "--concurrency is a whole number of at least 1, not 0"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "many"], "valid integer"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"], "timeout_s is a number of seconds above 0"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"], "--timeout is a number of seconds above 0"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "few"], "--max-failures is a number such as 10"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.xlsx"], "can not tell the format of 'out.xlsx'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "there is no folder"),
@@ -250,7 +253,9 @@ def test_a_signal_ends_the_batch_in_order_and_its_results_are_written(project, w
     found, out, err = interrupt(project, workflow, number)
     assert found == code, err
     assert "0/50 items succeeded, 50 cancelled · stopped: cancelled" in out
-    assert {row["status"] for row in rows(project / "out.jsonl")} == {"cancelled"}
+    assert {row["status"] for row in rows(project / "out.partial.jsonl")} == {"cancelled"}
+    assert "its rows are in out.partial.jsonl" in err
+    assert "cancelling what runs" in err
     assert "Traceback" not in err
 
 
@@ -266,12 +271,14 @@ def test_a_second_signal_leaves_at_once(project):
         "            pathlib.Path('stubborn').touch()\n"
     )
     write_items(project, [{"value": 1}])
-    with subprocess.Popen([*COMMAND, "batch", "hang.yaml", "-s", "items.jsonl"], cwd=project, stderr=subprocess.DEVNULL) as process:
+    command = [*COMMAND, "batch", "hang.yaml", "-s", "items.jsonl", "-o", "out.jsonl"]
+    with subprocess.Popen(command, cwd=project, stderr=subprocess.DEVNULL) as process:
         for name in ("started", "stubborn"):
             while not (project / name).exists():
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
     assert process.returncode == 130
+    assert not list(project.glob("*out*")) + list(project.glob(".out*"))
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(project):

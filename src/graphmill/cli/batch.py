@@ -6,25 +6,29 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from graphmill.api import abatch
+from graphmill import api
 from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
-from graphmill.core.errors import SourceError, UsageError
+from graphmill.core.errors import ExportError, SourceError, UsageError
 from graphmill.core.json_text import to_json
-from graphmill.datasets.sink import sink
+from graphmill.datasets.sink import FileSink, Sink, sink
 from graphmill.datasets.source import FileSource, source
 from graphmill.engine.policy import Policy, Retry
 from graphmill.engine.run import Run
 from graphmill.graph.workflow import load
+from graphmill.report.record import report_record
 from graphmill.report.report import Report
-from graphmill.report.text import seconds
+
+_DEFAULTS = Policy()
 
 
 def batch(  # noqa: PLR0913  one parameter per option
@@ -45,9 +49,11 @@ def batch(  # noqa: PLR0913  one parameter per option
     limit: Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)] = None,
     offset: Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)] = 0,
     id_field: Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.")] = 10,
-    retries: Annotated[int, typer.Option(metavar="N", help="Tries after the first, for failures that may pass.", min=0)] = 2,
-    timeout: Annotated[float, typer.Option(metavar="S", help="Seconds for one attempt.")] = 300.0,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.")] = _DEFAULTS.concurrency,
+    retries: Annotated[
+        int, typer.Option(metavar="N", help="Tries after the first, for failures that may pass.", min=0)
+    ] = _DEFAULTS.retry.attempts - 1,
+    timeout: Annotated[float | None, typer.Option(metavar="S", help="Seconds for one attempt.")] = _DEFAULTS.timeout_s,
     max_failures: Annotated[
         str | None, typer.Option(metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3.")
     ] = None,
@@ -67,30 +73,30 @@ def batch(  # noqa: PLR0913  one parameter per option
         raise UsageError("--json and --output - both want standard output; write the results to a file")
     graph = load(workflow).with_inputs(dict(_input(text) for text in inputs or ()))
     items = source(source_name, format=source_format)
-    policy = Policy(
-        concurrency=concurrency,
-        retry=Retry(attempts=retries + 1),
-        timeout_s=timeout,
-        max_failures=None if max_failures is None else _tolerance(max_failures),
-    )
+    policy = _policy(concurrency=concurrency, retries=retries, timeout=timeout, max_failures=max_failures)
     _require_apart(source_name, output)
+    target = None if output is None else sink(output)
     display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}")
-    interruption = _Interruption(display)
-    with display:
-        report, error = asyncio.run(
-            _run(
+    interruption = _Interruption(display, target)
+    error: SourceError | ExportError | None = None
+    with display, redirect_stdout(sys.stderr):  # what user code prints must not mix with results
+        try:
+            report = api.batch(
                 graph,
                 _sliced(items, offset, limit),
                 policy=policy,
                 id_field=id_field,
                 total=_total(items, offset, limit),
-                sinks=[] if output is None else [sink(output)],
+                sinks=[] if target is None else [target],
                 keep_results=False,
                 on_start=interruption.watch,
                 on_progress=display.show,
             )
-        )
+        except (SourceError, ExportError) as raised:
+            error, report = raised, raised.report
     _tell(report, error, as_json=as_json, to_stderr=output == "-")
+    if report.stopped or error:
+        _tell_partial(target)
     if interruption.code is not None:
         raise typer.Exit(interruption.code)
     if error is not None:
@@ -99,18 +105,12 @@ def batch(  # noqa: PLR0913  one parameter per option
         raise typer.Exit(ExitCode.FAILURES)
 
 
-async def _run(*args: Any, **kwargs: Any) -> tuple[Report, SourceError | None]:
-    try:
-        return await abatch(*args, **kwargs), None
-    except SourceError as error:
-        return error.report, error
-
-
 class _Interruption:
     """The first SIGINT or SIGTERM cancels the run, which still writes what it has; the second leaves at once."""
 
-    def __init__(self, display: Display) -> None:
+    def __init__(self, display: Display, target: Sink | None) -> None:
         self._display = display
+        self._target = target
         self.code: int | None = None
 
     def watch(self, run: Run) -> None:
@@ -120,20 +120,38 @@ class _Interruption:
             loop.add_signal_handler(number, self._interrupt, run, number)
 
     def _interrupt(self, run: Run, number: signal.Signals) -> None:
-        if self.code is not None:
-            self._display.close()
-            os._exit(128 + number)
-        self.code = 128 + number
-        run.cancel()
+        if self.code is None:
+            self.code = 128 + number
+            self._display.note(f"{number.name}: cancelling what runs and writing what is done; once more leaves at once, without it")
+            run.cancel()
+            return
+        self._display.close()
+        if self._target is not None:
+            self._target.abort()
+        os._exit(128 + number)
 
 
-def _tell(report: Report, error: SourceError | None, *, as_json: bool, to_stderr: bool) -> None:
+def _tell(report: Report, error: Exception | None, *, as_json: bool, to_stderr: bool) -> None:
     if as_json:
-        failure = None if error is None else {"kind": "source", "message": str(error)}
-        typer.echo(to_json({"summary": report.summary(), "stopped": report.stopped, "error": failure, "statistics": report.statistics}))
-        return
-    elapsed = f" · stopped: {report.stopped}" if report.stopped else ""
-    typer.echo("\n".join([f"{report.summary()}{elapsed} · {seconds(report.statistics.elapsed_s)}", *report.error_lines()]), err=to_stderr)
+        typer.echo(to_json(report_record(report, error)))
+    else:
+        typer.echo("\n".join([report.closing_line(), *report.error_lines()]), err=to_stderr)
+
+
+def _tell_partial(target: Sink | None) -> None:
+    if isinstance(target, FileSink) and target.written is not None:
+        typer.echo(f"the run did not reach its end; its rows are in {target.written.name}", err=True)
+
+
+def _policy(*, concurrency: int, retries: int, timeout: float | None, max_failures: str | None) -> Policy:
+    """Make the policy; a value that it refuses is named as the option it came from."""
+    tolerated = None if max_failures is None else _tolerance(max_failures)
+    try:
+        return Policy(concurrency=concurrency, retry=Retry(attempts=retries + 1), timeout_s=timeout, max_failures=tolerated)
+    except UsageError as error:
+        name, space, rest = str(error).partition(" ")
+        option = {"concurrency": "--concurrency", "timeout_s": "--timeout", "max_failures": "--max-failures"}.get(name, name)
+        raise UsageError(option + space + rest) from error
 
 
 def _input(text: str) -> tuple[str, Any]:

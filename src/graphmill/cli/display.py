@@ -31,13 +31,18 @@ class Display:
 
             self._live = Live(console=Console(stderr=True), transient=True, auto_refresh=False)
             self._live.start()
-            self._live.console.print(self._title, highlight=False, markup=False)
-        else:
-            self._print(self._title)
+        self.note(self._title)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def note(self, line: str) -> None:
+        """Say something beside the progress."""
+        if self._live is not None:
+            self._live.console.print(line, highlight=False, markup=False)
+        else:
+            self._print(line)
 
     def close(self) -> None:
         """Give the terminal back as it was."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from importlib.metadata import version
 from typing import Annotated, NoReturn
 
 import typer
 
 from graphmill.cli.batch import batch
 from graphmill.cli.exit_code import ExitCode
-from graphmill.core.errors import ExportError, GraphmillError, InternalError, SourceError
+from graphmill.core.errors import ExportError, GraphmillError, InternalError, SourceError, UsageError
+from graphmill.core.version import __version__
 
 app = typer.Typer(
     name="graphmill",
@@ -30,7 +30,7 @@ def _root(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,  # noqa: FBT002
 ) -> None:
     if show_version:
-        typer.echo(f"graphmill {version('graphmill')}")
+        typer.echo(f"graphmill {__version__}")
         raise typer.Exit
 
 
@@ -51,7 +51,8 @@ def _run() -> int:
     except SystemExit as leaving:
         return int(leaving.code or ExitCode.DONE)
     except SourceError as error:
-        return _say(error, ExitCode.DATA)
+        is_usage = error.position == 0 and isinstance(error.__cause__, UsageError)  # such as an --id that no item has
+        return _say(error, ExitCode.USAGE if is_usage else ExitCode.DATA)
     except (ExportError, OSError) as error:
         return _say(error, ExitCode.OUTPUT)
     except InternalError:

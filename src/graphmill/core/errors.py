@@ -5,7 +5,7 @@ GraphmillError
 ├── WorkflowError         a workflow file with mistakes, all of them listed
 ├── SourceError           the source of items failed; says after how many
 │   └── DuplicateIdError  two items of one batch carry the same id
-├── ExportError           a result that the chosen file format can not hold
+├── ExportError           results could not be written
 ├── InternalError         a fault of Graphmill itself
 └── AttemptError          raised by a user's function to say how it failed
     ├── Throttled         told to slow down; waits, uses no attempt
@@ -54,13 +54,16 @@ class DuplicateIdError(SourceError):
     def __init__(self, job_id: str, *, first: int, second: int) -> None:
         shown = job_id if len(job_id) <= 80 else job_id[:79] + "…"
         super().__init__(
-            f"id {shown!r} at position {second} is already used at position {first} (counted from 0); give every item an id of its own",
+            f"id {shown!r} at position {second} is already used at position {first} (counted from 0); "
+            "give every item an id of its own (one without goes by its position)",
             position=second,
         )
 
 
 class ExportError(GraphmillError):
-    """A result that the chosen file format can not hold; no file was written."""
+    """Results could not be written; no file was left. ``report``, where a batch raises this, is the report up to there."""
+
+    report: Any = None
 
 
 class InternalError(GraphmillError):

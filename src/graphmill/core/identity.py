@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
+from uuid import UUID
 
 from graphmill.core.errors import UsageError
 
@@ -12,7 +14,7 @@ def item_id(item: Any, *, position: int, id_field: str | None = None) -> str:
     """Give the item's id: the named field, else its own ``id``, else its position."""
     if isinstance(item, Mapping):
         value = item.get(id_field or "id")
-        if type(value) in (str, int):
+        if isinstance(value, str | Integral | UUID) and not isinstance(value, bool):
             return str(value)
         if id_field is not None:
             known = ", ".join(repr(key) for key in list(item)[:10])

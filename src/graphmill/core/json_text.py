@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+from graphmill.core.errors import Permanent
 from graphmill.core.place import place
 
 # Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
@@ -33,6 +34,14 @@ def to_json(value: Any) -> str:
         return text
     text = text.translate(_LINE_ENDS)
     return text if _is_utf8(text) else json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def require_json(output: Any) -> None:
+    """Refuse, as a permanent failure of the job, an output that no row can hold: now, not when it is written at the night's end."""
+    try:
+        to_json(output)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Permanent(f"the output is not JSON: {error}") from error
 
 
 def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) -> Any:
@@ -83,7 +92,9 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, Set):
         return list(value)
-    raise TypeError(f"a {type(value).__module__}.{type(value).__qualname__} is not JSON".replace("builtins.", ""))
+    if callable(as_list := getattr(value, "tolist", None)):  # numpy's numbers and arrays, and their like
+        return as_list()
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} is not a JSON type".replace("builtins.", ""))
 
 
 def _finite(value: Any) -> Any:

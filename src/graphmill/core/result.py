@@ -66,6 +66,9 @@ class Failure:
     traceback: str = ""
     retry_after_s: float | None = None
 
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
     @property
     def retryable(self) -> bool:
         """Whether a failure of this kind is worth another attempt."""

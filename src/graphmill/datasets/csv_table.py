@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any, BinaryIO
 
 from graphmill.core.json_text import to_json
-from graphmill.datasets.row import Row
+from graphmill.datasets.row import ROW_FIELDS, Row
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
@@ -29,8 +29,7 @@ def read(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
         for row in filter(None, rows):
             if not header:
                 header = row
-                if len(set(header)) < len(header):
-                    raise ValueError(f"line {rows.line_num}: the header names a column twice: {', '.join(header)}")
+                _require_header(header, rows.line_num)
             elif len(row) != len(header):
                 raise ValueError(f"line {rows.line_num}: {len(row)} fields under a header of {len(header)}")
             else:
@@ -39,6 +38,13 @@ def read(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
         raise ValueError(f"line {rows.line_num}: {error}") from error
     finally:
         text.detach()
+
+
+def _require_header(header: list[str], line: int) -> None:
+    if len(set(header)) < len(header):
+        raise ValueError(f"line {line}: the header names a column twice: {', '.join(header)}")
+    if len(header) == 1 and (other := re.search(r"[;\t|]", header[0])):
+        raise ValueError(f"line {line}: the header is one column, {header[0]!r:.80}; columns are parted by commas, not by {other[0]!r}")
 
 
 def _utf8(lines: Iterable[str]) -> Iterator[str]:
@@ -55,24 +61,31 @@ class Writer:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._waiting = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115  closed by finish
-        self._columns: dict[str, None] = {}
+        self._columns: dict[str, bool] = {}
 
     def write(self, row: Row) -> None:
         """Set a row aside."""
         flat = dict(_flat(json.loads(to_json(row))))
-        self._columns.update(dict.fromkeys(flat))
+        for column, value in flat.items():
+            self._columns[column] = self._columns.get(column, False) or value is not None
         self._waiting.write(to_json(flat) + "\n")
 
     def finish(self) -> None:
         """Write header and rows."""
         text = io.TextIOWrapper(self._stream, encoding="utf-8", newline="", errors="backslashreplace")
         with self._waiting:
-            table = csv.DictWriter(text, self._columns)
+            table = csv.DictWriter(text, self._header(), extrasaction="ignore")
             table.writeheader()
             self._waiting.seek(0)
             table.writerows(json.loads(line) for line in self._waiting)
         text.flush()
         text.detach()
+
+    def _header(self) -> list[str]:
+        """Keep a field's columns together, in the row's order; one that is empty beside columns of its own parts is left out."""
+        parted = {column.partition(".")[0] for column in self._columns if "." in column}
+        columns = [column for column, is_used in self._columns.items() if is_used or column not in parted]
+        return sorted(columns, key=lambda column: ROW_FIELDS.index(column.partition(".")[0])) or list(ROW_FIELDS)
 
     def discard(self) -> None:
         """Let go of the rows set aside."""

@@ -11,7 +11,14 @@ from graphmill.datasets.row import Row
 
 def read(stream: BinaryIO) -> Generator[Any, None, None]:
     """Read the array."""
-    yield from require_array(from_json(stream.read()))
+    text = stream.read()
+    try:
+        data = from_json(text)
+    except ValueError as error:
+        if "Extra data" in str(error):
+            raise ValueError(f"{error}; for one item per line use .jsonl, or --source-format jsonl") from error
+        raise
+    yield from require_array(data)
 
 
 def require_array(data: Any) -> list[Any]:

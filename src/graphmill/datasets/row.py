@@ -8,6 +8,8 @@ from graphmill.core.result import Result
 
 Row = dict[str, Any]
 
+ROW_FIELDS = ("id", "status", "input", "output", "error", "attempts", "queued_s", "duration_s", "usage", "cost", "metadata")
+
 
 def row_of(result: Result) -> Row:
     """Turn a result into its row; docs/results.md describes the fields."""

@@ -19,13 +19,13 @@ from graphmill.datasets.row import Row, row_of
 
 
 class Sink(Protocol):
-    """Takes results as they come; then is told once that these were all, or that they were not."""
+    """Takes results as they come; then is told once to keep them or not."""
 
     def write(self, result: Result) -> None:
         """Take one result."""
 
-    def commit(self) -> None:
-        """Keep what was written: there is no more."""
+    def commit(self, *, complete: bool) -> None:
+        """Keep what was written; ``complete`` is False where the run ended early or its source failed."""
 
     def abort(self) -> None:
         """Leave nothing behind."""
@@ -53,74 +53,88 @@ WRITERS: dict[str, Callable[[BinaryIO], RowWriter]] = {
 
 
 class FileSink:
-    """A file of result rows, written under a temporary name beside it, synced, then renamed."""
+    """A file of result rows, written under a temporary name beside it, synced, then renamed.
+
+    The rows of a run that ended early go to ``name.partial.suffix``: they never replace those of a run that did not. ``written``
+    is the path, once there is a file.
+    """
+
+    holds_rows = True
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        writer = WRITERS.get(self._path.suffix.lower())
-        if writer is None:
+        self._is_special = _is_special(self._path)
+        make_writer = WRITERS.get(self._path.suffix.lower(), jsonl.Writer if self._is_special else None)
+        if make_writer is None:
             raise UsageError(
                 f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
             )
-        self._is_special = _is_special(self._path)
+        self._make_writer = make_writer
         self._path = self._path if self._is_special else self._path.resolve()
         self._temporary = self._path if self._is_special else self._path.with_name(f".{self._path.name}.{uuid4().hex[:8]}.tmp")
-        self._stream = self._open()
-        self._writer = writer(self._stream)
+        self._stream: BinaryIO | None = None
+        self._writer: RowWriter | None = None
+        self.written: Path | None = None
+        _require_writable(self._path)
 
     def write(self, result: Result) -> None:
         """Append a result's row."""
-        try:
-            _write_row(self._writer, result, self._path.name)
-        except ExportError:
-            self.abort()
-            raise
+        _write_row(self._open(), result, self._path.name)
 
-    def commit(self) -> None:
+    def commit(self, *, complete: bool = True) -> None:
         """Put the whole file in its place."""
-        self._writer.finish()
+        self._open().finish()
+        if self._stream is None:
+            return
         self._stream.flush()
-        if not self._is_special:
-            os.fsync(self._stream.fileno())
+        if self._is_special:
+            self._stream.close()
+            return
+        os.fsync(self._stream.fileno())
         self._stream.close()
-        if not self._is_special:
-            self._temporary.replace(self._path)
-            _sync_folder(self._path.parent)
+        self.written = self._path if complete else self._path.with_name(f"{self._path.stem}.partial{self._path.suffix}")
+        self._temporary.replace(self.written)
+        _sync_folder(self._path.parent)
 
     def abort(self) -> None:
         """Leave no file, or the one that was there before."""
+        if self._writer is None or self._stream is None:
+            return
         self._writer.discard()
         with suppress(OSError):
             self._stream.close()
         if not self._is_special:
             self._temporary.unlink(missing_ok=True)
 
-    def _open(self) -> BinaryIO:
-        try:
-            if self._path.is_dir():
-                raise UsageError(f"the output {str(self._path)!r} is a folder; name a file in it")
-            return self._temporary.open("wb" if self._is_special else "xb")
-        except FileNotFoundError:
-            raise UsageError(f"there is no folder {str(self._path.parent)!r} to write {self._path.name!r} into") from None
-        except OSError as error:
-            raise UsageError(f"can not write {str(self._path)!r}: {error.strerror}") from error
+    def _open(self) -> RowWriter:
+        """Open at the first use, so that a sink that is never used leaves nothing behind."""
+        if self._writer is None:
+            try:
+                self._stream = self._temporary.open("wb" if self._is_special else "xb")
+            except OSError as error:
+                raise ExportError(f"can not write {str(self._path)!r}: {error.strerror}") from error
+            self._writer = self._make_writer(self._stream)
+        return self._writer
 
 
 class StdoutSink:
     """JSON Lines on standard output, each row as soon as it is there."""
 
+    holds_rows = True
+
     def __init__(self) -> None:
-        self._writer = jsonl.Writer(sys.stdout.buffer)
+        self._stream = sys.stdout.buffer
+        self._writer = jsonl.Writer(self._stream)
 
     def write(self, result: Result) -> None:
         """Print a result's row."""
         try:
             _write_row(self._writer, result, "standard output")
-            sys.stdout.buffer.flush()
+            self._stream.flush()
         except BrokenPipeError as error:
             raise ExportError("whoever read standard output has gone away; the batch was stopped") from error
 
-    def commit(self) -> None:
+    def commit(self, *, complete: bool = True) -> None:
         """Everything is out already."""
 
     def abort(self) -> None:
@@ -137,7 +151,7 @@ def write_all(results: Iterable[Result], target: Sink) -> None:
     try:
         for result in results:
             target.write(result)
-        target.commit()
+        target.commit(complete=True)
     except BaseException:
         target.abort()
         raise
@@ -148,6 +162,19 @@ def _write_row(writer: RowWriter, result: Result, name: str) -> None:
         writer.write(row_of(result))
     except (TypeError, ValueError, RecursionError) as error:
         raise ExportError(f"the result of {result.job_id!r:.80} can not be written to {name}: {error}") from error
+
+
+def _require_writable(path: Path) -> None:
+    """Refuse before the first item what would fail after it."""
+    try:
+        if path.is_dir():
+            raise UsageError(f"the output {str(path)!r} is a folder; name a file in it")
+        if not path.parent.is_dir():
+            raise UsageError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+    except OSError as error:
+        raise UsageError(f"can not write {str(path)!r}: {error.strerror}") from error
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"can not write {str(path)!r}: the folder is read-only")
 
 
 def _is_special(path: Path) -> bool:

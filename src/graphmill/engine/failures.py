@@ -76,6 +76,8 @@ def _message(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001  a message is user code too
         return f"{type(error).__name__} (its message could not be rendered)"
+    if notes := getattr(error, "__notes__", None):
+        text = f"{text} ({'; '.join(map(str, notes))})"
     if not text:
         return type(error).__name__
     return text if len(text) <= MOST_MESSAGE_CHARS else text[: MOST_MESSAGE_CHARS - 1] + "…"

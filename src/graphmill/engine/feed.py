@@ -39,6 +39,10 @@ def require_series(items: object) -> None:
         raise UsageError(
             f"items is one {type(items).__name__}, not a series of items; pass a list or any iterable (gm.source reads a file)"
         )
+    if hasattr(items, "columns") and not isinstance(items, AsyncIterable):
+        raise UsageError(
+            f"items is a table ({type(items).__name__}), which iterates its columns; pass its rows, such as df.to_dict('records')"
+        )
     if not isinstance(items, (Iterable, AsyncIterable)) and not hasattr(items, "__getitem__"):
         raise UsageError(f"items is not iterable: {items!r:.80}; pass a list, a generator, or an async generator that was called")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.fresh import fresh
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import require_json
 from graphmill.core.names import suggestion
 from graphmill.graph.node import Step
 from graphmill.graph.template import resolve
@@ -42,9 +42,15 @@ class Graph:
         """Run one job and give its outputs; without declared outputs, the last node's."""
         scope = self._bind(item)
         for node in self.nodes:
-            scope[node.id] = await node.step(resolve(node.params, scope))
+            try:
+                scope[node.id] = await node.step(resolve(node.params, scope))
+            except Exception as error:
+                place = f"in node {node.id!r}"
+                if place not in getattr(error, "__notes__", ()):  # an exception may be raised more than once
+                    error.add_note(place)
+                raise
         output = scope[self.nodes[-1].id] if self.outputs is None else resolve(self.outputs, scope)
-        _require_json(output)
+        require_json(output)
         return output
 
     def with_inputs(self, given: Mapping[str, Any]) -> Graph:
@@ -73,11 +79,3 @@ class Graph:
         if missing:
             raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {', '.join(map(str, item)) or 'nothing'}")
         return scope
-
-
-def _require_json(output: Any) -> None:
-    """Refuse outputs that are not JSON where they are made, not when they are written at the end of the night."""
-    try:
-        to_json(output)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"the workflow's output is not JSON: {error}") from error

@@ -20,6 +20,14 @@ def references(value: Any) -> set[str]:
     return {name for entry in entries for name in references(entry)}
 
 
+def malformed(value: Any) -> list[str]:
+    """List the texts that begin a lookup and are none."""
+    if isinstance(value, str):
+        return [value] if "${" in _REFERENCE.sub("", value) else []
+    entries = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return [text for entry in entries for text in malformed(entry)]
+
+
 def resolve(value: Any, scope: Mapping[str, Any]) -> Any:
     """Replace every lookup. A string that is one lookup keeps the value's type; in mixed text it becomes text."""
     if isinstance(value, str):

@@ -13,7 +13,7 @@ from graphmill.core.names import file_suggestion, suggestion
 from graphmill.core.yaml_data import from_yaml
 from graphmill.graph.graph import Graph, Node
 from graphmill.graph.node import find_node_type, key_problems
-from graphmill.graph.template import references
+from graphmill.graph.template import malformed, references
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
@@ -122,6 +122,8 @@ class _Compiler:
             self._names.add(name)
 
     def _check_references(self, place: str, value: Any) -> None:
+        for text in malformed(value):
+            self._problems.append(f"{place}: {text!r:.80} holds a ${{ that is no lookup; write ${{name}} or ${{name.field}}")
         for name in sorted(references(value) - self._names):
             known = ", ".join(sorted(self._names)) or "nothing"
             self._problems.append(f"{place}: ${{{name}}} is not known here{suggestion(name, self._names)}; known are {known}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -26,7 +28,10 @@ class PythonNode:
         inputs = params.get("inputs", {})
         if not isinstance(inputs, Mapping) and not (isinstance(inputs, str) and references(inputs)):
             raise ValueError("inputs is a mapping from parameter names to values")
-        return partial(_call, find_function(params["function"]))
+        function = find_function(params["function"])
+        if isinstance(inputs, Mapping):
+            _require_fit(function, inputs)
+        return partial(_call, function)
 
 
 async def _call(function: Callable[..., Any], params: Mapping[str, Any]) -> Any:
@@ -36,10 +41,22 @@ async def _call(function: Callable[..., Any], params: Mapping[str, Any]) -> Any:
     return {"result": await call(function, **fresh(dict(inputs)))}
 
 
+def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> None:
+    """Refuse inputs that the function does not take, or that it lacks, before the first item."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins do not tell
+        return
+    try:
+        signature.bind(**inputs)
+    except TypeError as error:
+        raise ValueError(f"the inputs do not fit {function.__name__}{signature}: {error}") from error
+
+
 def find_function(name: object) -> Callable[..., Any]:
     """Import ``module:name``; ValueError says what was not found."""
     module_name, colon, path = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if not (module_name and colon and path):
+    if not (module_name and colon and path) or not re.fullmatch(r"[^\W\d]\w*(?:\.\w+)*", module_name):
         raise ValueError(f"function is written module:name, not {name!r}")
     found: Any = _import(module_name)
     for part in path.split("."):

@@ -13,7 +13,7 @@ from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.engine.policy import Policy
 from graphmill.engine.statistics import Statistics
 from graphmill.report.aggregate import Conflict, merge_outputs
-from graphmill.report.text import error_lines, summary_line
+from graphmill.report.text import error_lines, seconds, summary_line
 
 T = TypeVar("T")
 Where = Callable[[Result], bool]
@@ -40,9 +40,17 @@ class Report:
         judged = failed + self.statistics.succeeded
         return self.stopped is not None or bool(failed and (failed == judged or not self.policy.tolerates(failed, judged)))
 
+    def __repr__(self) -> str:
+        return f"<Report: {self.summary()}>"
+
     def summary(self) -> str:
         """Say in one line how many items succeeded."""
         return summary_line(self.statistics)
+
+    def closing_line(self) -> str:
+        """Say how it ended: the summary, why it stopped if it did, and how long it took."""
+        stopped = f" · stopped: {self.stopped}" if self.stopped else ""
+        return f"{self.summary()}{stopped} · {seconds(self.statistics.elapsed_s)}"
 
     def error_lines(self) -> list[str]:
         """Show the first five failures, one line each, and how many more there are."""
@@ -54,6 +62,10 @@ class Report:
             raise UsageError("this batch kept no results in memory; read them where its sinks wrote them, or leave keep_results on")
         wanted = None if status is None else _status(status)
         return (result for result in self.kept if (wanted is None or result.status is wanted) and (where is None or where(result)))
+
+    def failures(self) -> Iterator[Result]:
+        """Go through the results that failed or timed out."""
+        return self.results(where=lambda result: result.is_failure)
 
     def collect(self, *, where: Where | None = None) -> list[Any]:
         """List the outputs of the items that succeeded."""
@@ -74,21 +86,18 @@ class Report:
             value = function(value, result.output)
         return value
 
-    def stream(self, target: Sink, *, where: Where | None = None) -> None:
+    def stream(self, target: Sink, *, status: str | None = None, where: Where | None = None) -> None:
         """Write the results to a sink, all or nothing."""
-        write_all(self._chosen(where), target)
+        write_all(self.results(status=status, where=where), target)
 
-    def export(self, path: str | Path, *, where: Where | None = None) -> None:
+    def export(self, path: str | Path, *, status: str | None = None, where: Where | None = None) -> None:
         """Write the results to a file, .jsonl, .json or .csv: after this it is whole, after an error it is not there."""
-        write_all(self._chosen(where), sink(path))
-
-    def _chosen(self, where: Where | None) -> Iterator[Result]:
-        """Give the results lazily, so that even a refusal to give them comes while the sink can be aborted."""
-        yield from self.results(where=where)
+        write_all(self.results(status=status, where=where), sink(path))
 
 
 def _status(name: str) -> Status:
     try:
         return Status(name)
     except ValueError:
-        raise UsageError(f"no status {name!r}; there are {', '.join(Status)}") from None
+        final = ", ".join(status for status in Status if status.is_final)
+        raise UsageError(f"no status {name!r}; results have {final}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphmill.core.result import Result
+from graphmill.core.result import Failure, Kind, Result
 from graphmill.engine.statistics import Statistics
 
 ERRORS_SHOWN = 5
@@ -33,7 +33,14 @@ def _columns(result: Result) -> tuple[str, str]:
     if result.error is None:
         return str(result.status), ""
     tries = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
-    return str(result.error.kind), f"{shown(result.error.message, _MESSAGE_CHARS)} ({tries})"
+    return str(result.error.kind), f"{shown(_message(result.error), _MESSAGE_CHARS)} ({tries})"
+
+
+def _message(failure: Failure) -> str:
+    """Name the exception's type, unless it is one of ours, which say it all in their message."""
+    name = failure.type.rpartition(".")[2]
+    is_said = failure.type.startswith("graphmill.") or failure.kind is Kind.TIMEOUT or failure.message.startswith(name)
+    return failure.message if is_said else f"{name}: {failure.message}"
 
 
 def shown(text: str, width: int) -> str:

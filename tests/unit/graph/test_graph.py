@@ -136,7 +136,7 @@ def test_a_value_that_looks_like_a_template_stays_text_on_its_whole_way(tmp_path
 def test_a_lookup_that_fails_while_it_runs_fails_for_good(tmp_path):
     graph = load_workflow(tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: '${it.deep}'}}]")
     assert output_of(graph, {"it": {"deep": 1}}) == {"x": 1}
-    assert message_of_permanent(graph, {"it": {"flat": 1}}) == "${it.deep} is missing: no 'deep' among: flat"
+    assert message_of_permanent(graph, {"it": {"flat": 1}}) == "${it.deep} is missing: no 'deep' among: flat (in node 'n')"
 
 
 # --- one graph for all jobs ---
@@ -188,4 +188,4 @@ def test_an_output_of_numbers_that_json_lacks_is_no_failure(tmp_path):
 
 def test_an_output_that_is_not_json_fails_for_good_and_names_the_type(tmp_path):
     graph = load_workflow(tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: ['${it}']}}]")
-    assert message_of_permanent(graph, {"it": b"bytes"}) == "the workflow's output is not JSON: a bytes is not JSON"
+    assert message_of_permanent(graph, {"it": b"bytes"}) == "the output is not JSON: bytes is not a JSON type"

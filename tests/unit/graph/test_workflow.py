@@ -143,3 +143,13 @@ def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
 def test_a_file_that_can_not_be_read_is_told_with_the_system_s_reason(tmp_path):
     with pytest.raises(gm.UsageError, match=f"can not read the workflow file .*: {os.strerror(errno.EISDIR)}"):
         gm.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["${ it }", "${it | upper}", "${}", "${it.0}", "Hi ${it", "${it[0]}", "${it} and ${"])
+def test_what_begins_like_a_lookup_and_is_none_is_a_problem_and_not_text(tmp_path, text):
+    path = tmp_path / "workflow.yaml"
+    path.write_text(
+        f"inputs: {{it: {{required: true}}}}\nnodes:\n  - {{id: n, type: value, params: {{deep: [{{x: {json.dumps(text)}}}]}}}}\n"
+    )
+    with pytest.raises(gm.WorkflowError, match=r"node 'n': .* holds a .* that is no lookup"):
+        gm.load(path)

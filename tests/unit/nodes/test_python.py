@@ -46,7 +46,7 @@ def test_inputs_may_be_left_out_or_be_one_mapping_from_before(tmp_path, module):
     assert output_of(graph, {"it": {"a": 1, "b": [2]}}) == {"result": {"a": 1, "b": [2]}}
     for wrong, kind in ((5, "int"), (None, "NoneType"), ([], "list"), ("", "str"), ([["a", 1]], "list")):
         message = message_of_permanent(graph, {"it": wrong})
-        assert message == f"inputs is a mapping from parameter names to values, not {kind}"
+        assert message == f"inputs is a mapping from parameter names to values, not {kind} (in node 'n')"
 
 
 # --- isolation ---
@@ -91,13 +91,21 @@ def test_what_a_function_raises_is_the_item_s_failure_and_retried_by_its_kind(tm
         def hopeless(it): raise gm.Permanent("never")
     """)
     result = result_of(load_workflow(tmp_path, node(f"{name}:broken")), "luck")
-    assert (result.error.kind, result.error.message, result.attempts) == ("transient", "no luck", EAGER.retry.attempts)
-    assert message_of_permanent(load_workflow(tmp_path, node(f"{name}:hopeless")), 1) == "never"
+    assert (result.error.kind, result.error.message, result.attempts) == ("transient", "no luck (in node 'n')", EAGER.retry.attempts)
+    assert message_of_permanent(load_workflow(tmp_path, node(f"{name}:hopeless")), 1) == "never (in node 'n')"
 
 
-def test_wrong_arguments_fail_for_good(tmp_path, module):
+@pytest.mark.parametrize("signature", ["other", "", "it, other", "it, /"])
+def test_inputs_that_do_not_fit_the_function_are_a_problem_of_the_workflow(tmp_path, module, signature):
+    name = module(f"def f({signature}): return 1")
+    with pytest.raises(gm.WorkflowError, match=r"node 'n': the inputs do not fit f\("):
+        load_workflow(tmp_path, node(f"{name}:f"))
+
+
+def test_wrong_arguments_that_only_show_when_it_runs_fail_for_good(tmp_path, module):
     name = module("def f(other): return other")
-    assert "unexpected keyword argument 'it'" in message_of_permanent(load_workflow(tmp_path, node(f"{name}:f")), 1)
+    workflow = f"inputs: {{it: {{required: true}}}}\nnodes: [{{id: n, type: python, params: {{function: '{name}:f', inputs: '${{it}}'}}}}]"
+    assert "unexpected keyword argument 'x'" in message_of_permanent(load_workflow(tmp_path, workflow), {"it": {"x": 1}})
 
 
 @pytest.mark.parametrize(
@@ -113,7 +121,7 @@ def test_wrong_arguments_fail_for_good(tmp_path, module):
 def test_an_output_that_is_not_json_fails_for_good_and_names_the_type(tmp_path, module, expression, type_name):
     name = module(f"def f(it): return {expression}")
     message = message_of_permanent(load_workflow(tmp_path, node(f"{name}:f")), 1)
-    assert message == f"the workflow's output is not JSON: a {type_name} is not JSON"
+    assert message == f"the output is not JSON: {type_name} is not a JSON type"
 
 
 def test_an_output_that_holds_itself_fails_for_good(tmp_path, module):
@@ -123,7 +131,7 @@ def test_an_output_that_holds_itself_fails_for_good(tmp_path, module):
             loop["loop"] = loop
             return loop
     """)
-    assert message_of_permanent(load_workflow(tmp_path, node(f"{name}:f")), 1).startswith("the workflow's output is not JSON: ")
+    assert message_of_permanent(load_workflow(tmp_path, node(f"{name}:f")), 1).startswith("the output is not JSON: ")
 
 
 def test_a_value_in_between_may_be_anything_as_long_as_the_output_is_json(tmp_path, module):

@@ -155,7 +155,7 @@ def test_results_can_be_gone_through_again():
 
 
 def test_an_unknown_status_is_told_at_once_with_those_there_are():
-    with pytest.raises(gm.UsageError, match=r"no status 'done'; there are pending, .*succeeded, failed, timed_out, cancelled"):
+    with pytest.raises(gm.UsageError, match=r"no status 'done'; results have succeeded, failed, timed_out, cancelled"):
         gm.batch(fail_odd, [0]).results(status="done")
 
 
@@ -230,7 +230,7 @@ class Memory:
             raise OSError("full")
         self.calls.append(result.output)
 
-    def commit(self):
+    def commit(self, *, complete):
         self.calls.append("commit")
 
     def abort(self):

@@ -1,0 +1,3 @@
+"""Which Graphmill this is; the build reads it from here."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,17 @@
+"""A report as data, for machines: one object, the same at every door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.report.report import Report
+
+
+def report_record(report: Report, error: Exception | None = None) -> dict[str, Any]:
+    """Give the summary, why it stopped, what went wrong beside the items, and all figures."""
+    return {
+        "summary": report.summary(),
+        "stopped": report.stopped,
+        "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
+        "statistics": report.statistics,
+    }
