@@ -1,6 +1,7 @@
 """What happens to one attempt: time-outs, cancellation, surprises, fences."""
 
 import asyncio
+import collections
 import contextvars
 import subprocess
 import sys
@@ -490,3 +491,60 @@ def test_a_task_factory_of_the_caller_s_such_as_the_eager_one_is_not_used_for_at
 
     assert asyncio.run(main()).succeeded == 50
     assert len(made) < 5  # the caller's own
+
+
+def test_a_job_cancelled_between_its_start_and_its_first_step_never_runs_and_is_not_stuck():
+    ran = []
+
+    async def work(value):
+        ran.append(value)
+
+    async def main():
+        async with gm.BatchExecutor().start(jobs_of(work, [1])) as run:
+            while run.status("0") is not gm.Status.RUNNING:  # noqa: ASYNC110  turn by turn
+                await asyncio.sleep(0)
+            run.cancel("0")
+            statistics = await run.wait()
+            return statistics, asyncio.get_running_loop().time()
+
+    statistics, now = run_virtual(main())
+    assert ran == []
+    assert (statistics.cancelled, statistics.stuck, now) == (1, 0, 0)
+
+
+def test_no_turn_of_the_loop_starts_more_than_a_hundred_attempts():
+    async def main():
+        loop, turn, starts = asyncio.get_running_loop(), 0, collections.Counter()
+
+        def count():
+            nonlocal turn
+            turn += 1
+            loop.call_soon(count)
+
+        async def work(_):
+            starts[turn] += 1
+
+        loop.call_soon(count)
+        async with gm.BatchExecutor(gm.Policy(concurrency=2000)).start(jobs_of(work, range(5000))) as run:
+            await run.wait()
+        return starts
+
+    starts = asyncio.run(main())
+    assert starts.total() == 5000
+    assert max(starts.values()) == 100
+
+
+def test_after_a_run_no_timer_is_left():
+    async def work(value):
+        if value == "wait":
+            raise gm.Transient("later")
+        await asyncio.sleep(5)
+        raise gm.Permanent("now")
+
+    async def main():
+        policy = gm.Policy(on_failure="fail_fast", job_timeout_s=500, batch_timeout_s=5000, retry=gm.Retry(wait_s=50))
+        async with gm.BatchExecutor(policy).start(jobs_of(work, ["wait", "fail"])) as run:
+            await run.wait()
+        return [handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()]
+
+    assert run_virtual(main()) == []

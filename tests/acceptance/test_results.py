@@ -189,3 +189,13 @@ def test_a_run_is_entered_once():
             await run.__aenter__()
 
     run_virtual(main())
+
+
+def test_the_clock_of_a_run_stands_still_after_its_end():
+    async def main():
+        async with gm.BatchExecutor().start(jobs_of(sleep_and_tell, [3])) as run:
+            await run.wait()
+            await asyncio.sleep(100)
+        return run.statistics().elapsed_s, run.progress().elapsed_s
+
+    assert run_virtual(main()) == (3, 3)

@@ -10,6 +10,7 @@ import yaml
 from graphmill.core.place import place
 
 _MOST_LEVELS = 200
+_MOST_VALUES = 10_000_000
 _TAG = "tag:yaml.org,2002:"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -22,7 +23,7 @@ class _DataLoader(_Loader):  # type: ignore[misc]
     def get_single_node(self) -> yaml.Node | None:
         node: yaml.Node | None = super().get_single_node()
         if node is not None:
-            _require_plain(node, set(), set())
+            _require_plain(node, {})
         return node
 
     def descend_resolver(self, current_node: yaml.Node, current_index: object) -> None:
@@ -67,18 +68,22 @@ def from_yaml(text: bytes) -> Any:
         raise ValueError(f"a value does not fit the tag it carries: {error}") from error
 
 
-def _require_plain(node: yaml.Node, checked: set[int], under_way: set[int]) -> None:
-    """Refuse repeated keys and loops, before merges (<<) are worked in: those may repeat a key."""
-    if isinstance(node, yaml.ScalarNode) or id(node) in checked:
-        return
-    if id(node) in under_way:
-        raise yaml.constructor.ConstructorError(None, None, "this holds itself", node.start_mark)
-    under_way.add(id(node))
+def _require_plain(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Refuse repeated keys and loops, before merges (<<) are worked in; tell how large this is with its aliases written out."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) in sizes:
+        if not sizes[id(node)]:
+            raise yaml.constructor.ConstructorError(None, None, "this holds itself", node.start_mark)
+        return sizes[id(node)]
+    sizes[id(node)] = 0
     if isinstance(node, yaml.MappingNode):
         _require_keys_once(node)
-    for child in node.value:
-        _require_plain(child[1] if isinstance(child, tuple) else child, checked, under_way)
-    checked.add(id(node))
+    size = 1 + sum(_require_plain(child[1] if isinstance(child, tuple) else child, sizes) for child in node.value)
+    if size > _MOST_VALUES:
+        raise yaml.constructor.ConstructorError(None, None, f"its aliases make more than {_MOST_VALUES:,} values of this", node.start_mark)
+    sizes[id(node)] = size
+    return size
 
 
 def _require_keys_once(node: yaml.MappingNode) -> None:

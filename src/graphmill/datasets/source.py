@@ -38,7 +38,7 @@ class FileSource:
                 except StopIteration:
                     return
                 except (ValueError, OSError) as error:
-                    raise SourceError(f"{self.name}: {error} (after {position:,} good items)", position=position) from error
+                    raise SourceError(f"{self.name}: {error} (good items before it: {position:,})", position=position) from error
                 yield item
                 position += 1
 

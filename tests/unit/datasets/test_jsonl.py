@@ -64,7 +64,7 @@ def test_numbers_that_json_lacks_are_read_and_are_null_in_the_results(tmp_path):
 )
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_a_bad_line_is_named_with_its_column(tmp_path, line, place, end):
-    with pytest.raises(gm.SourceError, match=rf"{place}.*\(after 1 good items\)") as caught:
+    with pytest.raises(gm.SourceError, match=rf"{place}.*\(good items before it: 1\)") as caught:
         items_of(tmp_path, b"1\n\n" + line + end)
     assert caught.value.position == 1
 

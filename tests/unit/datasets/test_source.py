@@ -101,13 +101,13 @@ def test_a_mistake_in_the_middle_names_the_file_the_place_and_what_came_before(t
     assert [next(items), next(items)] == [{"n": 1}, {"n": 2}]
     with pytest.raises(gm.SourceError) as caught:
         next(items)
-    assert str(caught.value) == f"{path}: line 4, column 8: not JSON: Expecting ',' delimiter (after 2 good items)"
+    assert str(caught.value) == f"{path}: line 4, column 8: not JSON: Expecting ',' delimiter (good items before it: 2)"
     assert caught.value.position == 2
 
 
 def test_a_batch_over_a_damaged_source_does_what_came_before_and_reports_it(tmp_path):
     path = written(tmp_path, "a.csv", "n\n1\n2\n3,4\n5\n")
-    with pytest.raises(gm.SourceError, match=r"a\.csv: line 4: 2 fields under a header of 1 \(after 2 good items\)") as caught:
+    with pytest.raises(gm.SourceError, match=r"a\.csv: line 4: 2 fields under a header of 1 \(good items before it: 2\)") as caught:
         gm.batch(lambda item: item["n"], gm.source(path))
     assert caught.value.position == 2
     assert caught.value.report.collect() == ["1", "2"]
@@ -126,7 +126,7 @@ def test_a_document_that_is_no_list_is_refused_with_the_remedy(tmp_path, name, c
     ("name", "content"), [("a.json", '[1,\n2,\n"a" "b"]'), ("a.yaml", "- 1\n- 2\n- a: b: c\n"), ("a.json", b'[1,\n2,\n"a\xff"]')]
 )
 def test_a_mistake_in_a_document_read_whole_names_line_and_column(tmp_path, name, content):
-    with pytest.raises(gm.SourceError, match=r"line 3, column \d.*\(after 0 good items\)"):
+    with pytest.raises(gm.SourceError, match=r"line 3, column \d.*\(good items before it: 0\)"):
         list(gm.source(written(tmp_path, name, content)))
 
 
@@ -203,7 +203,7 @@ def test_a_file_that_is_gone_by_the_time_it_is_read_is_the_source_s_failure(tmp_
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a file that opens but does not read is had from Linux' /proc")
 def test_a_file_that_fails_while_it_is_read_is_the_source_s_failure():
-    with pytest.raises(gm.SourceError, match=r"/proc/self/mem: .*\(after 0 good items\)"):
+    with pytest.raises(gm.SourceError, match=r"/proc/self/mem: .*\(good items before it: 0\)"):
         list(gm.source("/proc/self/mem", format="jsonl"))
 
 
@@ -240,7 +240,7 @@ def test_standard_input_is_json_lines_unless_told_and_stays_open(monkeypatch):
 
 def test_a_mistake_on_standard_input_names_it_and_its_line(monkeypatch):
     feed_stdin(monkeypatch, b"1\nx\n")
-    with pytest.raises(gm.SourceError, match=r"^standard input: line 2, column 1: not JSON: .* \(after 1 good items\)") as caught:
+    with pytest.raises(gm.SourceError, match=r"^standard input: line 2, column 1: not JSON: .* \(good items before it: 1\)") as caught:
         list(gm.source("-"))
     assert caught.value.position == 1
 

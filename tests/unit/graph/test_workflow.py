@@ -117,7 +117,7 @@ def test_a_mistake_is_told_with_what_would_be_right(tmp_path, text, problem):
         ("a.yaml", "nodes:\n  - {id: a, id: b}", "line 2, column 13: the key 'id' stands here twice"),
         ("a.json", '{"nodes": [], "nodes": []}', "the key 'nodes' stands twice in one object"),
         ("a.yaml", "nodes: [", "line 2, column 1: "),
-        ("a.json", '{"nodes": [],\n}', "line 2, column 1: not JSON: "),
+        ("a.json", '{"nodes": []\n oops}', "line 2, column 2: not JSON: "),
         ("a.yaml", "nodes: &n [*n]", "line 1, column 8: this holds itself"),
         ("a.yaml", "nodes: !!python/name:os.system x", "line 1, column 8: "),
     ],
