@@ -19,7 +19,7 @@ from graphmill.datasets.sink import Sink
 from graphmill.engine.bridge import blocking
 from graphmill.engine.events import Event
 from graphmill.engine.executor import BatchExecutor
-from graphmill.engine.policy import Policy
+from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
 from graphmill.engine.workers import is_async
@@ -59,7 +59,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     """
     _require_sinks(sinks)
     function = _function(graph)
-    policy = policy or Policy()
+    policy = require_policy(policy)
     if concurrency is not None:
         policy = replace(policy, concurrency=concurrency)
     if any(getattr(sink, "holds_rows", False) for sink in sinks):

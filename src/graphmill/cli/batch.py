@@ -78,31 +78,34 @@ def batch(  # noqa: PLR0913  one parameter per option
     target = None if output is None else sink(output)
     display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}")
     interruption = _Interruption(display, target)
-    error: SourceError | ExportError | None = None
     with display, redirect_stdout(sys.stderr):  # what user code prints must not mix with results
-        try:
-            report = api.batch(
-                graph,
-                _sliced(items, offset, limit),
-                policy=policy,
-                id_field=id_field,
-                total=_total(items, offset, limit),
-                sinks=[] if target is None else [target],
-                keep_results=False,
-                on_start=interruption.watch,
-                on_progress=display.show,
-            )
-        except (SourceError, ExportError) as raised:
-            error, report = raised, raised.report
+        report, error = _run(
+            graph,
+            _sliced(items, offset, limit),
+            policy=policy,
+            id_field=id_field,
+            total=_total(items, offset, limit),
+            sinks=[] if target is None else [target],
+            keep_results=False,
+            on_start=interruption.watch,
+            on_progress=display.show,
+        )
     _tell(report, error, as_json=as_json, to_stderr=output == "-")
-    if report.stopped or error:
-        _tell_partial(target)
+    _tell_partial(target)
     if interruption.code is not None:
         raise typer.Exit(interruption.code)
     if error is not None:
         raise error
     if report.is_failure:
         raise typer.Exit(ExitCode.FAILURES)
+
+
+def _run(*args: Any, **options: Any) -> tuple[Report, SourceError | ExportError | None]:
+    """Run the batch; what ended it early still has a report."""
+    try:
+        return api.batch(*args, **options), None
+    except (SourceError, ExportError) as error:
+        return error.report, error
 
 
 class _Interruption:
@@ -139,7 +142,7 @@ def _tell(report: Report, error: Exception | None, *, as_json: bool, to_stderr: 
 
 
 def _tell_partial(target: Sink | None) -> None:
-    if isinstance(target, FileSink) and target.written is not None:
+    if isinstance(target, FileSink) and target.is_partial and target.written is not None:
         typer.echo(f"the run did not reach its end; its rows are in {target.written.name}", err=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -18,6 +18,15 @@ from graphmill.core.place import place
 
 # Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
 _LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+_USUAL_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (Enum, lambda value: value.value),
+    ((datetime, date, time), lambda value: value.isoformat()),
+    ((Decimal, UUID, PurePath), str),
+    (Mapping, dict),
+    (Set, list),
+)
 
 
 def to_json(value: Any) -> str:
@@ -80,18 +89,11 @@ def _is_utf8(text: str) -> bool:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if callable(dump := getattr(value, "model_dump", None)):
+    for types, convert in _USUAL_FORMS:
+        if isinstance(value, types):
+            return convert(value)
+    if callable(dump := getattr(value, "model_dump", None)):  # pydantic's models
         return dump(mode="json")
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, Decimal | UUID | PurePath):
-        return str(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Set):
-        return list(value)
     if callable(as_list := getattr(value, "tolist", None)):  # numpy's numbers and arrays, and their like
         return as_list()
     raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} is not a JSON type".replace("builtins.", ""))

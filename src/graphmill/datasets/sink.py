@@ -75,6 +75,7 @@ class FileSink:
         self._stream: BinaryIO | None = None
         self._writer: RowWriter | None = None
         self.written: Path | None = None
+        self.is_partial = False
         _require_writable(self._path)
 
     def write(self, result: Result) -> None:
@@ -92,6 +93,7 @@ class FileSink:
             return
         os.fsync(self._stream.fileno())
         self._stream.close()
+        self.is_partial = not complete
         self.written = self._path if complete else self._path.with_name(f"{self._path.stem}.partial{self._path.suffix}")
         self._temporary.replace(self.written)
         _sync_folder(self._path.parent)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from graphmill.core.errors import UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Result
 from graphmill.engine.events import Event
@@ -26,6 +27,14 @@ class Hooks:
     on_result: Callable[[Job, Result], Any] | None = None
     on_progress: Callable[[Progress], Any] | None = None
     observers: Sequence[Callable[[Event], Any]] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("on_result", "on_progress"):
+            hook = getattr(self, name)
+            if hook is not None and not callable(hook):
+                raise UsageError(f"{name} is a function, not {hook!r:.80}")
+        if not isinstance(self.observers, Sequence) or not all(callable(observer) for observer in self.observers):
+            raise UsageError(f"observers is a list of functions, not {self.observers!r:.80}")
 
 
 class Audience:

@@ -6,14 +6,13 @@ from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
-from graphmill.core.errors import UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Result
 from graphmill.engine.admission import Bind
 from graphmill.engine.audience import Hooks
 from graphmill.engine.events import Event
 from graphmill.engine.feed import require_series
-from graphmill.engine.policy import Policy
+from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
 
@@ -35,15 +34,8 @@ class BatchExecutor:
         observers: Sequence[Callable[[Event], Any]] = (),
         random: Random | None = None,
     ) -> None:
-        if policy is not None and not isinstance(policy, Policy):
-            raise UsageError(f"policy is a Policy, not {policy!r:.80}; for example Policy(concurrency=20)")
-        for name, hook in (("on_result", on_result), ("on_progress", on_progress)):
-            if hook is not None and not callable(hook):
-                raise UsageError(f"{name} is a function, not {hook!r:.80}")
-        if not isinstance(observers, Sequence) or not all(callable(observer) for observer in observers):
-            raise UsageError(f"observers is a list of functions, not {observers!r:.80}")
-        self._policy = policy or Policy()
-        self._hooks = Hooks(on_result=on_result, on_progress=on_progress, observers=tuple(observers))
+        self._policy = require_policy(policy)
+        self._hooks = Hooks(on_result=on_result, on_progress=on_progress, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
 
     def start(self, jobs: Iterable[Any] | AsyncIterable[Any], *, bind: Bind | None = None, total: int | None = None) -> Run:

@@ -92,6 +92,13 @@ class Policy:
         return self.window or max(DEFAULT_WINDOW, 2 * concurrency)
 
 
+def require_policy(policy: Policy | None) -> Policy:
+    """Give the policy, or the usual one for None; refuse what is none."""
+    if policy is not None and not isinstance(policy, Policy):
+        raise UsageError(f"policy is a Policy, not {policy!r:.80}; for example Policy(concurrency=20)")
+    return Policy() if policy is None else policy
+
+
 def require_count(name: str, value: object) -> None:
     """Refuse what is not a whole number of at least 1; a bool is not a number here."""
     if type(value) is not int or value < 1:
