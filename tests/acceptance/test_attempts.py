@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import contextvars
 import subprocess
 import sys
@@ -548,3 +549,25 @@ def test_after_a_run_no_timer_is_left():
         return [handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()]
 
     assert run_virtual(main()) == []
+
+
+def test_a_run_whose_clean_up_is_cancelled_too_leaves_no_thread_and_no_task():
+    gate = threading.Event()
+
+    def source():
+        yield gm.Job(id="a", graph=echo)
+        gate.wait(timeout=60)
+
+    async def main():
+        before = set(threading.enumerate())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.2), gm.BatchExecutor(on_progress=lambda _: None).start(source()) as run:
+                async for _ in run.results():
+                    break
+        gate.set()
+        left = set(threading.enumerate()) - before
+        for thread in left:
+            await asyncio.to_thread(thread.join, 60)
+        return [thread.name for thread in left if thread.is_alive()], len(asyncio.all_tasks())
+
+    assert asyncio.run(main()) == ([], 1)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from types import FrameType
+from typing import Any, ParamSpec, Self, TypeVar
 
 from graphmill.core.errors import UsageError
 
@@ -16,7 +19,7 @@ T = TypeVar("T")
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Make the plain twin of an async function: the same, run to its end in a loop of its own.
 
-    The first Ctrl-C cancels it, and it is raised as KeyboardInterrupt once everything is put in order.
+    Ctrl-C cancels it, and is raised as KeyboardInterrupt once everything is put in order.
     """
     name = function.__name__.removeprefix("a")
 
@@ -24,10 +27,52 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if _has_running_loop():
             raise UsageError(f"a loop is already running here (a notebook, or an async function): use `await {function.__name__}(…)`")
-        return asyncio.run(function(*args, **kwargs))
+        with asyncio.Runner() as runner, _Interrupts(runner.get_loop()) as interrupts:
+            try:
+                return runner.run(interrupts.watched(function(*args, **kwargs)))
+            except asyncio.CancelledError:
+                if interrupts.count:
+                    raise KeyboardInterrupt from None
+                raise
 
     run.__name__ = run.__qualname__ = name
     return run
+
+
+class _Interrupts:
+    """Turns the first two SIGINTs into cancellations.
+
+    Asyncio raises the second wherever it strikes, be it between two lines that belong together; here only the third is
+    raised, for a loop that user code keeps from turning.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any] | None = None
+        self._is_ours = False
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        is_main = threading.current_thread() is threading.main_thread()
+        self._is_ours = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._is_ours:
+            signal.signal(signal.SIGINT, self._strike)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    async def watched(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work in the task that an interrupt cancels."""
+        self._task = asyncio.current_task()
+        return await work
+
+    def _strike(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count > 2 or self._task is None:
+            raise KeyboardInterrupt
+        self._loop.call_soon_threadsafe(self._task.cancel)
 
 
 def _has_running_loop() -> bool:

@@ -167,8 +167,10 @@ class Conductor:
         for ticket in self._scheduler.under_way():  # after a fault, or when closing was cancelled
             if ticket.attempt is not None:
                 ticket.attempt.interrupt()
-        await self._admission.wait_closed(self._policy.grace_s)
-        await self._workers.close()
+        try:
+            await self._admission.wait_closed(self._policy.grace_s)
+        finally:
+            await self._workers.close()
 
     def _tick(self) -> None:
         self._figures.mark(self._loop.time())

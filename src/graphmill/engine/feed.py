@@ -133,10 +133,11 @@ class ThreadFeed:
         if not self._is_closed:
             self._is_closed = True
             self._threads.submit(self._close_iterator, _ignore)
+            self._threads.dismiss()
 
     async def wait_closed(self, grace_s: float) -> None:
         """Wait for the thread, unless it is stuck in the source."""
-        await self._threads.close(grace_s)
+        await self._threads.wait_gone(grace_s)
 
     def _pull(self, count: int) -> bool:
         """Post up to ``count`` items, each at once; tell whether the source has ended. In the thread."""

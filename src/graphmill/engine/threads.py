@@ -97,10 +97,13 @@ class Threads:
         self.stuck += 1
         return True
 
-    async def close(self, grace_s: float) -> None:
-        """Send the threads home, waiting a little for calls under way; a stuck one goes when its function returns."""
+    def dismiss(self) -> None:
+        """Send the threads home once they have done what was submitted; a stuck one goes when its function returns."""
         for _ in self._threads:
             self._calls.put(None)
+
+    async def wait_gone(self, grace_s: float) -> None:
+        """Wait for dismissed threads, but for calls under way only so long."""
         if self._busy > self.stuck:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s):

@@ -85,10 +85,11 @@ class Workers:
         others = set(self._others)
         for task in others:
             _cancel(task)
+        self.grace.close()
+        self.threads.dismiss()
         if others:
             await asyncio.wait(others, timeout=self._grace_s)
-        self.grace.close()
-        await self.threads.close(self._grace_s)
+        await self.threads.wait_gone(self._grace_s)
 
 
 class LoopAttempt:
