@@ -455,3 +455,46 @@ def test_a_container_changed_while_it_is_read_is_a_source_that_failed():
             return run.statistics()
 
     assert run_virtual(main()).succeeded == 1000
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_source_whose_error_can_not_be_read_has_failed_all_the_same(is_plain):
+    class Mute(Exception):  # noqa: N818
+        def __str__(self):
+            raise RuntimeError("no message")
+
+    def plain():
+        yield gm.Job(id="a", graph=echo)
+        raise Mute
+
+    async def on_loop():
+        yield gm.Job(id="a", graph=echo)
+        raise Mute
+
+    with pytest.raises(gm.SourceError, match=r"after 1 items: Mute: Mute \(its message could not be rendered\)"):
+        real(plain() if is_plain else on_loop())
+
+
+@pytest.mark.parametrize("close", ["hangs", "raises"])
+def test_a_source_that_does_not_close_in_order_has_given_all_it_had(close):
+    class Source:
+        def __init__(self):
+            self._left = 3
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            self._left -= 1
+            if self._left < 0:
+                raise StopAsyncIteration
+            return gm.Job(id=str(self._left), graph=echo)
+
+        async def aclose(self):
+            if close == "raises":
+                raise RuntimeError("no")
+            await asyncio.Event().wait()
+
+    results, run = virtual(Source())
+    assert len(results) == 3
+    assert run.statistics().elapsed_s == 0

@@ -571,3 +571,49 @@ def test_a_run_whose_clean_up_is_cancelled_too_leaves_no_thread_and_no_task():
         return [thread.name for thread in left if thread.is_alive()], len(asyncio.all_tasks())
 
     assert asyncio.run(main()) == ([], 1)
+
+
+def test_an_output_that_can_not_be_asked_what_it_is_harms_no_other():
+    class Proxy:
+        @property
+        def __class__(self):
+            raise RuntimeError("unbound")
+
+    proxy = Proxy()
+    results, _ = real(jobs_of(lambda value: proxy if value == 3 else value, range(10)))
+    assert all(result.is_success for result in results)
+    assert by_id(results)["3"].output is proxy
+
+
+def test_functions_end_in_order_though_the_one_who_leaves_the_run_is_cancelled():
+    ended = []
+
+    async def work(value):
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(1)
+            ended.append(value)
+
+    async def main():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5), gm.BatchExecutor(gm.Policy(grace_s=2)).start(jobs_of(work, range(5))):
+                await asyncio.sleep(4.5)
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == pytest.approx(5.5)
+    assert sorted(ended) == list(range(5))
+
+
+def test_a_thread_of_asyncio_s_own_that_is_stuck_does_not_hold_the_end_of_the_plain_form():
+    script = """
+import asyncio, time
+import graphmill as gm
+
+async def work(value):
+    return await asyncio.to_thread(time.sleep, 3600) if value else await asyncio.to_thread(str, value)
+
+print(gm.batch(work, range(2), policy=gm.Policy(timeout_s=0.2, retry=gm.Retry(attempts=1))).summary())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "1/2 items succeeded, 1 failed\n", done.stderr

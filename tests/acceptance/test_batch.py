@@ -351,3 +351,12 @@ def test_a_function_that_swallows_cancellation_does_not_hold_the_end_of_the_plai
     gate.set()
     assert report.summary() == "0/1 items succeeded, 1 failed"
     assert report.statistics.stuck == 1
+
+
+def test_an_item_that_no_file_can_hold_is_left_out_of_its_row_and_the_row_says_so(tmp_path):
+    target = tmp_path / "out.jsonl"
+    report = gm.batch(lambda item: len(item["n"]), [{"n": "ab"}, {"n": b"abc"}], sinks=[gm.sink(target)])
+    assert report.summary() == "2/2 items succeeded"
+    rows = sorted(map(json.loads, target.read_text().splitlines()), key=lambda row: row["id"])
+    assert [(row["input"], row["output"]) for row in rows] == [({"n": "ab"}, 2), (None, 3)]
+    assert rows[1]["metadata"] == {"input_left_out": "bytes is not a JSON type"}

@@ -1,5 +1,6 @@
 """The real command, as a person runs it."""
 
+import contextlib
 import json
 import os
 import pty
@@ -230,21 +231,16 @@ def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
 
 def interrupt(project, workflow, *signals):
     write_items(project, [{"value": number} for number in range(50)])
-    process = subprocess.Popen(
-        [*COMMAND, "batch", workflow, "-s", "items.jsonl", "-o", "out.jsonl"],
-        cwd=project,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
-    try:
-        while not (project / "started").exists():
-            assert process.poll() is None
-        for number in signals:
-            process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
+    command = [*COMMAND, "batch", workflow, "-s", "items.jsonl", "-o", "out.jsonl"]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        try:
+            while not (project / "started").exists():
+                assert process.poll() is None
+            for number in signals:
+                process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     return process.returncode, out.decode(), err.decode()
 
 
@@ -260,6 +256,41 @@ def test_a_signal_ends_the_batch_in_order_and_its_results_are_written(project, w
     assert "its rows are in out.partial.jsonl" in err
     assert "cancelling what runs" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_function_that_blocks_the_loop_does_not_make_the_command_deaf(project, number):
+    (project / "functions.py").write_text(
+        "import pathlib, time\nasync def hang(value):\n    pathlib.Path('started').touch()\n    time.sleep(3600)\n"
+    )
+    write_items(project, [{"value": 1}])
+    with subprocess.Popen([*COMMAND, "batch", "hang.yaml", "-s", "items.jsonl"], cwd=project, stderr=subprocess.PIPE) as process:
+        while not (project / "started").exists():
+            assert process.poll() is None
+        for _ in range(600):  # again and again, as a person would: the system may give one signal to another thread
+            process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.1)
+                break
+        err = process.stderr.read().decode()
+    assert process.returncode == 128 + number
+    assert "Traceback" not in err
+
+
+def test_the_rows_of_a_broken_run_do_not_replace_the_source_either(project):
+    write_items(project, [{"value": 1}], "items.partial.jsonl")
+    code, _, err = run(project, "batch", "doubling.yaml", "-s", "items.partial.jsonl", "-o", "items.jsonl")
+    assert code == 2
+    assert "are the same file" in err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "2>/dev/full"])
+def test_a_batch_runs_though_nobody_can_hear_it(project, closed):
+    write_items(project, [{"value": 1}])
+    command = f"{' '.join(COMMAND)} batch doubling.yaml -s items.jsonl -o out.jsonl {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(rows(project / "out.jsonl")) == 1
 
 
 def test_a_second_signal_leaves_at_once(project):

@@ -334,3 +334,36 @@ def test_hooks_that_hang_do_not_add_up_at_the_end():
         return asyncio.get_running_loop().time()
 
     assert run_virtual(main()) <= 1 + 5 + 2
+
+
+def test_a_hook_that_raises_a_cancellation_of_its_own_is_a_hook_that_raised(caplog):
+    async def on_result(job, result):
+        if result.position == 3:
+            raise asyncio.CancelledError
+
+    async def observer(event):
+        raise asyncio.CancelledError
+
+    with caplog.at_level(logging.ERROR, "graphmill"):
+        run = run_virtual(finish(jobs_of(nap, range(10)), on_result=on_result, observers=[observer]))
+    assert (run.statistics().succeeded, run.statistics().hook_errors) == (10, 2)
+    assert run.statistics().elapsed_s == 1
+
+
+def test_a_hanging_on_result_does_not_hold_a_run_whose_time_is_up():
+    seen = []
+
+    async def on_result(job, result):
+        seen.append(job.id)
+        await asyncio.Event().wait()
+
+    async def main():
+        policy = gm.Policy(batch_timeout_s=10, concurrency=2)
+        async with gm.BatchExecutor(policy, on_result=on_result).start(jobs_of(nap, range(50))) as run:
+            results = [result.position async for result in run.results()]
+        return results, asyncio.get_running_loop().time()
+
+    results, now = run_virtual(main())
+    assert len(seen) == 1
+    assert sorted(results) == list(range(50))
+    assert now <= 10 + 2 + 5

@@ -189,3 +189,49 @@ def test_retries_of_many_jobs_do_not_come_back_at_the_same_moment():
 
     virtual(jobs_of(work, range(100)), concurrency=100, retry=gm.Retry(attempts=2))
     assert len(set(starts[100:])) > 90
+
+
+def test_a_throttled_job_without_any_wait_comes_to_an_end_too():
+    work, calls = failing(gm.Throttled("slow down", retry_after_s=0), times=10**9)
+    results, _ = virtual(jobs_of(work, [1]), retry=gm.Retry(wait_s=0, throttle_budget_s=10))
+    assert results[0].error.kind is gm.Kind.THROTTLED
+    assert len(calls) <= 101
+
+
+class OddAttribute(Exception):  # noqa: N818
+    @property
+    def retry_after_s(self):
+        return float({}["retry-after"])
+
+
+class OddText(Exception):  # noqa: N818
+    def __str__(self):
+        raise SystemExit(3)
+
+
+class OddCause(Exception):  # noqa: N818
+    @property
+    def __cause__(self):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("error", [OddAttribute("odd"), OddText("odd"), OddCause("odd"), gm.Throttled("odd", retry_after_s=10**400)])
+def test_an_exception_that_defends_itself_is_that_job_s_row(error):
+    async def work(value):
+        if value == 1:
+            raise error
+        return value
+
+    results, _ = virtual(jobs_of(work, range(3)), retry=gm.Retry(attempts=1, throttle_budget_s=0))
+    assert sorted(result.status.value for result in results) == ["failed", "succeeded", "succeeded"]
+
+
+def test_a_rule_that_tries_to_leave_is_a_rule_that_fails():
+    async def work(_):
+        raise TypeError("no")
+
+    def classify(_):
+        raise SystemExit(2)
+
+    results, _ = virtual(jobs_of(work, [1]), classify=classify)
+    assert results[0].error.kind is gm.Kind.PERMANENT

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -20,7 +20,7 @@ from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
 from graphmill.core.errors import ExportError, SourceError, UsageError
 from graphmill.core.json_text import to_json
-from graphmill.datasets.sink import FileSink, Sink, sink
+from graphmill.datasets.sink import FileSink, Sink, partial_path, sink
 from graphmill.datasets.source import FileSource, source
 from graphmill.engine.policy import Policy, Retry
 from graphmill.engine.run import Run
@@ -119,19 +119,26 @@ class _Interruption:
     def watch(self, run: Run) -> None:
         """Listen for signals while the run lives."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._interrupt, run, number)
 
-    def _interrupt(self, run: Run, number: signal.Signals) -> None:
-        if self.code is None:
+        def strike(number: int, _frame: object) -> None:  # not a handler of the loop's: user code may keep that from turning
+            if self.code is not None:
+                self._leave(128 + number)
             self.code = 128 + number
-            self._display.note(f"{number.name}: cancelling what runs and writing what is done; once more leaves at once, without it")
-            run.cancel()
-            return
-        self._display.close()
-        if self._target is not None:
-            self._target.abort()
-        os._exit(128 + number)
+            loop.call_soon_threadsafe(self._cancel, run, signal.Signals(number).name)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, strike)
+
+    def _cancel(self, run: Run, name: str) -> None:
+        self._display.note(f"{name}: cancelling what runs and writing what is done; once more leaves at once, without it")
+        run.cancel()
+
+    def _leave(self, code: int) -> NoReturn:
+        """Leave without waiting for anything or anyone."""
+        self._display.show_cursor()
+        if isinstance(self._target, FileSink):
+            self._target.forget()
+        os._exit(code)
 
 
 def _tell(report: Report, error: Exception | None, *, as_json: bool, to_stderr: bool) -> None:
@@ -163,7 +170,7 @@ def _input(text: str) -> tuple[str, Any]:
         raise UsageError(f"an input is written name=value, not {text!r}")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 
@@ -175,7 +182,10 @@ def _tolerance(text: str) -> int | float:
 
 
 def _require_apart(source_name: str, output: str | None) -> None:
-    if output not in (None, "-") and source_name != "-" and Path(source_name).resolve() == Path(str(output)).resolve():
+    if output is None or "-" in (source_name, output):
+        return
+    items, results = Path(source_name).resolve(), Path(output).resolve()
+    if items in (results, partial_path(results)):
         raise UsageError(f"--source and --output are the same file, {source_name!r}; the results would replace the items")
 
 

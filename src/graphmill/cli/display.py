@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from graphmill.engine.progress import Progress
@@ -57,10 +59,17 @@ class Display:
             self._shown_at = time.monotonic()
             self._print(progress_line(progress))
 
+    def show_cursor(self) -> None:
+        """Show the cursor again, which the moving line hides, without a lock that somebody may hold."""
+        if self._live is not None:
+            with suppress(OSError):
+                os.write(2, b"\x1b[?25h\n")
+
     @staticmethod
     def _print(line: str) -> None:
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # progress that nobody can see is no reason to stop
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
 
 
 def progress_line(progress: Progress) -> str:

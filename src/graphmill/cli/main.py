@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -36,6 +38,9 @@ def _root(
 
 def main() -> NoReturn:
     """Run one command and leave. Threads that are stuck in user code must not hold the exit, so it does not wait for them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     code = _run()
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -67,5 +72,7 @@ def _run() -> int:
 
 
 def _say(error: Exception, code: ExitCode) -> ExitCode:
-    typer.echo(f"error: {error}", err=True)
+    text = "".join(char if char.isprintable() or char == "\n" else " " for char in str(error))
+    with suppress(OSError):
+        typer.echo(f"error: {text}", err=True)
     return code

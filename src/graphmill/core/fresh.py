@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 
@@ -15,4 +16,9 @@ def fresh(value: Any) -> Any:
         return tuple([fresh(entry) for entry in value])
     if type(value) is set:
         return set(value)
+    if isinstance(value, dict):  # OrderedDict, defaultdict, Counter
+        twin = copy(value)
+        for key, entry in value.items():
+            twin[key] = fresh(entry)
+        return twin
     return value

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
+from stat import S_IMODE, S_ISDIR, S_ISREG
 from typing import BinaryIO, Protocol
 from uuid import uuid4
 
 from graphmill.core.errors import ExportError, UsageError
+from graphmill.core.json_text import to_json
 from graphmill.core.names import suggestion
 from graphmill.core.result import Result
 from graphmill.datasets import csv_table, json_array, jsonl
@@ -71,11 +72,12 @@ class FileSink:
             )
         self._make_writer = make_writer
         self._path = self._path if self._is_special else self._path.resolve()
-        self._temporary = self._path if self._is_special else self._path.with_name(f".{self._path.name}.{uuid4().hex[:8]}.tmp")
+        self._temporary = self._path if self._is_special else self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
         self._stream: BinaryIO | None = None
         self._writer: RowWriter | None = None
         self.written: Path | None = None
         self.is_partial = False
+        self._is_aborted = False
         _require_writable(self._path)
 
     def write(self, result: Result) -> None:
@@ -91,18 +93,28 @@ class FileSink:
         if self._is_special:
             self._stream.close()
             return
+        with suppress(FileNotFoundError):
+            os.fchmod(self._stream.fileno(), S_IMODE(self._path.stat().st_mode))
         os.fsync(self._stream.fileno())
         self._stream.close()
         self.is_partial = not complete
-        self.written = self._path if complete else self._path.with_name(f"{self._path.stem}.partial{self._path.suffix}")
+        self.written = self._path if complete else partial_path(self._path)
         self._temporary.replace(self.written)
         _sync_folder(self._path.parent)
 
+    def forget(self) -> None:
+        """Leave no temporary file, without a word to the stream: for one who leaves at once and must not wait."""
+        if not self._is_special:
+            with suppress(OSError):
+                self._temporary.unlink()
+
     def abort(self) -> None:
         """Leave no file, or the one that was there before."""
+        self._is_aborted = True
         if self._writer is None or self._stream is None:
             return
-        self._writer.discard()
+        with suppress(OSError):
+            self._writer.discard()
         with suppress(OSError):
             self._stream.close()
         if not self._is_special:
@@ -110,6 +122,8 @@ class FileSink:
 
     def _open(self) -> RowWriter:
         """Open at the first use, so that a sink that is never used leaves nothing behind."""
+        if self._is_aborted:
+            raise ExportError(f"writing {self._path.name} was broken off")
         if self._writer is None:
             try:
                 self._stream = self._temporary.open("wb" if self._is_special else "xb")
@@ -148,6 +162,11 @@ def sink(path: str | Path) -> Sink:
     return StdoutSink() if str(path) == "-" else FileSink(path)
 
 
+def partial_path(path: Path) -> Path:
+    """Tell where the rows of a run that ended early go."""
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
+
+
 def write_all(results: Iterable[Result], target: Sink) -> None:
     """Write a finished series of results, all or nothing."""
     try:
@@ -160,8 +179,13 @@ def write_all(results: Iterable[Result], target: Sink) -> None:
 
 
 def _write_row(writer: RowWriter, result: Result, name: str) -> None:
+    row = row_of(result)
     try:
-        writer.write(row_of(result))
+        to_json(result.input)
+    except (TypeError, ValueError, RecursionError) as error:  # the result counts; what it was made from can be told
+        row |= {"input": None, "metadata": {**result.metadata, "input_left_out": str(error)}}
+    try:
+        writer.write(row)
     except (TypeError, ValueError, RecursionError) as error:
         raise ExportError(f"the result of {result.job_id!r:.80} can not be written to {name}: {error}") from error
 

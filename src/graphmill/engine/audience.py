@@ -78,6 +78,11 @@ class Audience:
         else:
             self._on_result.offer(job, result)
 
+    def give_up_on_result(self) -> None:
+        """Let results pass an ``on_result`` that hangs."""
+        if self._on_result is not None:
+            self._on_result.give_up()
+
     def take_breath(self) -> bool:
         """Tell whether an observer asks for a pause."""
         return any(observer.take_breath() for observer in self._observers)

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import wraps
 from types import FrameType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -28,6 +29,7 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         if _has_running_loop():
             raise UsageError(f"a loop is already running here (a notebook, or an async function): use `await {function.__name__}(…)`")
         with asyncio.Runner() as runner, _Interrupts(runner.get_loop()) as interrupts:
+            runner.get_loop().set_default_executor(_DaemonExecutor())
             try:
                 return runner.run(interrupts.watched(function(*args, **kwargs)))
             except asyncio.CancelledError:
@@ -73,6 +75,29 @@ class _Interrupts:
         if self.count > 2 or self._task is None:
             raise KeyboardInterrupt
         self._loop.call_soon_threadsafe(self._task.cancel)
+
+
+class _DaemonExecutor(ThreadPoolExecutor):
+    """What ``asyncio.to_thread`` uses in our loop: a daemon thread per call, which no shutdown waits for."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call a function in a thread of its own."""
+        future: Future[Any] = Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    value = function(*args, **kwargs)
+                except BaseException as error:  # noqa: BLE001  raised where it is awaited
+                    future.set_exception(error)
+                else:
+                    future.set_result(value)
+
+        threading.Thread(target=work, name="graphmill-to-thread", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Wait for nobody."""
 
 
 def _has_running_loop() -> bool:

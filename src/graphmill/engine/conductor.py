@@ -38,7 +38,9 @@ def _acting(method: Callable[Concatenate[Conductor, P], None]) -> Callable[Conca
     def act(self: Conductor, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(self, *args, **kwargs)
-        except Exception as error:  # noqa: BLE001
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001
             self._crash(error)
 
     return act
@@ -62,6 +64,7 @@ class Conductor:
         self._attempt_deadlines = self._deadlines(policy.timeout_s, self._attempt_expired)
         self._job_deadlines = self._deadlines(policy.job_timeout_s, self._job_expired)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
+        self._giving_up: asyncio.TimerHandle | None = None
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_starting = False
@@ -133,6 +136,7 @@ class Conductor:
             self._finished(ticket, result)
         for ticket in self._scheduler.under_way():
             self._condemn(ticket, Verdict(running or cancelled(message), is_final=True))
+        self._giving_up = self._loop.call_later(self._policy.grace_s, self._audience.give_up_on_result)
         self._arrived.set()
         return True
 
@@ -146,9 +150,11 @@ class Conductor:
     async def close(self) -> None:
         """See the run out: wait for the last attempts, tell the last news, leave no timer, task or thread behind."""
         try:
-            while self._scheduler.running and self._fault is None:  # each ends, or is abandoned, within its grace
-                self._is_quiet.clear()
-                await self._is_quiet.wait()
+            try:
+                await self._wait_quiet()
+            except asyncio.CancelledError:  # once, it does not cut short what functions do to end in order
+                await self._wait_quiet()
+                raise
             self._figures.end(self._loop.time())
             self._audience.tell_progress(self.progress)
             self._audience.tell(events.RunFinished, statistics=self.statistics())
@@ -156,10 +162,17 @@ class Conductor:
         finally:
             await self._clean_up()
 
+    async def _wait_quiet(self) -> None:
+        """Wait until no attempt runs; when a run ends, each ends, or is abandoned, within its grace."""
+        while self._scheduler.running and self._fault is None:
+            self._is_quiet.clear()
+            await self._is_quiet.wait()
+
     async def _clean_up(self) -> None:
         self._ticker.cancel()
-        if self._batch_timer is not None:
-            self._batch_timer.cancel()
+        for timer in (self._batch_timer, self._giving_up):
+            if timer is not None:
+                timer.cancel()
         for deadlines in (self._attempt_deadlines, self._job_deadlines):
             if deadlines is not None:
                 deadlines.close()
@@ -280,7 +293,7 @@ class Conductor:
         try:
             kind = classify(error)
             return None if kind is None else Kind(kind)
-        except Exception as fault:  # noqa: BLE001  a rule that fails must not fail the item
+        except (Exception, SystemExit) as fault:  # noqa: BLE001  a rule that fails must not fail the item
             if not self._classify_failed:
                 self._classify_failed = True
                 log.exception("classify failed on %s; the usual rule is used instead", type(error).__name__, exc_info=fault)
@@ -310,7 +323,7 @@ class Conductor:
         message = f"the batch's {self._policy.batch_timeout_s:g} s are over"
         self.stop(StopReason.DEADLINE, message, running=timed_out(message))
 
-    def _crash(self, error: Exception) -> None:
+    def _crash(self, error: BaseException) -> None:
         if self._fault is None:
             self._fault = InternalError(f"{type(error).__name__}: {error}")
             self._fault.__cause__ = error

@@ -23,6 +23,7 @@ _PERMANENT = (
     ImportError,
     NameError,
     NotImplementedError,
+    KeyboardInterrupt,
     RecursionError,
     SyntaxError,
     SystemExit,
@@ -38,22 +39,21 @@ _PERMANENT = (
 
 def kind_of(error: BaseException) -> Kind:
     """Tell an exception's kind by its type; what is not known to be permanent may go well next time."""
-    if isinstance(error, Transient):
+    raised = type(error)
+    if issubclass(raised, Transient):
         return Kind.TRANSIENT
-    if isinstance(error, Throttled):
+    if issubclass(raised, Throttled):
         return Kind.THROTTLED
-    return Kind.PERMANENT if isinstance(error, _PERMANENT) else Kind.TRANSIENT
+    return Kind.PERMANENT if issubclass(raised, _PERMANENT) else Kind.TRANSIENT
 
 
 def failure_of(error: BaseException, kind: Kind) -> Failure:
     """Record an exception without rendering source lines: thousands may fail at once, on the loop."""
-    return Failure(
-        kind=kind,
-        message=_message(error),
-        type=_type_name(error),
-        traceback=_traceback(error),
-        retry_after_s=_retry_after_s(error),
-    )
+    message, name = message_of(error), _type_name(error)
+    try:
+        return Failure(kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error))
+    except BaseException:  # noqa: BLE001  its attributes are user code too
+        return Failure(kind=kind, message=message, type=name)
 
 
 def cancelled(message: str) -> Failure:
@@ -71,13 +71,14 @@ def _type_name(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """Give an exception's message, whatever it does when it is asked for it."""
     try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  a message is user code too
+        text = "".join(str(error))
+        if notes := getattr(error, "__notes__", None):
+            text = f"{text} ({'; '.join(map(str, notes))})"
+    except BaseException:  # noqa: BLE001  a message is user code too
         return f"{type(error).__name__} (its message could not be rendered)"
-    if notes := getattr(error, "__notes__", None):
-        text = f"{text} ({'; '.join(map(str, notes))})"
     if not text:
         return type(error).__name__
     return text if len(text) <= MOST_MESSAGE_CHARS else text[: MOST_MESSAGE_CHARS - 1] + "…"
@@ -93,7 +94,7 @@ def _traceback(error: BaseException) -> str:
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < _MOST_CAUSES:
-        parts.append(f"{_frames(cause.__traceback__)}{_type_name(cause)}: {_message(cause)[:200]}")
+        parts.append(f"{_frames(cause.__traceback__)}{_type_name(cause)}: {message_of(cause)[:200]}")
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return "\n\ncaused\n\n".join(reversed(parts))
 

@@ -195,25 +195,27 @@ class AsyncFeed:
 
     def close(self) -> None:
         """Pull no more; the iterator is closed by its task."""
-        self._is_closed = True
-        self._task.cancel()
+        if not self._is_closed:
+            self._is_closed = True
+            self._task.cancel()
 
     async def wait_closed(self, grace_s: float) -> None:
         """Nothing to wait for: the workers see to the task."""
 
     async def _pull_all(self) -> None:
         error: BaseException | None = None
+        iterator: AsyncIterator[Any] | None = None
         try:
             iterator = aiter(self._items)
-            try:
-                await self._pull(iterator)
-            finally:
-                await _close_async(iterator)
+            await self._pull(iterator)
         except BaseException as raised:  # noqa: BLE001  whatever a source raises is the run's to report
             error = raised
         if not self._is_closed:
             self._is_closed = True
             self._on_end(self._taken, error)
+        if close := getattr(iterator, "aclose", None):
+            with suppress(BaseException):  # after its end a source has nothing left to say
+                await close()
 
     async def _pull(self, iterator: AsyncIterator[Any]) -> None:
         while True:
@@ -229,12 +231,6 @@ class AsyncFeed:
             self._asked -= 1
             self._taken += 1
             self._on_item(self._taken - 1, item)
-
-
-async def _close_async(iterator: AsyncIterator[Any]) -> None:
-    close = getattr(iterator, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _ignore(_value: object, _error: BaseException | None) -> None:

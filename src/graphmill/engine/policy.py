@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -13,6 +12,7 @@ Backoff = Literal["fixed", "linear", "exponential"]
 OnFailure = Literal["continue", "fail_fast"]
 
 DEFAULT_WINDOW = 1000
+_MOST_S = 1e9  # thirty years
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ def require_window(window: int, concurrency: int) -> None:
 
 
 def _require_seconds(name: str, value: object, *, zero: bool) -> None:
-    is_number = type(value) in (int, float)
-    if not is_number or not math.isfinite(value) or value < 0 or (value == 0 and not zero):  # type: ignore[arg-type, operator]
+    is_sane = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_S
+    if not is_sane or (value == 0 and not zero):
         raise UsageError(f"{name} is a number of seconds {'of at least 0' if zero else 'above 0'}, not {value!r:.80}")
 
 

@@ -10,6 +10,7 @@ from graphmill.engine.policy import Retry
 _JITTER = 0.5
 _JITTER_AFTER = 0.1
 _MOST_DOUBLINGS = 64
+_LEAST_THROTTLED_S = 0.1  # a wait of nothing would use up no budget, and never end
 
 
 def next_wait_s(retry: Retry, failure: Failure, *, tries: int, throttles: int, throttled_s: float, random: Random) -> float | None:
@@ -21,7 +22,7 @@ def next_wait_s(retry: Retry, failure: Failure, *, tries: int, throttles: int, t
     if not failure.retryable:
         return None
     if failure.kind is Kind.THROTTLED:
-        wait = _wait(retry, failure, throttles, random)
+        wait = max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random))
         return wait if throttled_s + wait <= retry.throttle_budget_s else None
     return _wait(retry, failure, tries, random) if tries < retry.attempts else None
 

@@ -41,7 +41,8 @@ class Subscriber:
         self._is_async = is_async(callback)
         self._letters: deque[tuple[Any, ...]] = deque(maxlen=capacity)
         self._then = then
-        self._seen = Mailbox(workers.loop, then or (lambda _: None))
+        self._seen = Mailbox(workers.loop, self._pass_on)
+        self._owed: dict[int, tuple[Any, ...]] = {}
         self.errors = 0
         self._dropped = 0
         self._patience = PATIENCE
@@ -54,9 +55,13 @@ class Subscriber:
     def offer(self, *letter: Any) -> None:
         """Let the callback see this when it gets to it."""
         if self._is_gone:
+            if self._then is not None:
+                self._then(letter)
             return
         self._dropped += len(self._letters) == self._letters.maxlen
         self._letters.append(letter)
+        if self._then is not None:
+            self._owed[id(letter)] = letter
         self._is_idle.clear()
         self._has_letters.set()
 
@@ -69,6 +74,12 @@ class Subscriber:
         is_behind = self._patience > 0 and 2 * len(self._letters) > (self._letters.maxlen or 0)
         self._patience -= is_behind
         return is_behind
+
+    def give_up(self) -> None:
+        """Wait no longer for a stage that hangs: pass on what it has not seen to its end, and call it no more."""
+        self._is_gone = True
+        for letter in list(self._owed.values()):
+            self._pass_on(letter)
 
     async def wait_idle(self) -> None:
         """Wait until the callback has seen everything."""
@@ -100,10 +111,14 @@ class Subscriber:
             try:
                 if not self._is_gone:
                     await self._callback(*letter)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                self._report(error)  # the callback's own, as when it awaits a cancelled task
             except (Exception, SystemExit) as error:  # noqa: BLE001
                 self._report(error)
-            if self._then is not None:
-                self._then(letter)
+            self._pass_on(letter)
 
     def _call_in_thread(self, letters: list[tuple[Any, ...]]) -> None:
         for letter in letters:
@@ -115,9 +130,13 @@ class Subscriber:
             if self._then is not None:
                 self._seen.post(letter)
 
+    def _pass_on(self, letter: tuple[Any, ...]) -> None:
+        if self._then is not None and self._owed.pop(id(letter), None) is not None:
+            self._then(letter)
+
     def _report(self, error: BaseException) -> None:
         self.errors += 1
         if self.errors == 1:
             then = "it is called no more" if self._then is None else "it is called again for the next"
             log.error("%s raised; %s", self._name, then, exc_info=error)
-        self._is_gone = self._then is None
+        self._is_gone = self._is_gone or self._then is None

@@ -40,8 +40,12 @@ class Mailbox:
     def empty(self) -> None:
         """Receive all letters; on the loop."""
         self._is_woken = False  # first: what is posted from here on wakes the loop again
-        while self._letters:
-            self._receive(self._letters.popleft())
+        try:
+            while self._letters:
+                self._receive(self._letters.popleft())
+        finally:
+            if self._letters:  # one that could not be received must not hold back the others
+                self._loop.call_soon(self.empty)
 
 
 class Call:

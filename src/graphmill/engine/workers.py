@@ -164,7 +164,7 @@ class ThreadAttempt:
             self._workers.abandoned()
 
     def _returned(self, output: Any, error: BaseException | None) -> None:
-        if inspect.isawaitable(output):  # such as the coroutine that a lambda made
+        if _is_awaitable(output):  # such as the coroutine that a lambda made
             self._awaited = LoopAttempt(self._workers, lambda awaitable: awaitable, output, self._ended)
         else:
             self._ended(output, error)
@@ -178,12 +178,19 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     if workers is None:
         raise UsageError("a workflow runs as a job of a batch: gm.batch(graph, [item])")
     value = await workers.submit(partial(function, *args, **kwargs))
-    return await value if inspect.isawaitable(value) else value
+    return await value if _is_awaitable(value) else value
 
 
 def is_async(function: object) -> bool:
     """Tell whether calling this gives a coroutine: an async function, a partial of one, an object whose call is one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _is_awaitable(value: Any) -> bool:
+    try:
+        return inspect.isawaitable(value)
+    except Exception:  # noqa: BLE001  asking a user's object what it is runs its code
+        return False
 
 
 def _cancel(task: Task[Any]) -> None:

@@ -50,7 +50,7 @@ def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Non
     try:
         signature.bind(**inputs)
     except TypeError as error:
-        raise ValueError(f"the inputs do not fit {function.__name__}{signature}: {error}") from error
+        raise ValueError(f"the inputs do not fit {getattr(function, '__name__', function)}{signature}: {error}") from error
 
 
 def find_function(name: object) -> Callable[..., Any]:
