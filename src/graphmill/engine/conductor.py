@@ -8,6 +8,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 
 from graphmill.core.errors import InternalError, SourceError, UsageError
+from graphmill.core.job import Job
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.engine import events
 from graphmill.engine.admission import Admission, Bind
@@ -68,7 +69,7 @@ class Conductor:
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_starting = False
-        self._is_announcing = False
+        self._settled: list[tuple[Job, Result]] = []
         self._classify_failed = False
         self._source_error: SourceError | None = None
         self._fault: InternalError | None = None
@@ -155,6 +156,7 @@ class Conductor:
             except asyncio.CancelledError:  # once, it does not cut short what functions do to end in order
                 await self._wait_quiet()
                 raise
+            self._record()
             self._figures.end(self._loop.time())
             self._audience.tell_progress(self.progress)
             self._audience.tell(events.RunFinished, statistics=self.statistics())
@@ -257,26 +259,25 @@ class Conductor:
             ticket.timer = None
         if self._job_deadlines is not None:
             self._job_deadlines.clear(ticket)
-        self._record(ticket, result)
-
-    def _record(self, ticket: Ticket, result: Result) -> None:
-        """Count a result, tell of it, and act on it: nothing is shown that is not counted."""
-        self._figures.add(result)
-        if self._audience.has_observers:
-            self._audience.tell(events.JobFinished, result=result)
-        self._audience.show(ticket.job, result)
+        if not self._settled:
+            self._loop.call_soon(self._loop.call_soon, self._record)
+        self._settled.append((ticket.job, result))
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, f"{reason}: job {result.job_id!r:.80} failed")
 
-    def _deliver(self, result: Result) -> None:
-        if self._outbox.put(result) and not self._is_announcing:
-            self._is_announcing = True
-            self._loop.call_soon(self._announce)
+    @_acting
+    def _record(self) -> None:
+        """Count results, tell of them, hand them out; two turns late, so that what takes the free slots is under way before."""
+        settled, self._settled = self._settled, []
+        for job, result in settled:
+            self._figures.add(result)
+            if self._audience.has_observers:
+                self._audience.tell(events.JobFinished, result=result)
+            self._audience.show(job, result)
 
-    def _announce(self) -> None:
-        """Wake the consumer; a turn late, so that what takes the free slots is under way before it."""
-        self._is_announcing = False
-        self._arrived.set()
+    def _deliver(self, result: Result) -> None:
+        if self._outbox.put(result):
+            self._arrived.set()
 
     def _source_ended(self, count: int, error: SourceError | None) -> None:
         self._source_error = error
