@@ -366,4 +366,20 @@ def test_a_hanging_on_result_does_not_hold_a_run_whose_time_is_up():
     results, now = run_virtual(main())
     assert len(seen) == 1
     assert sorted(results) == list(range(50))
-    assert now <= 10 + 2 + 5
+    assert now <= 10 + 5 + 5 + 5
+
+
+def test_a_slow_on_result_that_gets_on_sees_everything_though_the_run_was_stopped():
+    seen = []
+
+    async def on_result(job, result):
+        await asyncio.sleep(4)
+        seen.append(job.id)
+
+    async def main():
+        policy = gm.Policy(batch_timeout_s=10, concurrency=2, grace_s=0.1)
+        async with gm.BatchExecutor(policy, on_result=on_result).start(jobs_of(nap, range(50))) as run:
+            return [result.job_id async for result in run.results()]
+
+    assert run_virtual(main()) == seen
+    assert len(seen) == 50

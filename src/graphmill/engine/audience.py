@@ -78,10 +78,10 @@ class Audience:
         else:
             self._on_result.offer(job, result)
 
-    def give_up_on_result(self) -> None:
-        """Let results pass an ``on_result`` that hangs."""
+    def unhang_results(self) -> None:
+        """Let results pass an ``on_result`` that has hung since this was last called."""
         if self._on_result is not None:
-            self._on_result.give_up()
+            self._on_result.unhang()
 
     def take_breath(self) -> bool:
         """Tell whether an observer asks for a pause."""

@@ -12,7 +12,7 @@ from graphmill.core.job import Job
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.engine import events
 from graphmill.engine.admission import Admission, Bind
-from graphmill.engine.audience import Audience, Hooks
+from graphmill.engine.audience import DRAIN_S, Audience, Hooks
 from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.failures import cancelled, failure_of, kind_of, timed_out
 from graphmill.engine.figures import Figures
@@ -65,7 +65,7 @@ class Conductor:
         self._attempt_deadlines = self._deadlines(policy.timeout_s, self._attempt_expired)
         self._job_deadlines = self._deadlines(policy.job_timeout_s, self._job_expired)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._unhanging: asyncio.TimerHandle | None = None
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_starting = False
@@ -137,7 +137,7 @@ class Conductor:
             self._finished(ticket, result)
         for ticket in self._scheduler.under_way():
             self._condemn(ticket, Verdict(running or cancelled(message), is_final=True))
-        self._giving_up = self._loop.call_later(self._policy.grace_s, self._audience.give_up_on_result)
+        self._unhang_results()
         self._arrived.set()
         return True
 
@@ -172,7 +172,7 @@ class Conductor:
 
     async def _clean_up(self) -> None:
         self._ticker.cancel()
-        for timer in (self._batch_timer, self._giving_up):
+        for timer in (self._batch_timer, self._unhanging):
             if timer is not None:
                 timer.cancel()
         for deadlines in (self._attempt_deadlines, self._job_deadlines):
@@ -305,6 +305,11 @@ class Conductor:
             ticket.verdict = verdict
         if ticket.attempt is not None:
             ticket.attempt.interrupt()
+
+    def _unhang_results(self) -> None:
+        """See to it, once the run was stopped, that no single call of ``on_result`` holds its end for long."""
+        self._audience.unhang_results()
+        self._unhanging = self._loop.call_later(DRAIN_S, self._unhang_results)
 
     @_acting
     def _abandoned(self) -> None:

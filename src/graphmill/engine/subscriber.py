@@ -43,6 +43,7 @@ class Subscriber:
         self._then = then
         self._seen = Mailbox(workers.loop, self._pass_on)
         self._owed: dict[int, tuple[Any, ...]] = {}
+        self._last_in_hand: tuple[Any, ...] | None = None
         self.errors = 0
         self._dropped = 0
         self._patience = PATIENCE
@@ -75,11 +76,17 @@ class Subscriber:
         self._patience -= is_behind
         return is_behind
 
-    def give_up(self) -> None:
-        """Wait no longer for a stage that hangs: pass on what it has not seen to its end, and call it no more."""
-        self._is_gone = True
-        for letter in list(self._owed.values()):
-            self._pass_on(letter)
+    def unhang(self) -> None:
+        """Wait no longer for a stage that is where it was when last asked: pass on what it holds up, and call it no more.
+
+        To be called now and then; a slow stage that gets on is left in peace.
+        """
+        in_hand = next(iter(self._owed.values()), None)
+        if in_hand is not None and in_hand is self._last_in_hand:
+            self._is_gone = True
+            for letter in list(self._owed.values()):
+                self._pass_on(letter)
+        self._last_in_hand = in_hand
 
     async def wait_idle(self) -> None:
         """Wait until the callback has seen everything."""
