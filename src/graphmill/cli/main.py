@@ -51,6 +51,9 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
+    if sys.argv[1:] == ["--version"]:  # asked by scripts and prompts; typer would first load what it parses values with
+        typer.echo(f"graphmill {__version__}")
+        return ExitCode.DONE
     try:
         app()
     except SystemExit as leaving:
