@@ -42,11 +42,12 @@ def main() -> NoReturn:
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     code = _run()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            code = code or ExitCode.OUTPUT  # the reader of our pipe is gone
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        code = code or ExitCode.OUTPUT  # the reader of our pipe is gone
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
     os._exit(code)
 
 
