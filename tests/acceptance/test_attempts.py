@@ -617,3 +617,20 @@ print(gm.batch(work, range(2), policy=gm.Policy(timeout_s=0.2, retry=gm.Retry(at
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "1/2 items succeeded, 1 failed\n", done.stderr
+
+
+def test_a_job_that_cancels_every_task_it_can_find_hangs_nothing():
+    async def rampage(value):
+        if value == 0:
+            for task in asyncio.all_tasks() - {asyncio.current_task(), outer}:
+                task.cancel()
+        return value
+
+    async def main():
+        nonlocal outer
+        outer = asyncio.current_task()
+        async with gm.BatchExecutor(gm.Policy(timeout_s=None, retry=gm.Retry(wait_s=0))).start(jobs_of(rampage, range(50))) as run:
+            return await run.wait()
+
+    outer = None
+    assert run_virtual(main()).succeeded == 50

@@ -95,26 +95,23 @@ class Workers:
 class LoopAttempt:
     """An attempt as a task. Interrupted, it is cancelled and has its grace; then it is abandoned."""
 
-    __slots__ = ("_ended", "_has_begun", "_is_interrupted", "_is_over", "_task", "_workers")
+    __slots__ = ("_ended", "_is_interrupted", "_is_over", "_task", "_workers")
 
     def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended) -> None:
         self._workers = workers
         self._ended = ended
-        self._has_begun = False
         self._is_interrupted = False
         self._is_over = False
         self._task = workers.task(self._run(graph, value))
+        self._task.add_done_callback(self._never_begun)
 
     def interrupt(self) -> None:
-        """Cancel the task. One that has not had its first step never will, so it ends here."""
+        """Cancel the task."""
         if self._is_over or self._is_interrupted:
             return
         self._is_interrupted = True
         _cancel(self._task)
-        if self._has_begun:
-            self._workers.grace.set(self, self._workers.loop.time())
-        else:
-            self._end(None, CancelledError())
+        self._workers.grace.set(self, self._workers.loop.time())
 
     def abandon(self) -> None:
         """Wait no longer; what the function still returns is fenced off."""
@@ -123,7 +120,7 @@ class LoopAttempt:
         self._workers.abandoned()
 
     async def _run(self, graph: Callable[[Any], Any], value: Any) -> None:
-        self._has_begun = True
+        self._task.remove_done_callback(self._never_begun)
         output, error = None, None
         try:
             output = await graph(fresh(value))
@@ -133,6 +130,10 @@ class LoopAttempt:
         except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
             error = raised
         self._end(output, error)
+
+    def _never_begun(self, _task: Task[None]) -> None:
+        """End a task that was cancelled, by us or by anybody, before its first step: its body never runs."""
+        self._end(None, CancelledError())
 
     def _end(self, output: Any, error: BaseException | None) -> None:
         if self._is_over:
