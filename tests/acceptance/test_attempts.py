@@ -494,14 +494,15 @@ def test_a_task_factory_of_the_caller_s_such_as_the_eager_one_is_not_used_for_at
     assert len(made) < 5  # the caller's own
 
 
-def test_a_job_cancelled_between_its_start_and_its_first_step_never_runs_and_is_not_stuck():
+@pytest.mark.parametrize("grace_s", [0, 2])
+def test_a_job_cancelled_between_its_start_and_its_first_step_never_runs_and_is_not_stuck(grace_s):
     ran = []
 
     async def work(value):
         ran.append(value)
 
     async def main():
-        async with gm.BatchExecutor().start(jobs_of(work, [1])) as run:
+        async with gm.BatchExecutor(gm.Policy(grace_s=grace_s)).start(jobs_of(work, [1])) as run:
             while run.status("0") is not gm.Status.RUNNING:  # noqa: ASYNC110  turn by turn
                 await asyncio.sleep(0)
             run.cancel("0")

@@ -115,6 +115,8 @@ class LoopAttempt:
 
     def abandon(self) -> None:
         """Wait no longer; what the function still returns is fenced off."""
+        if self._task.done():  # cancelled before its first step; its end is on the way
+            return
         self._workers.stuck_tasks += 1
         self._end(None, CancelledError())
         self._workers.abandoned()
