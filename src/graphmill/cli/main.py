@@ -32,8 +32,13 @@ def _root(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,  # noqa: FBT002
 ) -> None:
     if show_version:
-        typer.echo(f"graphmill {__version__}")
+        _answer_version()
         raise typer.Exit
+
+
+def _answer_version() -> None:
+    """Answer scripts and prompts at once: typer would first load what it parses values with."""
+    typer.echo(f"graphmill {__version__}")
 
 
 def main() -> NoReturn:
@@ -52,11 +57,8 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    if sys.argv[1:] == ["--version"]:  # asked by scripts and prompts; typer would first load what it parses values with
-        typer.echo(f"graphmill {__version__}")
-        return ExitCode.DONE
     try:
-        app()
+        _answer_version() if sys.argv[1:] == ["--version"] else app()
     except SystemExit as leaving:
         return int(leaving.code or ExitCode.DONE)
     except SourceError as error:
