@@ -95,14 +95,15 @@ class Workers:
 class LoopAttempt:
     """An attempt as a task. Interrupted, it is cancelled and has its grace; then it is abandoned."""
 
-    __slots__ = ("_ended", "_is_interrupted", "_is_over", "_task", "_workers")
+    __slots__ = ("_ended", "_is_interrupted", "_is_over", "_task", "_work", "_workers")
 
     def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended) -> None:
         self._workers = workers
         self._ended = ended
         self._is_interrupted = False
         self._is_over = False
-        self._task = workers.task(self._run(graph, value))
+        self._work = self._run(graph, value)
+        self._task = workers.task(self._work)
         self._task.add_done_callback(self._never_begun)
 
     def interrupt(self) -> None:
@@ -115,8 +116,8 @@ class LoopAttempt:
 
     def abandon(self) -> None:
         """Wait no longer; what the function still returns is fenced off."""
-        if self._task.done():  # cancelled before its first step; its end is on the way
-            return
+        if self._task.done() or inspect.getcoroutinestate(self._work) == inspect.CORO_CREATED:
+            return  # cancelled before its first step; its end is on the way
         self._workers.stuck_tasks += 1
         self._end(None, CancelledError())
         self._workers.abandoned()
