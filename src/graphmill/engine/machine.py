@@ -1,0 +1,89 @@
+"""How full the machine is, as far as this process may use it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphmill.engine.cgroup import own_cgroups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Shares from 0 to 1 of what this process may use: ``memory`` now, ``cpu`` since the last reading (0 at the first).
+
+    ``process_bytes`` is the resident memory of this process alone.
+    """
+
+    memory: float
+    cpu: float
+    process_bytes: int
+
+
+class Machine:
+    """Reads the system and the control groups this process was in when the machine was made; the fullest of them counts.
+
+    What can not be read counts as empty. The system counts CPU time in steps of 10 ms, so readings should lie well apart.
+    """
+
+    def __init__(
+        self, cgroup_root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc"), *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._cgroups = own_cgroups(cgroup_root, proc)
+        self._read_at = clock()
+        self._cpu_before: tuple[float, float] | None = None
+
+    def read(self) -> Reading:
+        """Take a reading."""
+        now = self._clock()
+        elapsed_s, self._read_at = now - self._read_at, now
+        return Reading(
+            memory=_fullest(_system_memory(), *(cgroup.memory() for cgroup in self._cgroups)),
+            cpu=_fullest(self._system_cpu(), *(cgroup.cpu(elapsed_s) for cgroup in self._cgroups)),
+            process_bytes=_process_bytes(),
+        )
+
+    def _system_cpu(self) -> float:
+        before, self._cpu_before = self._cpu_before, _cpu_seconds()
+        if before is None or self._cpu_before is None:
+            return 0.0
+        busy_s, passed_s = self._cpu_before[0] - before[0], self._cpu_before[1] - before[1]
+        return busy_s / passed_s if passed_s > 0 else 0.0
+
+
+def _fullest(*shares: float) -> float:
+    return min(1.0, max(0.0, *shares))  # soft limits can be exceeded, and counters can run back
+
+
+def _system_memory() -> float:
+    import psutil  # noqa: PLC0415  slow to import
+
+    try:
+        memory = psutil.virtual_memory()
+    except OSError:
+        return 0.0
+    return (memory.total - memory.available) / memory.total
+
+
+def _cpu_seconds() -> tuple[float, float] | None:
+    """Tell the seconds that all CPUs together were busy, and those that passed."""
+    import psutil  # noqa: PLC0415
+
+    try:
+        times = psutil.cpu_times()._asdict()
+    except OSError:
+        return None
+    passed_s = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))  # guest time is part of user time
+    return passed_s - times["idle"] - times.get("iowait", 0.0), passed_s
+
+
+def _process_bytes() -> int:
+    import psutil  # noqa: PLC0415
+
+    try:
+        return psutil.Process().memory_info().rss
+    except (OSError, psutil.Error):
+        return 0
