@@ -6,12 +6,13 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from benchmarks import async_cpu, busy_slots, memory, rate, stall, start_up, thread_cpu
+from benchmarks import adaptive, async_cpu, busy_slots, memory, rate, stall, start_up, thread_cpu
 from benchmarks.figure import Reading
 from benchmarks.machine import machine
 from benchmarks.table import as_markdown, save
 
-_FIGURES = {module.FIGURE.name: module.FIGURE for module in (async_cpu, rate, busy_slots, memory, thread_cpu, stall, start_up)}
+_SINGLE = [module.FIGURE for module in (async_cpu, rate, busy_slots, memory, thread_cpu, stall, start_up)]
+_FIGURES = {figure.name: figure for figure in (*_SINGLE, *adaptive.FIGURES)}
 _RESULTS = Path(__file__).parent / "results"
 
 

@@ -10,13 +10,17 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one figure came to: the value judged, the lowest and highest repetition, and what a reader should know."""
+    """What one figure came to: the value judged, the lowest and highest repetition, and what a reader should know.
+
+    ``detail`` is a table of its own, shown below that of all figures.
+    """
 
     value: float
     lowest: float
     highest: float
     repetitions: int
     note: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,16 @@ Entries = list[tuple[Figure, Reading]]
 
 
 def as_markdown(entries: Entries) -> str:
-    """Write the table; its columns line up, so that it reads as plain text too."""
-    rows = [_HEADINGS, *(_row(figure, reading) for figure, reading in entries)]
+    """Write the table of all figures and, below it, the tables some have of their own."""
+    details = [reading.detail for _, reading in entries if reading.detail]
+    return "\n\n".join([columns([_HEADINGS, *(_row(figure, reading) for figure, reading in entries)]), *details])
+
+
+def columns(rows: list[tuple[str, ...]]) -> str:
+    """Write a table whose first row is its heading; its columns line up, so that it reads as plain text too."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, tuple("-" * width for width in widths))
-    return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows)
+    ruled = [rows[0], tuple("-" * width for width in widths), *rows[1:]]
+    return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in ruled)
 
 
 def save(entries: Entries, machine: dict[str, str], folder: Path) -> None:

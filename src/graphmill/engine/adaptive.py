@@ -1,0 +1,209 @@
+"""How many attempts at once: found by trying higher limits, and going back from those that are throttled or no faster."""
+
+from __future__ import annotations
+
+from math import inf, log, sqrt
+
+from graphmill.core.result import Kind
+
+Stamp = tuple[int, float]
+
+_FIRST_LIMIT = 4
+_CUT = 0.7
+_EDGE = 1.15  # between a limit that holds and one that failed, less than this is not worth a search
+_APART = 1.3  # latencies are compared between limits at least this far apart: noise hides what smaller steps change
+_FEWEST_CALLS = 16  # to judge a limit by, and at least two for each place, so that slow calls count as well as quick ones
+_ALARM = 5.0  # throttles beyond twice the floor: that many by chance come once in tens of thousands of calls
+_LEAST_FLOOR, _FIRST_FLOOR, _MOST_FLOOR = 0.01, 0.05, 0.15  # above the most, a full server would pass for a moody one
+_FLOOR_CALLS = 200  # over how many calls the floor is learned
+_RECENT_CALLS = 50
+_REST_CALLS = 150  # for each throttle that a failed limit has cost: trying higher then costs less than one in a hundred
+_MOST_REST_CALLS = 3000
+_REST_TIMES = 20  # a gate or a cut holds all up; so it may take a twentieth of the time
+_MOST_GATE_S = 60.0
+_LEAST_S = 1e-6
+
+
+class _Level:
+    """Latencies at one limit, as logarithms, whose mean a heavy tail hardly moves."""
+
+    __slots__ = ("_squares", "_total", "calls", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.calls = 0
+        self._total = 0.0
+        self._squares = 0.0
+
+    def add(self, seconds: float) -> None:
+        value = log(max(_LEAST_S, seconds))
+        self.calls += 1
+        self._total += value
+        self._squares += value * value
+
+    @property
+    def mean(self) -> float:
+        return self._total / self.calls
+
+    @property
+    def variance(self) -> float:
+        """That of the mean."""
+        return max(0.0, self._squares / self.calls - self.mean**2) / self.calls
+
+    def is_worth_more_than(self, lower: _Level) -> bool:
+        """Whether it may give at least half of what so many more places should, one standard error granted."""
+        possible = log(self.limit / lower.limit)
+        gain = possible - (self.mean - lower.mean)
+        return gain + sqrt(self.variance + lower.variance) >= possible / 2
+
+
+class Controller:
+    """Finds by itself how many attempts at once what they depend on can bear.
+
+    A limit holds once calls enough have passed under it; then a higher one is tried: twice as high at first, later between
+    the one that holds and the one that failed, and near the edge, after a rest, a little higher, then ever more.
+    A limit fails if more calls are throttled than the *floor*, the share that is throttled below it too, explains, or
+    if it is no faster than one well below. Then the limit is cut, so that the floor and the latency below are seen afresh.
+    """
+
+    def __init__(self, *, ceiling: int) -> None:
+        self.limit = min(_FIRST_LIMIT, ceiling)
+        self.reason = "first guess"
+        self.gated_until = 0.0
+        self.throttled_share = 0.0
+        self._ceiling = ceiling
+        self._running = 0
+        self._starts = 0
+        self._goal = self.limit  # what the limit climbs to
+        self._pace = 0.0
+        self._climbed = 0.0
+        self._step = 2.0
+        self._holds = self.limit  # the highest limit known to hold
+        self._failed: float = inf  # the lowest above it known to fail
+        self._floor = _FIRST_FLOOR
+        self._score = 0.0  # throttles beyond what the floor explains: a CUSUM, quick to see a storm and slow to see chance
+        self._is_cut = False
+        self._cut_at_start = 0
+        self._is_resting = False
+        self._rest_calls = 0.0
+        self._rest_until = 0.0
+        self._lower: _Level | None = None
+        self._open_level()
+
+    def started(self, now: float) -> Stamp:
+        """Count an attempt that starts; its end brings the stamp back."""
+        self._running += 1
+        self._starts += 1
+        if self._running >= self.limit:
+            self._is_used = True
+        return (self._starts, now)
+
+    def ended(self, stamp: Stamp, now: float, kind: Kind | None, retry_after_s: float | None = None) -> None:
+        """Learn from an attempt's end; a kind of None is a success, and only a success or a throttle says anything."""
+        self._running -= 1
+        if kind is None:
+            self._succeeded(stamp[0], stamp[1], now)
+        elif kind is Kind.THROTTLED:
+            self._throttled(stamp[0], now, retry_after_s or 0.0)
+
+    def _succeeded(self, start: int, began: float, now: float) -> None:
+        self.throttled_share -= self.throttled_share / _RECENT_CALLS
+        self._rest_calls -= 1
+        if start <= self._cut_at_start:  # it says nothing about the time after the cut
+            return
+        if self._score > 0:
+            self._score = max(0.0, self._score - 2 * self._floor)
+        if self._goal <= self._holds:
+            self._floor = max(_LEAST_FLOOR, self._floor - self._floor / _FLOOR_CALLS)
+        if self.limit < self._goal:
+            self._climb()
+        elif self._is_resting:
+            if self._rest_calls <= 0 and now >= self._rest_until:
+                self._failed, self._step = inf, sqrt(_EDGE)
+                self._go_on()
+        elif start > self._opened_at_start:
+            self._level.add(now - began)
+            if self._level.calls >= self._enough_calls and self._is_used:
+                self._judge()
+
+    def _throttled(self, start: int, now: float, retry_after_s: float) -> None:
+        self.throttled_share += (1 - self.throttled_share) / _RECENT_CALLS
+        if start <= self._cut_at_start:
+            self._rest_calls = min(self._rest_calls + _REST_CALLS, _MOST_REST_CALLS)
+            return
+        self._score += 1 - 2 * self._floor
+        if self._goal <= self._holds:
+            self._floor = min(_MOST_FLOOR, self._floor + (1 - self._floor) / _FLOOR_CALLS)
+        if self._score >= _ALARM:
+            gate_s = min(max(0.0, retry_after_s), _MOST_GATE_S)
+            self.gated_until = now + gate_s
+            self._rest_until = now + _REST_TIMES * gate_s
+            self._cut(f"throttled {100 * self.throttled_share:.0f} % of recent calls", throttles=_ALARM)
+
+    def _climb(self) -> None:
+        """Reach the goal within as many calls as there were places: a storm is met by its first few calls."""
+        self._climbed += self._pace
+        if self._climbed >= 1 and self._is_used:
+            self._climbed -= 1
+            self.limit += 1
+            if self.limit == self._goal:
+                self._open_level()
+
+    def _open_level(self) -> None:
+        self._level = _Level(self.limit)
+        self._enough_calls = max(_FEWEST_CALLS, 2 * self.limit)
+        self._opened_at_start = self._starts
+        self._is_used = False
+        self._is_resting = False
+
+    def _judge(self) -> None:
+        level, lower = self._level, self._lower
+        if self._is_cut or lower is None:
+            self._lower, self._is_cut = level, False
+        elif level.limit >= _APART * lower.limit and not level.is_worth_more_than(lower):
+            self._cut(f"no faster above {lower.limit}")
+            return
+        self._go_on()
+
+    def _go_on(self) -> None:
+        limit = self.limit
+        if limit < self._holds:
+            self._aim(self._holds)
+            return
+        self._holds = limit
+        if self._failed == inf:
+            self._aim(max(limit + 1, round(limit * self._step)))
+            self._step = min(2.0, self._step**2)
+        elif self._failed > max(limit + 1, limit * _EDGE):
+            self._aim(round(sqrt(limit * self._failed)))
+        else:
+            self._is_resting = True
+
+    def _aim(self, goal: int) -> None:
+        goal = min(goal, self._ceiling)
+        if goal <= self.limit:
+            self._is_resting = True
+            self._rest_calls = _MOST_REST_CALLS
+            return
+        if goal >= _APART * self.limit:
+            self._lower = self._level
+        self._goal = goal
+        self._pace = (goal - self.limit) / self.limit
+        self._climbed = 0.0
+        self._is_used = False
+        self.reason = "found free room"
+
+    def _cut(self, reason: str, *, throttles: float = 0.0) -> None:
+        if not self._is_cut:  # below a first cut others may follow; what failed is where they began
+            self._failed = self.limit
+            rest = min(max(0.0, self._rest_calls) + throttles * _REST_CALLS, _MOST_REST_CALLS)
+            self._rest_calls = max(rest, _REST_TIMES * self.limit)
+        cut = max(1, int(_CUT * min(self.limit, self._holds)))
+        if self._goal <= self._holds:
+            self._holds = cut
+        self.limit = self._goal = cut
+        self.reason = reason
+        self._is_cut = True
+        self._cut_at_start = self._starts
+        self._score = -min(_ALARM, 2 * self._floor * cut)  # throttles come back at once, the successes beside them later
+        self._open_level()
