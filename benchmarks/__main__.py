@@ -6,13 +6,13 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from benchmarks import adaptive, async_cpu, busy_slots, memory, rate, stall, start_up, thread_cpu
+from benchmarks import adaptive, adaptive_cpu, async_cpu, busy_slots, memory, process_cost, rate, stall, start_up, thread_cpu
 from benchmarks.figure import Reading
 from benchmarks.machine import machine
 from benchmarks.table import as_markdown, save
 
-_SINGLE = [module.FIGURE for module in (async_cpu, rate, busy_slots, memory, thread_cpu, stall, start_up)]
-_FIGURES = {figure.name: figure for figure in (*_SINGLE, *adaptive.FIGURES)}
+_MODULES = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
+_FIGURES = {figure.name: figure for figure in (*(module.FIGURE for module in _MODULES), *adaptive.FIGURES)}
 _RESULTS = Path(__file__).parent / "results"
 
 

@@ -11,6 +11,7 @@ from graphmill.core.errors import (
     SourceError,
     Throttled,
     Transient,
+    Unavailable,
     UsageError,
     WorkflowError,
 )
@@ -19,18 +20,24 @@ from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.core.version import __version__
 from graphmill.datasets.sink import Sink, sink
 from graphmill.datasets.source import source
+from graphmill.engine.alerts import Alert, Alerts
 from graphmill.engine.events import (
+    AlertRaised,
     AttemptStarted,
     ConcurrencyChanged,
     Event,
+    HealthChanged,
     JobFinished,
     RetryScheduled,
     RunFinished,
     RunStarted,
     RunStopped,
     SourceEnded,
+    StartsHeld,
+    StartsResumed,
 )
 from graphmill.engine.executor import BatchExecutor
+from graphmill.engine.guards import Guards
 from graphmill.engine.policy import Policy, Retry
 from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
@@ -40,6 +47,9 @@ from graphmill.graph.workflow import load
 from graphmill.report.report import Report
 
 __all__ = [
+    "Alert",
+    "AlertRaised",
+    "Alerts",
     "AttemptError",
     "AttemptStarted",
     "BatchExecutor",
@@ -50,6 +60,8 @@ __all__ = [
     "Failure",
     "Graph",
     "GraphmillError",
+    "Guards",
+    "HealthChanged",
     "InternalError",
     "Job",
     "JobFinished",
@@ -68,11 +80,14 @@ __all__ = [
     "Sink",
     "SourceEnded",
     "SourceError",
+    "StartsHeld",
+    "StartsResumed",
     "Statistics",
     "Status",
     "StopReason",
     "Throttled",
     "Transient",
+    "Unavailable",
     "UsageError",
     "WorkflowError",
     "__version__",

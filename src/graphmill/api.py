@@ -16,13 +16,15 @@ from graphmill.core.job import Job
 from graphmill.core.json_text import require_json
 from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
+from graphmill.engine.alerts import Alert
 from graphmill.engine.bridge import blocking
 from graphmill.engine.events import Event
 from graphmill.engine.executor import BatchExecutor
-from graphmill.engine.policy import Policy, require_policy
+from graphmill.engine.policy import Isolation, Policy, require_policy
+from graphmill.engine.processes.importable import require_importable
 from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
-from graphmill.engine.workers import is_async
+from graphmill.graph.graph import Graph
 from graphmill.graph.workflow import load
 from graphmill.report.report import Report
 from graphmill.report.text import ERRORS_SHOWN
@@ -33,6 +35,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     items: Iterable[Any] | AsyncIterable[Any],
     *,
     concurrency: int | None = None,
+    isolation: Isolation | None = None,
     policy: Policy | None = None,
     id_field: str | None = None,
     total: int | None = None,
@@ -41,17 +44,20 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     on_start: Callable[[Run], Any] | None = None,
     on_result: Callable[[Job, Result], Any] | None = None,
     on_progress: Callable[[Progress], Any] | None = None,
+    on_alert: Callable[[Alert], Any] | None = None,
     observers: Sequence[Callable[[Event], Any]] = (),
 ) -> Report:
     """Run a function or a workflow over items and report how it went.
 
     ``graph`` is a function of one item, async or plain, a loaded workflow, or the path of one. ``items`` is any iterable or
-    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10) overrides the
-    policy's. An item goes by its field ``id_field``, else its own ``id``, else its position. ``sinks`` get every result while the
-    batch runs; with ``keep_results=False`` the report holds none, and memory does not grow with the number of items.
+    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10) and ``isolation``
+    (None, or "process") override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position.
+    ``sinks`` get every result while the batch runs; with ``keep_results=False`` the report holds none, and memory does not grow
+    with the number of items.
 
     ``on_start(run)`` is given the live run, for its controls; ``on_result(job, result)`` sees every result,
-    ``on_progress(progress)`` the newest reading twice a second, each of ``observers`` every event.
+    ``on_progress(progress)`` the newest reading twice a second, ``on_alert(alert)`` what the policy's alerts find, each of
+    ``observers`` every event.
 
     A failing item is a result, never an exception. A source that fails raises SourceError after everything it gave is
     finished, a sink that fails raises ExportError; the report up to there is the exception's ``report``. A batch that is
@@ -62,10 +68,14 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     policy = require_policy(policy)
     if concurrency is not None:
         policy = replace(policy, concurrency=concurrency)
-    if any(getattr(sink, "holds_rows", False) for sink in sinks):
-        function = _json_only(function)
-    executor = BatchExecutor(policy, on_result=on_result, on_progress=on_progress, observers=observers)
-    run = executor.start(items, bind=_binder(function, id_field), total=total)
+    if isolation is not None:
+        policy = replace(policy, isolation=isolation)
+    if policy.isolation == "process":
+        _require_isolable(function)
+    # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.
+    accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
+    executor = BatchExecutor(policy, on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
+    run = executor.start(items, bind=_binder(function, id_field), total=total, accept=accept)
     reader = _Reader(run, sinks, policy, keep_results=keep_results)
     async with run:
         if on_start is not None:
@@ -104,25 +114,10 @@ def _binder(function: Callable[[Any], Any], id_field: str | None) -> Callable[[i
     return bind
 
 
-def _json_only(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Let an output that no row can hold be that job's failure, instead of the whole batch's when it is written."""
-
-    async def finished(awaitable: Any) -> Any:
-        output = await awaitable
-        require_json(output)
-        return output
-
-    def checked(item: Any) -> Any:
-        output = function(item)
-        if inspect.isawaitable(output):
-            return finished(output)
-        require_json(output)
-        return output
-
-    async def checked_on_loop(item: Any) -> Any:
-        return await finished(function(item))
-
-    return checked_on_loop if is_async(function) else checked
+def _require_isolable(function: Callable[[Any], Any]) -> None:
+    if isinstance(function, Graph):
+        raise UsageError("a workflow can not run with isolation='process' yet; leave isolation out, or run a function")
+    require_importable(function)
 
 
 class _Reader:
@@ -159,6 +154,7 @@ class _Reader:
         return Report(
             statistics=self._run.statistics(),
             stopped=self._run.stopped,
+            stopped_because=self._run.stopped_because,
             errors=tuple(self._first_errors),
             policy=self._policy,
             kept=kept,

@@ -1,22 +1,18 @@
 """The real command, as a person runs it."""
 
-import contextlib
 import json
 import os
 import pty
-import re
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.command import COMMAND, environment, rows, write_items
+
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "graphmill"]
 
 FUNCTIONS = """
-import asyncio, pathlib, time
 import graphmill as gm
 
 async def double(value):
@@ -26,14 +22,6 @@ async def double(value):
 
 def plain(value):
     return value
-
-async def hang(value):
-    pathlib.Path("started").touch()
-    await asyncio.Event().wait()
-
-def stuck(value):
-    pathlib.Path("started").touch()
-    time.sleep(3600)
 """
 
 WORKFLOW = """
@@ -50,14 +38,7 @@ outputs: {twice: "${row.twice}", note: "${row.note}"}
 def project(tmp_path):
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "doubling.yaml").write_text(WORKFLOW)
-    for name in ("hang", "stuck"):
-        node = f'- {{id: n, type: python, params: {{function: "functions:{name}", inputs: {{value: "${{value}}"}}}}}}'
-        (tmp_path / f"{name}.yaml").write_text(f"inputs: {{value: {{required: true}}}}\nnodes:\n  {node}\n")
     return tmp_path
-
-
-def environment(**more):
-    return {**{key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "NO_COLOR")}, **more}
 
 
 def run(project, *arguments, stdin=b""):
@@ -65,15 +46,6 @@ def run(project, *arguments, stdin=b""):
         [*COMMAND, *map(str, arguments)], cwd=project, input=stdin, capture_output=True, timeout=120, env=environment(), check=False
     )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
-def rows(path):
-    return [json.loads(line) for line in Path(path).read_bytes().split(b"\n") if line]
-
-
-def write_items(project, items, name="items.jsonl"):
-    (project / name).write_text("".join(json.dumps(item) + "\n" for item in items))
-    return name
 
 
 def test_items_from_a_file_become_results_in_a_file(project):
@@ -229,54 +201,6 @@ def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
         assert message in err
 
 
-def interrupt(project, workflow, *signals):
-    write_items(project, [{"value": number} for number in range(50)])
-    command = [*COMMAND, "batch", workflow, "-s", "items.jsonl", "-o", "out.jsonl"]
-    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
-        try:
-            while not (project / "started").exists():
-                assert process.poll() is None
-            for number in signals:
-                process.send_signal(number)
-            out, err = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    return process.returncode, out.decode(), err.decode()
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("workflow", ["hang.yaml", "stuck.yaml"])
-def test_a_signal_ends_the_batch_in_order_and_its_results_are_written(project, workflow, number, code):
-    found, out, err = interrupt(project, workflow, number)
-    assert found == code, err
-    told = re.match(r"0/50 items succeeded, (\d+) cancelled(?:, (\d+) not reached)? · stopped: cancelled · ", out)
-    assert int(told[1]) + int(told[2] or 0) == 50
-    assert len(rows(project / "out.partial.jsonl")) == int(told[1])
-    assert {row["status"] for row in rows(project / "out.partial.jsonl")} == {"cancelled"}
-    assert "its rows are in out.partial.jsonl" in err
-    assert "cancelling what runs" in err
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_function_that_blocks_the_loop_does_not_make_the_command_deaf(project, number):
-    (project / "functions.py").write_text(
-        "import pathlib, time\nasync def hang(value):\n    pathlib.Path('started').touch()\n    time.sleep(3600)\n"
-    )
-    write_items(project, [{"value": 1}])
-    with subprocess.Popen([*COMMAND, "batch", "hang.yaml", "-s", "items.jsonl"], cwd=project, stderr=subprocess.PIPE) as process:
-        while not (project / "started").exists():
-            assert process.poll() is None
-        for _ in range(600):  # again and again, as a person would: the system may give one signal to another thread
-            process.send_signal(number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.1)
-                break
-        err = process.stderr.read().decode()
-    assert process.returncode == 128 + number
-    assert "Traceback" not in err
-
-
 def test_the_rows_of_a_broken_run_do_not_replace_the_source_either(project):
     write_items(project, [{"value": 1}], "items.partial.jsonl")
     code, _, err = run(project, "batch", "doubling.yaml", "-s", "items.partial.jsonl", "-o", "items.jsonl")
@@ -291,45 +215,6 @@ def test_a_batch_runs_though_nobody_can_hear_it(project, closed):
     done = subprocess.run(["/bin/sh", "-c", command], cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
     assert done.returncode == 0, done.stderr
     assert len(rows(project / "out.jsonl")) == 1
-
-
-def test_a_second_signal_leaves_at_once(project):
-    (project / "functions.py").write_text(
-        "import asyncio, pathlib\n"
-        "async def hang(value):\n"
-        "    pathlib.Path('started').touch()\n"
-        "    while True:\n"
-        "        try:\n"
-        "            await asyncio.sleep(1)\n"
-        "        except asyncio.CancelledError:\n"
-        "            pathlib.Path('stubborn').touch()\n"
-    )
-    write_items(project, [{"value": 1}])
-    command = [*COMMAND, "batch", "hang.yaml", "-s", "items.jsonl", "-o", "out.jsonl"]
-    with subprocess.Popen(command, cwd=project, stderr=subprocess.DEVNULL) as process:
-        for name in ("started", "stubborn"):
-            while not (project / name).exists():
-                assert process.poll() is None
-            process.send_signal(signal.SIGINT)
-    assert process.returncode == 130
-    assert not list(project.glob("*out*")) + list(project.glob(".out*"))
-
-
-def test_a_reader_that_goes_away_ends_the_command_quietly(project):
-    write_items(project, [{"value": "x" * 1000} for _ in range(5000)])
-    process = subprocess.Popen(
-        [*COMMAND, "batch", "doubling.yaml", "-s", "items.jsonl", "-o", "-"],
-        cwd=project,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
-    with process:
-        process.stdout.readline()
-        process.stdout.close()
-        err = process.stderr.read().decode()
-    assert process.returncode == 74
-    assert "Traceback" not in err
 
 
 def test_the_version_and_the_help_name_what_there_is():

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 import graphmill as gm
-from support.driving import jobs_of, virtual
+from support.driving import by_id, jobs_of, virtual
 
 
 def failing(error, times):
@@ -90,12 +90,36 @@ def test_throttles_use_no_attempts_but_a_budget_of_time():
     assert len(calls) == 31
 
 
-def test_a_job_throttled_beyond_its_budget_fails_as_throttled():
-    work, calls = failing(gm.Throttled("slow down"), times=10_000)
-    results, run = virtual(jobs_of(work, [1]))
-    assert results[0].error.kind is gm.Kind.THROTTLED
+def test_a_job_throttled_beyond_its_budget_fails_as_throttled_while_others_get_through():
+    calls = []
+
+    async def work(value):
+        if value:
+            return value
+        calls.append(value)
+        raise gm.Throttled("too many tokens for this minute")
+
+    async def others():
+        for value in range(1000):
+            yield gm.Job(id=str(value), graph=work, input=value)
+            await asyncio.sleep(1)
+
+    results, run = virtual(others())
+    assert results[-1].status is gm.Status.SUCCEEDED
+    failed = by_id(results)["0"]
+    assert failed.error.kind is gm.Kind.THROTTLED
+    assert 840 <= failed.duration_s <= 900
+    assert len(calls) == failed.attempts
+    assert run.stopped is None
+
+
+def test_when_nothing_gets_through_for_that_long_the_run_is_parked_and_no_job_failed():
+    work, _ = failing(gm.Throttled("slow down"), times=10_000)
+    results, run = virtual(jobs_of(work, range(3)))
+    assert {result.status for result in results} == {gm.Status.PAUSED}
     assert 840 <= run.statistics().elapsed_s <= 900
-    assert len(calls) == results[0].attempts
+    assert run.stopped is gm.StopReason.PARKED
+    assert run.stopped_because == "slow down (throttled beyond 900 s, and nothing got through)"
 
 
 def test_throttles_and_failures_are_counted_apart():
@@ -193,8 +217,9 @@ def test_retries_of_many_jobs_do_not_come_back_at_the_same_moment():
 
 def test_a_throttled_job_without_any_wait_comes_to_an_end_too():
     work, calls = failing(gm.Throttled("slow down", retry_after_s=0), times=10**9)
-    results, _ = virtual(jobs_of(work, [1]), retry=gm.Retry(wait_s=0, throttle_budget_s=10))
-    assert results[0].error.kind is gm.Kind.THROTTLED
+    results, run = virtual(jobs_of(work, [1]), retry=gm.Retry(wait_s=0, throttle_budget_s=10))
+    assert results[0].status is gm.Status.PAUSED
+    assert run.stopped is gm.StopReason.PARKED
     assert len(calls) <= 101
 
 

@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 import graphmill as gm
+from graphmill.engine.machine import Reading
 from support.virtual_clock import run_virtual
 
 
@@ -11,9 +12,20 @@ def jobs_of(graph, inputs, **fields):
     return [gm.Job(id=str(index), graph=graph, input=value, **fields) for index, value in enumerate(inputs)]
 
 
+class Calm:
+    """A machine that has room for everything, whatever else runs on the real one."""
+
+    def read(self):
+        return Reading(memory=0.1, cpu=0.1)
+
+
+def executor(*, machine=None, observers=(), on_alert=None, **policy):
+    return gm.BatchExecutor(gm.Policy(**policy), random=Random(1), machine=machine or Calm(), observers=observers, on_alert=on_alert)
+
+
 async def drive(jobs, *, ordered=False, bind=None, **policy):
     """Run jobs to their end; give the results and the run."""
-    run = gm.BatchExecutor(gm.Policy(**policy), random=Random(1)).start(jobs, bind=bind)
+    run = executor(**policy).start(jobs, bind=bind)
     async with run:
         results = [result async for result in run.results(ordered=ordered)]
     return results, run

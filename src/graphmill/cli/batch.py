@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from graphmill import api
-from graphmill.cli.display import Display
+from graphmill.cli.display import Display, tell_error
 from graphmill.cli.exit_code import ExitCode
+from graphmill.cli.interruption import Interruption
 from graphmill.core.errors import ExportError, SourceError, UsageError
 from graphmill.core.json_text import to_json
+from graphmill.core.result import StopReason
 from graphmill.datasets.sink import FileSink, Sink, partial_path, sink
 from graphmill.datasets.source import FileSource, source
 from graphmill.engine.policy import Policy, Retry
-from graphmill.engine.run import Run
 from graphmill.graph.workflow import load
 from graphmill.report.record import report_record
 from graphmill.report.report import Report
@@ -67,7 +65,7 @@ def batch(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill batch examples/reviews.yaml --source reviews.jsonl --concurrency 8 --output results.jsonl
 
-    Exit status: 0 all done, 2 usage, 3 more failures than tolerated, 65 damaged source, 74 output, 130/143 signals.
+    Exit status: 0 all done, 2 usage, 3 more failures than tolerated, 5 parked, 65 damaged source, 74 output, 129/130/143 signals.
     """
     if as_json and output == "-":
         raise UsageError("--json and --output - both want standard output; write the results to a file")
@@ -77,8 +75,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     _require_apart(source_name, output)
     target = None if output is None else sink(output)
     display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}")
-    interruption = _Interruption(display, target)
-    with display, redirect_stdout(sys.stderr):  # what user code prints must not mix with results
+    with Interruption(display, target) as interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
         report, error = _run(
             graph,
             _sliced(items, offset, limit),
@@ -90,14 +87,23 @@ def batch(  # noqa: PLR0913  one parameter per option
             on_start=interruption.watch,
             on_progress=display.show,
         )
-    _tell(report, error, as_json=as_json, to_stderr=output == "-")
+    is_told = _tell(report, error, as_json=as_json, to_stderr=output == "-")
     _tell_partial(target)
     if interruption.code is not None:
+        if error is not None:
+            tell_error(error)
         raise typer.Exit(interruption.code)
     if error is not None:
         raise error
+    raise typer.Exit(_exit_code(report, is_told=is_told))
+
+
+def _exit_code(report: Report, *, is_told: bool) -> ExitCode:
+    if report.stopped is StopReason.PARKED:
+        return ExitCode.PAUSED
     if report.is_failure:
-        raise typer.Exit(ExitCode.FAILURES)
+        return ExitCode.FAILURES
+    return ExitCode.DONE if is_told else ExitCode.OUTPUT
 
 
 def _run(*args: Any, **options: Any) -> tuple[Report, SourceError | ExportError | None]:
@@ -108,44 +114,18 @@ def _run(*args: Any, **options: Any) -> tuple[Report, SourceError | ExportError 
         return error.report, error
 
 
-class _Interruption:
-    """The first SIGINT or SIGTERM cancels the run, which still writes what it has; the second leaves at once."""
-
-    def __init__(self, display: Display, target: Sink | None) -> None:
-        self._display = display
-        self._target = target
-        self.code: int | None = None
-
-    def watch(self, run: Run) -> None:
-        """Listen for signals while the run lives."""
-        loop = asyncio.get_running_loop()
-
-        def strike(number: int, _frame: object) -> None:  # not a handler of the loop's: user code may keep that from turning
-            if self.code is not None:
-                self._leave(128 + number)
-            self.code = 128 + number
-            loop.call_soon_threadsafe(self._cancel, run, signal.Signals(number).name)
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, strike)
-
-    def _cancel(self, run: Run, name: str) -> None:
-        self._display.note(f"{name}: cancelling what runs and writing what is done; once more leaves at once, without it")
-        run.cancel()
-
-    def _leave(self, code: int) -> NoReturn:
-        """Leave without waiting for anything or anyone."""
-        self._display.show_cursor()
-        if isinstance(self._target, FileSink):
-            self._target.forget()
-        os._exit(code)
-
-
-def _tell(report: Report, error: Exception | None, *, as_json: bool, to_stderr: bool) -> None:
-    if as_json:
-        typer.echo(to_json(report_record(report, error)))
-    else:
-        typer.echo("\n".join([report.closing_line(), *report.error_lines()]), err=to_stderr)
+def _tell(report: Report, error: Exception | None, *, as_json: bool, to_stderr: bool) -> bool:
+    """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
+    try:
+        if as_json:
+            typer.echo(to_json(report_record(report, error)))
+        else:
+            typer.echo("\n".join([report.closing_line(), *report.error_lines()]), err=to_stderr)
+    except OSError as trouble:
+        if not isinstance(trouble, BrokenPipeError):  # a reader that is gone knows why
+            tell_error(trouble)
+        return False
+    return True
 
 
 def _tell_partial(target: Sink | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from contextlib import suppress
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S = 5.0
 _BAR_WIDTH = 30
+_TROUBLE_CHARS = 60
 
 
 class Display:
@@ -60,16 +62,26 @@ class Display:
             self._print(progress_line(progress))
 
     def show_cursor(self) -> None:
-        """Show the cursor again, which the moving line hides, without a lock that somebody may hold."""
+        """Show the cursor again, which the moving line hides, without a lock that somebody may hold or a terminal that is held."""
         if self._live is not None:
             with suppress(OSError):
-                os.write(2, b"\x1b[?25h\n")
+                _, free, _ = select.select([], [2], [], 0)
+                for descriptor in free:
+                    os.write(descriptor, b"\x1b[?25h\n")
 
     @staticmethod
     def _print(line: str) -> None:
         with suppress(OSError):  # progress that nobody can see is no reason to stop
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
+
+
+def tell_error(error: Exception) -> None:
+    """Say what went wrong, in words that can not write on the terminal what they like."""
+    text = "".join(char if char.isprintable() or char == "\n" else " " for char in str(error))
+    with suppress(OSError):
+        sys.stderr.write(f"error: {text}\n")
+        sys.stderr.flush()
 
 
 def progress_line(progress: Progress) -> str:
@@ -81,6 +93,9 @@ def progress_line(progress: Progress) -> str:
     parts.append(_rate(progress.rate))
     if progress.eta_s is not None:
         parts.append(f"eta {_clock(progress.eta_s)}")
+    if progress.held is not None:
+        parts.append(f"held: {progress.held}")
+    parts += [f"waits for {shown(lane.trouble, _TROUBLE_CHARS)}" for lane in progress.lanes if lane.trouble][:1]
     return " · ".join(parts)
 
 

@@ -12,7 +12,9 @@ class ExitCode(IntEnum):
     CRASH = 1
     USAGE = 2
     FAILURES = 3
+    PAUSED = 5
     DATA = 65
     OUTPUT = 74
+    HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143

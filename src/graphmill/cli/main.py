@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from graphmill.cli.batch import batch
+from graphmill.cli.display import tell_error
 from graphmill.cli.exit_code import ExitCode
+from graphmill.cli.interruption import leave_at_once, listen
+from graphmill.cli.stderr import Stderr
 from graphmill.core.errors import ExportError, GraphmillError, InternalError, SourceError, UsageError
 from graphmill.core.version import __version__
 
@@ -43,17 +45,26 @@ def _answer_version() -> None:
 
 def main() -> NoReturn:
     """Run one command and leave. Threads that are stuck in user code must not hold the exit, so it does not wait for them."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    _require_descriptors()
+    sys.stderr = stderr = Stderr(encoding=sys.stderr.encoding if sys.stderr else "utf-8")
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  closed by whoever started us
+    listen(leave_at_once)
     code = _run()
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
         code = code or ExitCode.OUTPUT  # the reader of our pipe is gone
-    with suppress(OSError, ValueError):
-        sys.stderr.flush()
+    stderr.settle()
     os._exit(code)
+
+
+def _require_descriptors() -> None:
+    """Leave none of the standard descriptors closed: the next file that is opened would be standard error to whoever writes there."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free, which is this one
 
 
 def _run() -> int:
@@ -78,7 +89,5 @@ def _run() -> int:
 
 
 def _say(error: Exception, code: ExitCode) -> ExitCode:
-    text = "".join(char if char.isprintable() or char == "\n" else " " for char in str(error))
-    with suppress(OSError):
-        typer.echo(f"error: {text}", err=True)
+    tell_error(error)
     return code

@@ -9,6 +9,7 @@ GraphmillError
 ├── InternalError         a fault of Graphmill itself
 └── AttemptError          raised by a user's function to say how it failed
     ├── Throttled         told to slow down; waits, uses no attempt
+    ├── Unavailable       what the function depends on is down; waits for it, uses no attempt
     ├── Transient         may go well next time
     └── Permanent         will never go well; not retried
 """
@@ -19,7 +20,15 @@ from typing import Any
 
 
 class GraphmillError(Exception):
-    """The base of every exception that Graphmill raises."""
+    """The base of every exception that Graphmill raises; all of them survive pickling, with their attributes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made without its constructor, whose arguments an exception does not keep.
+        return _remade, (type(self), self.args), self.__dict__
+
+
+def _remade(kind: type[GraphmillError], args: tuple[Any, ...]) -> GraphmillError:
+    return kind.__new__(kind, *args)
 
 
 class UsageError(GraphmillError, ValueError):
@@ -71,7 +80,7 @@ class InternalError(GraphmillError):
 
 
 class AttemptError(GraphmillError):
-    """Raised by a user's function to say how its attempt failed: use one of the three below."""
+    """Raised by a user's function to say how its attempt failed: use one of the four below."""
 
 
 class Throttled(AttemptError):  # noqa: N818  it names what happened; users raise it
@@ -80,6 +89,10 @@ class Throttled(AttemptError):  # noqa: N818  it names what happened; users rais
     def __init__(self, message: str = "throttled", *, retry_after_s: float | None = None) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+
+class Unavailable(AttemptError):  # noqa: N818
+    """What the function depends on is down, refuses the key or has no credit: no fault of the item, which waits and is not failed by it."""
 
 
 class Transient(AttemptError):  # noqa: N818

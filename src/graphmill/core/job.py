@@ -14,13 +14,15 @@ class Job:
     """An item bound to the graph that handles it.
 
     The graph is any callable of one argument: async ones run on the loop, plain ones in threads.
-    A higher priority starts earlier; one step of priority outweighs a minute of waiting.
+    A higher priority starts earlier; one step of priority outweighs a minute of waiting. Jobs with the same ``key`` depend on the
+    same thing, such as one model of one provider: they share its health and, where concurrency adapts, its limit.
     """
 
     id: str
     graph: Callable[[Any], Any]
     input: Any = None
     priority: int = 0
+    key: str = ""
 
     def __post_init__(self) -> None:
         if type(self.id) is not str:
@@ -29,3 +31,5 @@ class Job:
             raise UsageError(f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load")
         if type(self.priority) is not int:
             raise UsageError(f"the priority of job {self.id!r:.80} is a whole number, not {self.priority!r:.80}")
+        if type(self.key) is not str:
+            raise UsageError(f"the key of job {self.id!r:.80} is text, not {type(self.key).__name__}: {self.key!r:.80}")

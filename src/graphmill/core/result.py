@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """Where a job stands; the last four are final."""
+    """Where a job stands; the last five are final. Paused is what a run left undone when it was drained or parked."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -18,6 +18,7 @@ class Status(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
+    PAUSED = "paused"
 
     @property
     def is_final(self) -> bool:
@@ -35,6 +36,8 @@ class StopReason(StrEnum):
     MAX_FAILURES = "max_failures"
     CANCELLED = "cancelled"
     DEADLINE = "deadline"
+    DRAINED = "drained"
+    PARKED = "parked"
     STUCK = "stuck"
 
 
@@ -42,10 +45,13 @@ class Kind(StrEnum):
     """Why an attempt did not succeed; decides whether there is another."""
 
     THROTTLED = "throttled"
+    UNAVAILABLE = "unavailable"
     TRANSIENT = "transient"
     PERMANENT = "permanent"
     TIMEOUT = "timeout"
+    CRASH = "crash"
     CANCELLED = "cancelled"
+    PAUSED = "paused"
 
     @property
     def is_retryable(self) -> bool:
@@ -53,7 +59,7 @@ class Kind(StrEnum):
         return self in _RETRYABLE
 
 
-_RETRYABLE = frozenset({Kind.THROTTLED, Kind.TRANSIENT, Kind.TIMEOUT})
+_RETRYABLE = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,5 +109,5 @@ class Result:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the job failed or timed out; a cancelled job did neither."""
+        """Whether the job failed or timed out; a cancelled or a paused one did neither."""
         return self.status is Status.FAILED or self.status is Status.TIMED_OUT

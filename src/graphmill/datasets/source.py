@@ -58,7 +58,8 @@ class FileSource:
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
         if self.path == "-":
-            yield sys.stdin.buffer
+            with _standard_input() as stream:
+                yield stream
             return
         try:
             stream = Path(self.path).open("rb")  # noqa: SIM115  closed below
@@ -66,6 +67,20 @@ class FileSource:
             raise SourceError(f"can not read {self.path!r}: {error.strerror}", position=0) from error
         with stream:
             yield stream
+
+
+@contextmanager
+def _standard_input() -> Iterator[BinaryIO]:
+    """Open standard input once more: a thread that waits in ``sys.stdin`` holds its lock, and the interpreter could not end."""
+    if sys.stdin is None:
+        raise SourceError("standard input is closed", position=0)
+    try:
+        descriptor = sys.stdin.fileno()
+    except OSError:  # somebody has put something else in its place
+        yield sys.stdin.buffer
+        return
+    with open(descriptor, "rb", closefd=False) as stream:
+        yield stream
 
 
 def source(path: str | Path, *, format: str | None = None) -> FileSource:  # noqa: A002

@@ -8,7 +8,7 @@ from graphmill.core.result import Kind
 
 Stamp = tuple[int, float]
 
-_FIRST_LIMIT = 4
+_FIRST_LIMIT = 8
 _CUT = 0.7
 _EDGE = 1.15  # between a limit that holds and one that failed, less than this is not worth a search
 _APART = 1.3  # latencies are compared between limits at least this far apart: noise hides what smaller steps change
@@ -16,10 +16,11 @@ _FEWEST_CALLS = 16  # to judge a limit by, and at least two for each place, so t
 _ALARM = 5.0  # throttles beyond twice the floor: that many by chance come once in tens of thousands of calls
 _LEAST_FLOOR, _FIRST_FLOOR, _MOST_FLOOR = 0.01, 0.05, 0.15  # above the most, a full server would pass for a moody one
 _FLOOR_CALLS = 200  # over how many calls the floor is learned
-_RECENT_CALLS = 50
-_REST_CALLS = 150  # for each throttle that a failed limit has cost: trying higher then costs less than one in a hundred
+_REST_CALLS = 165  # for each throttle that a failed limit has cost: trying higher then costs less than one in a hundred
 _MOST_REST_CALLS = 3000
 _REST_TIMES = 20  # a gate or a cut holds all up; so it may take a twentieth of the time
+_DOUBT = 1.5  # standard errors granted to a limit that seems no faster
+_SURE_FAILURES = 4  # before so many limits have failed, little is known, and a failure may have been bad luck: the rests are shorter
 _MOST_GATE_S = 60.0
 _LEAST_S = 1e-6
 
@@ -51,10 +52,10 @@ class _Level:
         return max(0.0, self._squares / self.calls - self.mean**2) / self.calls
 
     def is_worth_more_than(self, lower: _Level) -> bool:
-        """Whether it may give at least half of what so many more places should, one standard error granted."""
+        """Whether it may give at least half of what so many more places should, doubt granted."""
         possible = log(self.limit / lower.limit)
         gain = possible - (self.mean - lower.mean)
-        return gain + sqrt(self.variance + lower.variance) >= possible / 2
+        return gain + _DOUBT * sqrt(self.variance + lower.variance) >= possible / 2
 
 
 class Controller:
@@ -70,7 +71,6 @@ class Controller:
         self.limit = min(_FIRST_LIMIT, ceiling)
         self.reason = "first guess"
         self.gated_until = 0.0
-        self.throttled_share = 0.0
         self._ceiling = ceiling
         self._running = 0
         self._starts = 0
@@ -80,6 +80,7 @@ class Controller:
         self._step = 2.0
         self._holds = self.limit  # the highest limit known to hold
         self._failed: float = inf  # the lowest above it known to fail
+        self._failures = 0
         self._floor = _FIRST_FLOOR
         self._score = 0.0  # throttles beyond what the floor explains: a CUSUM, quick to see a storm and slow to see chance
         self._is_cut = False
@@ -107,7 +108,6 @@ class Controller:
             self._throttled(stamp[0], now, retry_after_s or 0.0)
 
     def _succeeded(self, start: int, began: float, now: float) -> None:
-        self.throttled_share -= self.throttled_share / _RECENT_CALLS
         self._rest_calls -= 1
         if start <= self._cut_at_start:  # it says nothing about the time after the cut
             return
@@ -127,7 +127,6 @@ class Controller:
                 self._judge()
 
     def _throttled(self, start: int, now: float, retry_after_s: float) -> None:
-        self.throttled_share += (1 - self.throttled_share) / _RECENT_CALLS
         if start <= self._cut_at_start:
             self._rest_calls = min(self._rest_calls + _REST_CALLS, _MOST_REST_CALLS)
             return
@@ -138,7 +137,7 @@ class Controller:
             gate_s = min(max(0.0, retry_after_s), _MOST_GATE_S)
             self.gated_until = now + gate_s
             self._rest_until = now + _REST_TIMES * gate_s
-            self._cut(f"throttled {100 * self.throttled_share:.0f} % of recent calls", throttles=_ALARM)
+            self._cut(f"throttled too often at {self.limit}", throttles=_ALARM)
 
     def _climb(self) -> None:
         """Reach the goal within as many calls as there were places: a storm is met by its first few calls."""
@@ -197,7 +196,8 @@ class Controller:
         if not self._is_cut:  # below a first cut others may follow; what failed is where they began
             self._failed = self.limit
             rest = min(max(0.0, self._rest_calls) + throttles * _REST_CALLS, _MOST_REST_CALLS)
-            self._rest_calls = max(rest, _REST_TIMES * self.limit)
+            self._failures = min(self._failures + 1, _SURE_FAILURES)
+            self._rest_calls = max(rest, _REST_TIMES * self.limit) * self._failures / _SURE_FAILURES
         cut = max(1, int(_CUT * min(self.limit, self._holds)))
         if self._goal <= self._holds:
             self._holds = cut

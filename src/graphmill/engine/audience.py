@@ -11,13 +11,16 @@ from typing import Any
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Result
+from graphmill.engine import events
+from graphmill.engine.alerts import Alert
 from graphmill.engine.events import Event
 from graphmill.engine.progress import Progress
-from graphmill.engine.subscriber import Subscriber
+from graphmill.engine.subscriber import Subscriber, log
 from graphmill.engine.workers import Workers
 
 LEAST_EVENTS_QUEUED = 10_000
 DRAIN_S = 5.0
+_ALERTS_QUEUED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +29,11 @@ class Hooks:
 
     on_result: Callable[[Job, Result], Any] | None = None
     on_progress: Callable[[Progress], Any] | None = None
+    on_alert: Callable[[Alert], Any] | None = None
     observers: Sequence[Callable[[Event], Any]] = ()
 
     def __post_init__(self) -> None:
-        for name in ("on_result", "on_progress"):
+        for name in ("on_result", "on_progress", "on_alert"):
             hook = getattr(self, name)
             if hook is not None and not callable(hook):
                 raise UsageError(f"{name} is a function, not {hook!r:.80}")
@@ -44,15 +48,17 @@ class Audience:
         self._loop = workers.loop
         self._started_at = self._loop.time()
         self._deliver = deliver
-        self._on_result = self._on_progress = None
+        self._on_result = self._on_progress = self._on_alert = None
         if hooks.on_result is not None:
             self._on_result = Subscriber("on_result", hooks.on_result, workers, then=lambda letter: deliver(letter[1]))
         if hooks.on_progress is not None:
             self._on_progress = Subscriber("on_progress", hooks.on_progress, workers, capacity=1)
+        if hooks.on_alert is not None:
+            self._on_alert = Subscriber("on_alert", hooks.on_alert, workers, capacity=_ALERTS_QUEUED)
         capacity = max(LEAST_EVENTS_QUEUED, 4 * window)
         self._observers = [Subscriber(f"observer {hook!r:.80}", hook, workers, capacity=capacity) for hook in hooks.observers]
         self.has_observers = bool(self._observers)
-        self._everybody = [hook for hook in (self._on_result, self._on_progress, *self._observers) if hook is not None]
+        self._everybody = [hook for hook in (self._on_result, self._on_progress, self._on_alert, *self._observers) if hook is not None]
 
     @property
     def errors(self) -> int:
@@ -65,6 +71,22 @@ class Audience:
             event = kind(at_s=self._loop.time() - self._started_at, **facts)
             for observer in self._observers:
                 observer.offer(event)
+
+    def tell_held(self, reason: str | None) -> None:
+        """Tell that nothing new is started, and why, or that it is again; in the log too, where somebody reads it in the morning."""
+        if reason is None:
+            log.info("starting again")
+            self.tell(events.StartsResumed)
+        else:
+            log.warning("nothing new is started: %s", reason)
+            self.tell(events.StartsHeld, reason=reason)
+
+    def alert(self, alert: Alert) -> None:
+        """Tell of an alert: the log, the observers, and ``on_alert``."""
+        log.warning("alert: %s", alert.message)
+        self.tell(events.AlertRaised, alert=alert)
+        if self._on_alert is not None:
+            self._on_alert.offer(alert)
 
     def tell_progress(self, progress: Callable[[], Progress]) -> None:
         """Tell how far the run is."""
@@ -87,10 +109,10 @@ class Audience:
         """Tell whether an observer asks for a pause."""
         return any(observer.take_breath() for observer in self._observers)
 
-    async def drain(self) -> None:
-        """Wait, but not for long, until everybody has seen everything."""
+    async def drain(self, within_s: float) -> None:
+        """Wait, but not longer than this, until everybody has seen everything."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_S):
+            async with asyncio.timeout(within_s):
                 for subscriber in self._everybody:
                     await subscriber.wait_idle()
         for subscriber in self._everybody:

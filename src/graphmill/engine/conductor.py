@@ -9,24 +9,29 @@ from typing import Any, Concatenate, ParamSpec
 
 from graphmill.core.errors import InternalError, SourceError, UsageError
 from graphmill.core.job import Job
-from graphmill.core.result import Failure, Kind, Result, Status, StopReason
+from graphmill.core.result import Failure, Result, Status, StopReason
 from graphmill.engine import events
-from graphmill.engine.admission import Admission, Bind
-from graphmill.engine.audience import DRAIN_S, Audience, Hooks
+from graphmill.engine.admission import Admission
+from graphmill.engine.audience import DRAIN_S, Audience
+from graphmill.engine.classifier import Classifier
 from graphmill.engine.deadlines import Deadlines
-from graphmill.engine.failures import cancelled, failure_of, kind_of, timed_out
+from graphmill.engine.failures import cancelled, paused, timed_out
 from graphmill.engine.figures import Figures
+from graphmill.engine.health import State
+from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
-from graphmill.engine.policy import Policy
 from graphmill.engine.progress import Progress
+from graphmill.engine.pulse import Pulse
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
 from graphmill.engine.subscriber import BREATH_S, log
+from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
 from graphmill.engine.workers import Workers
 
-PROGRESS_EVERY_S = 0.5
+BEAT_S = 0.5
 MOST_STUCK = 100
+HASTE_S = 1.0
 _MOST_STARTED_AT_ONCE = 100  # what one turn of the loop starts is bounded, so that no turn is long
 
 P = ParamSpec("P")
@@ -53,29 +58,44 @@ class Conductor:
     It lives on one loop, from its making to ``close``.
     """
 
-    def __init__(self, scheduler: Scheduler, policy: Policy, hooks: Hooks, *, bind: Bind | None, total: int | None) -> None:
+    def __init__(self, scheduler: Scheduler, terms: Terms) -> None:
+        policy = terms.policy
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._policy = policy
-        self._figures = Figures(scheduler, total=total, now=self._loop.time())
+        self._classifier = Classifier(policy.classify)
+        self._figures = Figures(scheduler, total=terms.total, now=self._loop.time())
         self._outbox = Outbox()
-        self._workers = Workers(grace_s=policy.grace_s, abandoned=self._abandoned)
-        self._audience = Audience(hooks, self._workers, window=scheduler.window, deliver=self._deliver)
-        self._admission = Admission(scheduler, self._workers, bind=bind, admitted=self._start_soon, ended=self._source_ended)
+        self._workers = Workers(policy, accept=terms.accept, abandoned=self._abandoned)
+        self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
+        self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
         self._attempt_deadlines = self._deadlines(policy.timeout_s, self._attempt_expired)
         self._job_deadlines = self._deadlines(policy.job_timeout_s, self._job_expired)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
         self._unhanging: asyncio.TimerHandle | None = None
+        self._opening: asyncio.TimerHandle | None = None
+        self._draining: asyncio.TimerHandle | None = None
+        self._patience_s = DRAIN_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_starting = False
         self._settled: list[tuple[Job, Result]] = []
-        self._classify_failed = False
         self._source_error: SourceError | None = None
         self._fault: InternalError | None = None
         self.stopped: StopReason | None = None
-        self._audience.tell(events.RunStarted, concurrency=scheduler.limit, total=total)
-        self._tick()
+        self.stopped_because = ""
+        self._audience.tell(events.RunStarted, concurrency=scheduler.limit, total=terms.total)
+        self._pulse = Pulse(
+            scheduler,
+            self._figures,
+            self._audience,
+            policy=policy,
+            machine=terms.machine,
+            changed=self._start_soon,
+            now=self._loop.time(),
+        )
+        self._beating: asyncio.TimerHandle | None = None
+        self._beat()
 
     @_acting
     def open(self, jobs: Any) -> None:
@@ -123,22 +143,49 @@ class Conductor:
         """Change how many attempts may run at once."""
         before = self._scheduler.limit
         self._scheduler.set_limit(concurrency)
-        self._audience.tell(events.ConcurrencyChanged, before=before, after=concurrency)
+        self._audience.tell(events.ConcurrencyChanged, before=before, after=concurrency, key=None, reason="as set")
         self._start_soon()
 
-    def stop(self, reason: StopReason, message: str, *, running: Failure | None = None) -> bool:
-        """Admit no more and end everything; tell whether there was something to end, and nobody had ended it before."""
-        if self.stopped is not None or (self._admission.is_over and not self._scheduler.active):
+    def pause(self) -> bool:
+        """Start nothing new; what runs goes on. Tell whether it was not so before."""
+        is_over = self._admission.is_over and not self._scheduler.active
+        if self._scheduler.paused is not None or self.stopped is not None or is_over:
             return False
-        self.stopped = reason
-        self._admission.close()
-        self._audience.tell(events.RunStopped, reason=reason)
-        for ticket, result in self._scheduler.end_idle(cancelled(message), self._loop.time()):
-            self._finished(ticket, result)
-        for ticket in self._scheduler.under_way():
-            self._condemn(ticket, Verdict(running or cancelled(message), is_final=True))
-        self._unhang_results()
-        self._arrived.set()
+        self._scheduler.paused = "paused"
+        self._audience.tell_held(self._scheduler.paused)
+        return True
+
+    def unpause(self) -> bool:
+        """Start jobs again; tell whether the run was paused."""
+        if self._scheduler.paused is None:
+            return False
+        self._scheduler.paused = None
+        self._audience.tell_held(self._scheduler.held)
+        self._start_soon()
+        return True
+
+    def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
+        """Stop, but let what runs end by itself for so long; asked again, for so long from now. For no time at all means in haste."""
+        if not within_s:
+            self._patience_s = HASTE_S
+            self._workers.hasten(HASTE_S)
+        return self.stop(reason, paused(message), within_s=within_s)
+
+    def stop(self, reason: StopReason, failure: Failure, *, running: Failure | None = None, within_s: float = 0.0) -> bool:
+        """Admit no more and end everything: what runs when it is told to, or by itself before; tell whether there was something to end."""
+        if self._admission.is_over and not self._scheduler.active:
+            return False
+        if self.stopped is None:
+            self.stopped, self.stopped_because = reason, failure.message
+            self._admission.close()
+            self._audience.tell(events.RunStopped, reason=reason, message=failure.message)
+            for ticket, result in self._scheduler.leave(failure, self._loop.time()):
+                self._finished(ticket, result)
+            self._unhang_results()
+            self._arrived.set()
+        elif self._draining is None:
+            return False
+        self._end_running(running or failure, within_s)
         return True
 
     def end(self, ticket: Ticket, failure: Failure) -> None:
@@ -160,7 +207,7 @@ class Conductor:
             self._figures.end(self._loop.time())
             self._audience.tell_progress(self.progress)
             self._audience.tell(events.RunFinished, statistics=self.statistics())
-            await self._audience.drain()
+            await self._audience.drain(self._patience_s)
         finally:
             await self._clean_up()
 
@@ -171,8 +218,7 @@ class Conductor:
             await self._is_quiet.wait()
 
     async def _clean_up(self) -> None:
-        self._ticker.cancel()
-        for timer in (self._batch_timer, self._unhanging):
+        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
             if timer is not None:
                 timer.cancel()
         for deadlines in (self._attempt_deadlines, self._job_deadlines):
@@ -183,14 +229,14 @@ class Conductor:
             if ticket.attempt is not None:
                 ticket.attempt.interrupt()
         try:
-            await self._admission.wait_closed(self._policy.grace_s)
+            await self._admission.wait_closed(self._workers.grace_s)
         finally:
             await self._workers.close()
 
-    def _tick(self) -> None:
-        self._figures.mark(self._loop.time())
-        self._audience.tell_progress(self.progress)
-        self._ticker = self._loop.call_later(PROGRESS_EVERY_S, self._tick)
+    @_acting
+    def _beat(self) -> None:
+        self._pulse.beat(self._loop.time())
+        self._beating = self._loop.call_later(BEAT_S, self._beat)
 
     def _start_soon(self) -> None:
         """Start what is ready in the next turn of the loop: when the present burst is in, so that the first is the right one."""
@@ -208,13 +254,23 @@ class Conductor:
         for _ in range(_MOST_STARTED_AT_ONCE):
             ticket = self._scheduler.start_next(now)
             if ticket is None:
+                self._wait_for_opening(now)
                 break
             self._start(ticket, now)
         else:
             self._start_soon()
         self._admission.refill()
 
+    def _wait_for_opening(self, now: float) -> None:
+        """Come back when a lane that is closed for some time opens."""
+        if self._opening is not None:
+            self._opening.cancel()
+        at = self._scheduler.opens_at(now)
+        self._opening = None if at is None else self._loop.call_at(at, self._start_soon)
+
     def _start(self, ticket: Ticket, now: float) -> None:
+        if ticket.is_probe:
+            self._tell_health(self._scheduler.lane_of(ticket))
         if self._attempt_deadlines is not None:
             self._attempt_deadlines.set(ticket, now)
         if self._job_deadlines is not None and ticket.attempts == 1:
@@ -230,14 +286,28 @@ class Conductor:
         if self._attempt_deadlines is not None:
             self._attempt_deadlines.clear(ticket)
         verdict, ticket.verdict, ticket.attempt = ticket.verdict, None, None
+        lane = self._scheduler.lane_of(ticket)
+        limit, state = lane.limit, lane.health.state
         if verdict is not None:
             self._failed(ticket, verdict.failure, now, is_final=verdict.is_final)
         elif error is not None:
-            self._failed(ticket, self._failure(error), now, is_final=False)
+            self._failed(ticket, self._classifier.failure(error), now, is_final=False)
         else:
             self._finished(ticket, self._scheduler.succeed(ticket, value, now))
+        if lane.limit != limit:
+            self._audience.tell(events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason)
+        if lane.health.state is not state:
+            self._tell_health(lane)
         if not self._scheduler.running:
             self._is_quiet.set()
+
+    def _tell_health(self, lane: Lane) -> None:
+        health, name = lane.health, f"{lane.key}: " if lane.key else ""
+        self._audience.tell(events.HealthChanged, key=lane.key, state=health.state, reason=health.reason)
+        if health.state is State.PARKED and self.stopped is None:
+            self.drain(StopReason.PARKED, f"{name}{health.reason}", within_s=self._policy.drain_s)
+        elif health.state is State.OPEN:
+            log.warning("%sunavailable: %s", name, health.reason)
 
     def _failed(self, ticket: Ticket, failure: Failure, now: float, *, is_final: bool) -> None:
         outcome = self._scheduler.end(ticket, failure, now) if is_final else self._scheduler.fail(ticket, failure, now)
@@ -263,14 +333,16 @@ class Conductor:
             self._loop.call_soon(self._loop.call_soon, self._record)
         self._settled.append((ticket.job, result))
         if reason := self._scheduler.reason_to_stop():
-            self.stop(reason, f"{reason}: job {result.job_id!r:.80} failed")
+            self.stop(reason, cancelled(f"{reason}: job {result.job_id!r:.80} failed"))
 
     @_acting
     def _record(self) -> None:
         """Count results, tell of them, hand them out; two turns late, so that what takes the free slots is under way before."""
         settled, self._settled = self._settled, []
+        now = self._loop.time()
         for job, result in settled:
             self._figures.add(result)
+            self._pulse.saw(result, now)
             if self._audience.has_observers:
                 self._audience.tell(events.JobFinished, result=result)
             self._audience.show(job, result)
@@ -286,25 +358,23 @@ class Conductor:
         self._audience.tell(events.SourceEnded, count=count, error=None if error is None else str(error))
         self._arrived.set()
 
-    def _failure(self, error: BaseException) -> Failure:
-        kind = None if self._policy.classify is None else self._classified(self._policy.classify, error)
-        return failure_of(error, kind or kind_of(error))
-
-    def _classified(self, classify: Callable[[BaseException], Any], error: BaseException) -> Kind | None:
-        try:
-            kind = classify(error)
-            return None if kind is None else Kind(kind)
-        except (Exception, SystemExit) as fault:  # noqa: BLE001  a rule that fails must not fail the item
-            if not self._classify_failed:
-                self._classify_failed = True
-                log.exception("classify failed on %s; the usual rule is used instead", type(error).__name__, exc_info=fault)
-            return None
-
     def _condemn(self, ticket: Ticket, verdict: Verdict) -> None:
         if ticket.verdict is None or not ticket.verdict.is_final:
             ticket.verdict = verdict
         if ticket.attempt is not None:
             ticket.attempt.interrupt()
+
+    @_acting
+    def _end_running(self, failure: Failure, within_s: float) -> None:
+        """End what runs, within some time or, for no time, now."""
+        if self._draining is not None:
+            self._draining.cancel()
+            self._draining = None
+        if within_s:
+            self._draining = self._loop.call_later(within_s, self._end_running, failure, 0.0)
+            return
+        for ticket in self._scheduler.under_way():
+            self._condemn(ticket, Verdict(failure, is_final=True))
 
     def _unhang_results(self) -> None:
         """See to it, once the run was stopped, that no single call of ``on_result`` holds its end for long."""
@@ -313,7 +383,7 @@ class Conductor:
 
     @_acting
     def _abandoned(self) -> None:
-        if self._workers.stuck > MOST_STUCK and self.stop(StopReason.STUCK, "too many abandoned functions still run"):
+        if self._workers.stuck > MOST_STUCK and self.stop(StopReason.STUCK, cancelled("too many abandoned functions still run")):
             log.error("%d abandoned functions still run; the run stops before it is buried under them", self._workers.stuck)
 
     @_acting
@@ -327,7 +397,7 @@ class Conductor:
     @_acting
     def _batch_expired(self) -> None:
         message = f"the batch's {self._policy.batch_timeout_s:g} s are over"
-        self.stop(StopReason.DEADLINE, message, running=timed_out(message))
+        self.stop(StopReason.DEADLINE, cancelled(message), running=timed_out(message))
 
     def _crash(self, error: BaseException) -> None:
         if self._fault is None:

@@ -30,6 +30,13 @@ class Deadlines(Generic[T]):
         """Forget a thing, if it is still set."""
         self._due.pop(thing, None)
 
+    def shorten(self, delay_s: float) -> None:
+        """From now on, and for all things that are set, the delay is no longer than this."""
+        self._delay_s = min(self._delay_s, delay_s)
+        latest = self._loop.time() + self._delay_s
+        self._due = {thing: min(due, latest) for thing, due in self._due.items()}
+        self._arm()
+
     def close(self) -> None:
         """Forget all things."""
         self._due.clear()
@@ -38,9 +45,16 @@ class Deadlines(Generic[T]):
             self._timer = None
 
     def _check(self) -> None:
+        self._timer = None
         now = self._loop.time()
         for thing, _ in list(takewhile(lambda entry: entry[1] <= now, self._due.items())):
             if self._due.pop(thing, None) is not None:  # not cleared by what expired before it
                 self._expire(thing)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Come back when the first is due."""
+        if self._timer is not None:
+            self._timer.cancel()
         first = next(iter(self._due.values()), None)
         self._timer = None if first is None else self._loop.call_at(first, self._check)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphmill.core.result import Failure, Result, StopReason
+from graphmill.engine.alerts import Alert
+from graphmill.engine.health import State
 from graphmill.engine.statistics import Statistics
 
 
@@ -50,10 +52,40 @@ class JobFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrencyChanged(Event):
-    """The limit of attempts at once was changed."""
+    """The limit of attempts at once was changed; ``key`` is None where it is that of the whole run, changed by hand."""
 
     before: int
     after: int
+    key: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthChanged(Event):
+    """What the jobs of a key depend on became unavailable (open), is probed (half_open), answers (closed), or was given up (parked)."""
+
+    key: str
+    state: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartsHeld(Event):
+    """Nothing new is started: the run was paused, or the machine is full."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartsResumed(Event):
+    """What held the starts is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRaised(Event):
+    """A threshold of the policy's alerts was crossed."""
+
+    alert: Alert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +101,7 @@ class RunStopped(Event):
     """The run was told to end early; ``reason`` is the word also found in its report."""
 
     reason: StopReason
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

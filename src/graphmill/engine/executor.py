@@ -9,20 +9,25 @@ from typing import Any
 from graphmill.core.job import Job
 from graphmill.core.result import Result
 from graphmill.engine.admission import Bind
+from graphmill.engine.alerts import Alert
 from graphmill.engine.audience import Hooks
 from graphmill.engine.events import Event
-from graphmill.engine.feed import require_series
+from graphmill.engine.feed import known_length, require_series
+from graphmill.engine.machine import Machine
 from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.progress import Progress
+from graphmill.engine.pulse import Readable
 from graphmill.engine.run import Run
+from graphmill.engine.terms import Terms
 
 
 class BatchExecutor:
     """Runs jobs under a policy.
 
     ``on_result(job, result)`` sees every result, ``on_progress(progress)`` the newest reading twice a second,
-    each observer all events. Plain functions among them are called in a thread, async ones on the loop; none can harm
-    the run. A slow ``on_result`` holds the source back; a slow observer misses events, and the log says how many.
+    ``on_alert(alert)`` what the policy's alerts find, each observer all events. Plain functions among them are called in a
+    thread, async ones on the loop; none can harm the run. A slow ``on_result`` holds the source back; a slow observer
+    misses events, and the log says how many.
     """
 
     def __init__(
@@ -31,18 +36,38 @@ class BatchExecutor:
         *,
         on_result: Callable[[Job, Result], Any] | None = None,
         on_progress: Callable[[Progress], Any] | None = None,
+        on_alert: Callable[[Alert], Any] | None = None,
         observers: Sequence[Callable[[Event], Any]] = (),
         random: Random | None = None,
+        machine: Readable | None = None,
     ) -> None:
         self._policy = require_policy(policy)
-        self._hooks = Hooks(on_result=on_result, on_progress=on_progress, observers=observers)
+        self._hooks = Hooks(on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
+        self._machine = machine or Machine()
 
-    def start(self, jobs: Iterable[Any] | AsyncIterable[Any], *, bind: Bind | None = None, total: int | None = None) -> Run:
+    def start(
+        self,
+        jobs: Iterable[Any] | AsyncIterable[Any],
+        *,
+        bind: Bind | None = None,
+        total: int | None = None,
+        accept: Callable[[Any], None] | None = None,
+    ) -> Run:
         """Make a run over these jobs; it begins when it is entered with ``async with``.
 
         With ``bind`` the series may hold anything: ``bind(position, item)`` makes the job of an item. ``total`` tells
-        how many there will be, for a series that can not say so itself.
+        how many there will be, for a series that can not say so itself. ``accept(output)`` is called on every output where
+        it was made; what it raises is the attempt's failure.
         """
         require_series(jobs)
-        return Run(jobs, self._policy, self._hooks, bind=bind, total=total, random=self._random)
+        terms = Terms(
+            policy=self._policy,
+            hooks=self._hooks,
+            random=self._random,
+            machine=self._machine,
+            bind=bind,
+            accept=accept,
+            total=known_length(jobs) if total is None else total,
+        )
+        return Run(jobs, terms)

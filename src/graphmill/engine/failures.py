@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 from pathlib import Path
 from types import TracebackType
 
-from graphmill.core.errors import Permanent, Throttled, Transient
+from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.result import Failure, Kind
 
 MOST_MESSAGE_CHARS = 2000
@@ -44,6 +45,8 @@ def kind_of(error: BaseException) -> Kind:
         return Kind.TRANSIENT
     if issubclass(raised, Throttled):
         return Kind.THROTTLED
+    if issubclass(raised, Unavailable):
+        return Kind.UNAVAILABLE
     return Kind.PERMANENT if issubclass(raised, _PERMANENT) else Kind.TRANSIENT
 
 
@@ -61,9 +64,38 @@ def cancelled(message: str) -> Failure:
     return Failure(kind=Kind.CANCELLED, message=message, type="Cancelled")
 
 
+def paused(message: str) -> Failure:
+    """Record why a job was left undone; it is no failure either."""
+    return Failure(kind=Kind.PAUSED, message=message, type="Paused")
+
+
 def timed_out(message: str) -> Failure:
     """Record that a time was up."""
     return Failure(kind=Kind.TIMEOUT, message=message, type="TimeoutError")
+
+
+def crashed(message: str) -> Failure:
+    """Record that a worker process died under an attempt."""
+    return Failure(kind=Kind.CRASH, message=message, type="graphmill.WorkerCrash")
+
+
+class Reported(Exception):  # noqa: N818  it carries what has already been named
+    """A failure recorded elsewhere, in a worker process for one, and its exception if that could be sent."""
+
+    def __init__(self, failure: Failure, pickled: bytes | None = None) -> None:
+        self.failure = failure
+        self._pickled = pickled
+        super().__init__(str(failure))
+
+    def exception(self) -> BaseException | None:
+        """Give the exception as it was raised, without its frames; None for one that can not be had here."""
+        try:
+            error = None if self._pickled is None else pickle.loads(self._pickled)  # noqa: S301  by the private socket of our own worker
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  reading a user's exception runs its code
+            return None
+        return error if isinstance(error, BaseException) else None
 
 
 def _type_name(error: BaseException) -> str:

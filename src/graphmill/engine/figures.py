@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from graphmill.core.result import Result, Status
-from graphmill.engine.progress import Progress, RateMeter
+from graphmill.engine.lane import Lane
+from graphmill.engine.machine import Reading
+from graphmill.engine.progress import LaneProgress, Progress, RateMeter
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics, Tally
 
@@ -15,16 +17,22 @@ class Figures:
         self._scheduler = scheduler
         self._tally = Tally()
         self._meter = RateMeter(now)
-        self._started_at = now
+        self._started_at = self._marked_at = now
         self._ended_at: float | None = None
+        self._reading: Reading | None = None
+        self._held_s = 0.0
         self.total = total
 
     def add(self, result: Result) -> None:
         """Count a result."""
         self._tally.add(result)
 
-    def mark(self, now: float) -> None:
-        """Note how much is done, for the rate; to be called now and then."""
+    def mark(self, now: float, reading: Reading) -> None:
+        """Note how much is done, for the rate, and how full the machine is; to be called now and then."""
+        if self._scheduler.held is not None:
+            self._held_s += now - self._marked_at
+        self._marked_at = now
+        self._reading = reading
         self._meter.read(now, self._tally.done)
 
     def end(self, now: float) -> None:
@@ -44,10 +52,13 @@ class Figures:
             failed=by_status[Status.FAILED],
             timed_out=by_status[Status.TIMED_OUT],
             cancelled=by_status[Status.CANCELLED],
+            paused=by_status[Status.PAUSED],
             running=scheduler.running,
             queued=scheduler.queued,
             retrying=scheduler.retrying,
-            concurrency=scheduler.limit,
+            concurrency=min(scheduler.limit, sum(lane.limit for lane in scheduler.lanes) or scheduler.limit),
+            held=scheduler.held,
+            lanes=tuple(map(_reading, scheduler.lanes)),
             rate=rate,
             eta_s=None if left is None or not rate else left / rate,
             elapsed_s=self._until(now) - self._started_at,
@@ -55,8 +66,27 @@ class Figures:
 
     def statistics(self, now: float, *, stuck: int, hook_errors: int) -> Statistics:
         """Read all figures."""
-        elapsed_s = self._until(now) - self._started_at
-        return self._tally.statistics(total=self.total, elapsed_s=elapsed_s, stuck=stuck, hook_errors=hook_errors)
+        return self._tally.statistics(
+            total=self.total,
+            elapsed_s=self._until(now) - self._started_at,
+            held_s=self._held_s,
+            stuck=stuck,
+            hook_errors=hook_errors,
+            reading=self._reading,
+        )
 
     def _until(self, now: float) -> float:
         return now if self._ended_at is None else self._ended_at
+
+
+def _reading(lane: Lane) -> LaneProgress:
+    return LaneProgress(
+        key=lane.key,
+        running=lane.running,
+        queued=len(lane.queue),
+        limit=lane.limit,
+        reason=lane.reason,
+        throttled_share=lane.throttled.value,
+        health=lane.health.state,
+        trouble=lane.health.reason,
+    )

@@ -12,14 +12,10 @@ from graphmill.engine.cgroup import own_cgroups
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Shares from 0 to 1 of what this process may use: ``memory`` now, ``cpu`` since the last reading (0 at the first).
-
-    ``process_bytes`` is the resident memory of this process alone.
-    """
+    """Shares from 0 to 1 of what this process may use: ``memory`` now, ``cpu`` since the last reading (0 at the first)."""
 
     memory: float
     cpu: float
-    process_bytes: int
 
 
 class Machine:
@@ -31,6 +27,9 @@ class Machine:
     def __init__(
         self, cgroup_root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc"), *, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        import psutil  # noqa: PLC0415  slow to import; now rather than at the first reading, which is taken on the loop
+
+        self._psutil = psutil
         self._clock = clock
         self._cgroups = own_cgroups(cgroup_root, proc)
         self._read_at = clock()
@@ -41,49 +40,33 @@ class Machine:
         now = self._clock()
         elapsed_s, self._read_at = now - self._read_at, now
         return Reading(
-            memory=_fullest(_system_memory(), *(cgroup.memory() for cgroup in self._cgroups)),
-            cpu=_fullest(self._system_cpu(), *(cgroup.cpu(elapsed_s) for cgroup in self._cgroups)),
-            process_bytes=_process_bytes(),
+            memory=_fullest(self._memory(), *(cgroup.memory() for cgroup in self._cgroups)),
+            cpu=_fullest(self._cpu(), *(cgroup.cpu(elapsed_s) for cgroup in self._cgroups)),
         )
 
-    def _system_cpu(self) -> float:
-        before, self._cpu_before = self._cpu_before, _cpu_seconds()
+    def _memory(self) -> float:
+        try:
+            memory = self._psutil.virtual_memory()
+        except OSError:
+            return 0.0
+        return (memory.total - memory.available) / memory.total
+
+    def _cpu(self) -> float:
+        before, self._cpu_before = self._cpu_before, self._cpu_seconds()
         if before is None or self._cpu_before is None:
             return 0.0
         busy_s, passed_s = self._cpu_before[0] - before[0], self._cpu_before[1] - before[1]
         return busy_s / passed_s if passed_s > 0 else 0.0
 
+    def _cpu_seconds(self) -> tuple[float, float] | None:
+        """Tell the seconds that all CPUs together were busy, and those that passed."""
+        try:
+            times = self._psutil.cpu_times()._asdict()
+        except OSError:
+            return None
+        passed_s = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))  # guest time is part of user time
+        return passed_s - times["idle"] - times.get("iowait", 0.0), passed_s
+
 
 def _fullest(*shares: float) -> float:
     return min(1.0, max(0.0, *shares))  # soft limits can be exceeded, and counters can run back
-
-
-def _system_memory() -> float:
-    import psutil  # noqa: PLC0415  slow to import
-
-    try:
-        memory = psutil.virtual_memory()
-    except OSError:
-        return 0.0
-    return (memory.total - memory.available) / memory.total
-
-
-def _cpu_seconds() -> tuple[float, float] | None:
-    """Tell the seconds that all CPUs together were busy, and those that passed."""
-    import psutil  # noqa: PLC0415
-
-    try:
-        times = psutil.cpu_times()._asdict()
-    except OSError:
-        return None
-    passed_s = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))  # guest time is part of user time
-    return passed_s - times["idle"] - times.get("iowait", 0.0), passed_s
-
-
-def _process_bytes() -> int:
-    import psutil  # noqa: PLC0415
-
-    try:
-        return psutil.Process().memory_info().rss
-    except (OSError, psutil.Error):
-        return 0

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from graphmill.core.errors import UsageError
+from graphmill.engine.alerts import Alerts
+from graphmill.engine.guards import Guards
 
 Backoff = Literal["fixed", "linear", "exponential"]
 OnFailure = Literal["continue", "fail_fast"]
+Isolation = Literal["process"]
 
 DEFAULT_WINDOW = 1000
 _MOST_S = 1e9  # thirty years
@@ -32,9 +35,9 @@ class Retry:
 
     def __post_init__(self) -> None:
         require_count("attempts", self.attempts)
-        _require_seconds("wait_s", self.wait_s, zero=True)
-        _require_seconds("cap_s", self.cap_s, zero=True)
-        _require_seconds("throttle_budget_s", self.throttle_budget_s, zero=True)
+        require_seconds("wait_s", self.wait_s)
+        require_seconds("cap_s", self.cap_s)
+        require_seconds("throttle_budget_s", self.throttle_budget_s)
         _require_choice("backoff", self.backoff, get_args(Backoff))
         if type(self.jitter) is not bool:
             raise UsageError(f"jitter is True or False, not {self.jitter!r}")
@@ -50,11 +53,17 @@ class Policy:
     ``batch_timeout_s`` for the whole batch; None means no limit. ``max_failures`` is how many failures are tolerated:
     a whole number, or a share between 0 and 1 that counts from 20 finished jobs on. ``window`` bounds all unfinished
     jobs: queued, running, waiting for a retry, not yet taken by the consumer; unset it is 1,000 or twice the
-    concurrency. ``grace_s`` is how long a cancelled function may go on before it is abandoned. ``classify`` maps an
-    exception to a kind ("transient", "permanent", …) or to None for the usual rule.
+    concurrency. ``grace_s`` is how long a cancelled function may go on before it is abandoned, ``drain_s`` how long what
+    runs may go on when a run is drained. ``classify`` maps an exception to a kind ("transient", "permanent", …) or to None
+    for the usual rule.
+
+    With ``adaptive`` the concurrency is a ceiling, and below it each key's own limit is found. ``park_after_s`` is how long
+    what a job depends on may be unavailable before the run is parked. With ``isolation="process"`` attempts run in worker
+    processes, which can be killed, and whose death harms one attempt only.
     """
 
     concurrency: int = 10
+    adaptive: bool | None = None
     retry: Retry = field(default_factory=Retry)
     timeout_s: float | None = 300.0
     job_timeout_s: float | None = None
@@ -63,16 +72,25 @@ class Policy:
     max_failures: int | float | None = None
     window: int | None = None
     grace_s: float = 2.0
+    drain_s: float = 25.0
+    park_after_s: float = 60.0
+    guards: Guards = field(default_factory=Guards)
+    alerts: Alerts = field(default_factory=Alerts)
     classify: Callable[[BaseException], Any] | None = None
+    isolation: Isolation | None = None
 
     def __post_init__(self) -> None:
         require_count("concurrency", self.concurrency)
-        if not isinstance(self.retry, Retry):
-            raise UsageError(f"retry is a Retry, not {self.retry!r:.80}; for example Retry(attempts=3)")
+        _require_a("retry", self.retry, Retry, example="Retry(attempts=3)")
+        _require_a("guards", self.guards, Guards, example="Guards(memory=0.9)")
+        _require_a("alerts", self.alerts, Alerts, example="Alerts(failure_rate=0.2)")
         for name in ("timeout_s", "job_timeout_s", "batch_timeout_s"):
             if getattr(self, name) is not None:
-                _require_seconds(name, getattr(self, name), zero=False)
-        _require_seconds("grace_s", self.grace_s, zero=True)
+                require_seconds(name, getattr(self, name), zero=False)
+        for name in ("grace_s", "drain_s", "park_after_s"):
+            require_seconds(name, getattr(self, name))
+        if self.adaptive not in (None, True, False):
+            raise UsageError(f"adaptive is True, False or None, not {self.adaptive!r:.80}")
         _require_choice("on_failure", self.on_failure, get_args(OnFailure))
         _require_tolerance(self.max_failures, self.on_failure)
         if self.window is not None:
@@ -80,6 +98,8 @@ class Policy:
             require_window(self.window, self.concurrency)
         if self.classify is not None and not callable(self.classify):
             raise UsageError(f"classify is a function of one exception, not {self.classify!r:.80}")
+        if self.isolation is not None:
+            _require_choice("isolation", self.isolation, get_args(Isolation))
 
     def tolerates(self, failed: int, judged: int) -> bool:
         """Tell whether so many failures among so many that succeeded or failed are within ``max_failures``; unset it is none."""
@@ -111,10 +131,16 @@ def require_window(window: int, concurrency: int) -> None:
         raise UsageError(f"window ({window}) is less than concurrency ({concurrency}); raise the window or leave it unset")
 
 
-def _require_seconds(name: str, value: object, *, zero: bool) -> None:
+def require_seconds(name: str, value: object, *, zero: bool = True) -> None:
+    """Refuse what is not a number of seconds, 0 included unless told otherwise."""
     is_sane = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_S
     if not is_sane or (value == 0 and not zero):
         raise UsageError(f"{name} is a number of seconds {'of at least 0' if zero else 'above 0'}, not {value!r:.80}")
+
+
+def _require_a(name: str, value: object, kind: type, *, example: str) -> None:
+    if not isinstance(value, kind):
+        raise UsageError(f"{name} is made by {kind.__name__}, not {value!r:.80}; for example {example}")
 
 
 def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

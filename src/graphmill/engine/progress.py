@@ -9,8 +9,29 @@ _RATE_OVER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaneProgress:
+    """How the jobs of one key stand: their limit, why it was last changed, what share of late was throttled, and their health.
+
+    ``health`` is closed, open, half_open or parked, ``trouble`` why it is not closed.
+    """
+
+    key: str
+    running: int
+    queued: int
+    limit: int
+    reason: str
+    throttled_share: float
+    health: str
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A reading of a live run. ``rate`` is jobs per second of late; ``total`` and ``eta_s`` are None where they are not known."""
+    """A reading of a live run. ``rate`` is jobs per second of late; ``total`` and ``eta_s`` are None where they are not known.
+
+    ``concurrency`` is the most attempts at once as things stand. ``held`` says why nothing new starts, if so: the run was paused,
+    or the machine is full, which still lets one attempt run at a time.
+    """
 
     total: int | None
     done: int
@@ -18,10 +39,13 @@ class Progress:
     failed: int
     timed_out: int
     cancelled: int
+    paused: int
     running: int
     queued: int
     retrying: int
     concurrency: int
+    held: str | None
+    lanes: tuple[LaneProgress, ...]
     rate: float
     eta_s: float | None
     elapsed_s: float

@@ -25,6 +25,11 @@ class ReadyQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
+    @property
+    def first(self) -> tuple[float, int]:
+        """The rank and position of the ticket whose turn it is."""
+        return self._heap[0][:2]
+
     def push(self, ticket: Ticket) -> None:
         """Let a ticket wait for a slot."""
         heappush(self._heap, (ticket.rank, ticket.position, ticket))

@@ -10,20 +10,27 @@ from graphmill.engine.policy import Retry
 _JITTER = 0.5
 _JITTER_AFTER = 0.1
 _MOST_DOUBLINGS = 64
+MOST_CRASHES = 3  # an item that kills worker after worker is poison, however many attempts there are to be
 _LEAST_THROTTLED_S = 0.1  # a wait of nothing would use up no budget, and never end
 
 
-def next_wait_s(retry: Retry, failure: Failure, *, tries: int, throttles: int, throttled_s: float, random: Random) -> float | None:
+def next_wait_s(
+    retry: Retry, failure: Failure, *, tries: int, throttles: int, throttled_s: float, crashes: int, random: Random
+) -> float | None:
     """Tell how long to wait before the next attempt, or None if there is to be none.
 
-    ``tries`` counts the attempts so far that were not throttled, ``throttles`` those that were, and
-    ``throttled_s`` is what earlier throttles have already waited.
+    ``tries`` counts the attempts so far that were not throttled, ``throttles`` those that were, ``crashes`` those that
+    crashed, and ``throttled_s`` is what earlier throttles have already waited.
     """
     if not failure.retryable:
         return None
+    if failure.kind is Kind.UNAVAILABLE:
+        return 0.0  # it waits in its lane, for a probe that is answered
     if failure.kind is Kind.THROTTLED:
         wait = max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random))
         return wait if throttled_s + wait <= retry.throttle_budget_s else None
+    if failure.kind is Kind.CRASH and crashes >= MOST_CRASHES:
+        return None
     return _wait(retry, failure, tries, random) if tries < retry.attempts else None
 
 

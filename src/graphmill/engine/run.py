@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
-from random import Random
+from concurrent.futures import Future, wait
 from threading import get_ident
 from typing import Any, Self, TypeVar
 
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Result, Status, StopReason
-from graphmill.engine.admission import Bind
-from graphmill.engine.audience import Hooks
 from graphmill.engine.conductor import Conductor
 from graphmill.engine.failures import cancelled
-from graphmill.engine.feed import known_length
-from graphmill.engine.policy import Policy
+from graphmill.engine.policy import require_seconds
 from graphmill.engine.progress import Progress
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
+from graphmill.engine.terms import Terms
 
 T = TypeVar("T")
 _ANSWER_S = 30.0
+_LOOK_S = 0.05
 
 
 class Run:
@@ -32,13 +30,10 @@ class Run:
     be used from any thread.
     """
 
-    def __init__(self, jobs: Any, policy: Policy, hooks: Hooks, *, bind: Bind | None, total: int | None, random: Random) -> None:
+    def __init__(self, jobs: Any, terms: Terms) -> None:
         self._jobs = jobs
-        self._policy = policy
-        self._hooks = hooks
-        self._bind = bind
-        self._total = known_length(jobs) if total is None else total
-        self._scheduler = Scheduler(policy, random)
+        self._terms = terms
+        self._scheduler = Scheduler(terms.policy, terms.random)
         self._live: Conductor | None = None
         self._is_read = False
 
@@ -46,18 +41,23 @@ class Run:
         if self._live is not None:
             raise UsageError("a run is entered once; start another with BatchExecutor.start")
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
-        self._live = Conductor(self._scheduler, self._policy, self._hooks, bind=self._bind, total=self._total)
+        self._live = Conductor(self._scheduler, self._terms)
         self._loop.call_soon(self._live.open, self._jobs)  # not at once, so that ordered results can be asked for first
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._conductor.stop(StopReason.CANCELLED, "the run was left before its end")
+        self._conductor.stop(StopReason.CANCELLED, cancelled("the run was left before its end"))
         await self._conductor.close()
 
     @property
     def stopped(self) -> StopReason | None:
         """Why the run ended early; None if it did not."""
         return self._conductor.stopped
+
+    @property
+    def stopped_because(self) -> str:
+        """The reason in words, such as what was unavailable for too long; empty if the run did not end early."""
+        return self._conductor.stopped_because
 
     def results(self, *, ordered: bool = False) -> AsyncIterator[Result]:
         """Read the results, each once: as completed, or in input order.
@@ -105,13 +105,31 @@ class Run:
         return None if ticket is None else ticket.status
 
     def set_concurrency(self, concurrency: int) -> None:
-        """Change how many attempts may run at once, from now on."""
+        """Change how many attempts may run at once, from now on; where it adapted, it does so no more."""
         self._ask(lambda: self._conductor.set_limit(concurrency))
+
+    def pause(self) -> bool:
+        """Start nothing new until ``unpause``; what runs goes on. Tell whether the run was not paused before."""
+        return self._ask(self._conductor.pause)
+
+    def unpause(self) -> bool:
+        """Go on after ``pause``; tell whether the run was paused."""
+        return self._ask(self._conductor.unpause)
+
+    def drain(self, within_s: float | None = None) -> bool:
+        """End the run gently: start nothing more, let what runs end by itself within this time (the policy's ``drain_s``).
+
+        What was not finished is given as paused. Called again it sets the time anew; 0 ends what runs now, with a grace of at
+        most a second. Tell whether there was something to end.
+        """
+        seconds = self._terms.policy.drain_s if within_s is None else within_s
+        require_seconds("within_s", seconds)
+        return self._ask(lambda: self._conductor.drain(StopReason.DRAINED, "the run was drained before this was done", within_s=seconds))
 
     def cancel(self, job_id: str | None = None) -> bool:
         """Cancel one job, or the whole run; tell whether there was something to cancel."""
         if job_id is None:
-            return self._ask(lambda: self._conductor.stop(StopReason.CANCELLED, "the run was cancelled"))
+            return self._ask(lambda: self._conductor.stop(StopReason.CANCELLED, cancelled("the run was cancelled")))
         return self._ask(lambda: self._cancel_job(job_id))
 
     @property
@@ -138,11 +156,21 @@ class Run:
         if get_ident() == self._thread or not self._loop.is_running():
             return question()
         answer: Future[T] = Future()
-        self._loop.call_soon_threadsafe(_answer, question, answer)
-        return answer.result(timeout=_ANSWER_S)
+        try:
+            self._loop.call_soon_threadsafe(_answer, question, answer)
+        except RuntimeError:  # closed since we looked
+            return question()
+        for _ in range(round(_ANSWER_S / _LOOK_S)):
+            if wait([answer], timeout=_LOOK_S).done:
+                break
+            if not self._loop.is_running() and answer.cancel():  # it has ended, and answers no more
+                return question()
+        return answer.result(timeout=0)
 
 
 def _answer(question: Callable[[], T], answer: Future[T]) -> None:
+    if not answer.set_running_or_notify_cancel():
+        return
     try:
         answer.set_result(question())
     except Exception as error:  # noqa: BLE001  raised where it was asked

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
+from graphmill.engine.lane import Lane
 from graphmill.engine.policy import Policy, require_count, require_window
-from graphmill.engine.queue import ReadyQueue, rank
+from graphmill.engine.queue import rank
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.ticket import Ticket
 
 SHARE_COUNTS_FROM = 20
+_MOST_IDLE_LANES = 100
 
 
 class Scheduler:
@@ -21,23 +24,23 @@ class Scheduler:
     def __init__(self, policy: Policy, random: Random) -> None:
         self._policy = policy
         self._random = random
-        self._queue = ReadyQueue()
         self._tickets: dict[str, Ticket] = {}
+        self._lanes: dict[str, Lane] = {}
+        self._is_adaptive = bool(policy.adaptive)
+        self._leaving: Failure | None = None
         self.limit = policy.concurrency
+        self.paused: str | None = None  # why, if somebody paused the run: nothing starts
+        self.full: str | None = None  # why, if the machine is full: one attempt at a time
+        self.queued = 0
         self.running = 0
         self.retrying = 0
         self._succeeded = 0
         self._failed = 0
 
     @property
-    def queued(self) -> int:
-        """Jobs that wait for a slot, retries whose wait is over included."""
-        return len(self._queue)
-
-    @property
     def active(self) -> int:
         """Jobs that have no result yet."""
-        return len(self._queue) + self.running + self.retrying
+        return self.queued + self.running + self.retrying
 
     @property
     def unfinished(self) -> int:
@@ -49,11 +52,24 @@ class Scheduler:
         """How many jobs may be unfinished at once."""
         return self._policy.window_for(self.limit)
 
+    @property
+    def held(self) -> str | None:
+        """Why nothing new is started, if so."""
+        return self.paused or self.full
+
+    @property
+    def lanes(self) -> Iterable[Lane]:
+        """The lanes, each with the jobs of one key."""
+        return self._lanes.values()
+
     def set_limit(self, concurrency: int) -> None:
-        """Change how many attempts may run at once; those above a lower limit run to their end."""
+        """Change how many attempts may run at once; those above a lower limit run to their end. Nothing adapts from now on."""
         require_count("concurrency", concurrency)
         require_window(self._policy.window_for(concurrency), concurrency)
         self.limit = concurrency
+        self._is_adaptive = False
+        for lane in self._lanes.values():
+            lane.fix(concurrency)
 
     def admit(self, job: Job, *, position: int, now: float) -> Ticket:
         """Take a job into the window."""
@@ -64,51 +80,70 @@ class Scheduler:
             raise DuplicateIdError(job.id, first=earlier.position, second=position)
         ticket = Ticket(job, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
         self._tickets[job.id] = ticket
-        self._queue.push(ticket)
+        lane = self._lanes.get(job.key) or self._new_lane(job.key)
+        lane.jobs += 1
+        self._push(lane, ticket)
         return ticket
 
     def find(self, job_id: str) -> Ticket | None:
         """Find an unfinished job."""
         return self._tickets.get(job_id)
 
+    def lane_of(self, ticket: Ticket) -> Lane:
+        """Find the lane of an unfinished job."""
+        return self._lanes[ticket.job.key]
+
     def under_way(self) -> list[Ticket]:
         """All jobs that hold a slot."""
         return [ticket for ticket in self._tickets.values() if ticket.status is Status.RUNNING]
 
     def start_next(self, now: float) -> Ticket | None:
-        """Give the next job a slot, if there is a job and a slot."""
-        if not self._queue or not self._has_slot():
+        """Give the next job a slot, if there is a job and a slot: the first in rank among the lanes that let one start."""
+        if not self.queued or not self._has_slot():
             return None
-        ticket = self._queue.pop()
-        if ticket.started_at is None:
-            ticket.started_at = now
-        ticket.status = Status.RUNNING
-        ticket.attempts += 1
-        self.running += 1
-        return ticket
+        best: Lane | None = None
+        for lane in self._lanes.values():
+            if lane.queue and (best is None or lane.queue.first < best.queue.first):
+                at = lane.opens_at()
+                if at is not None and at <= now:
+                    best = lane
+        return None if best is None else self._start(best, now)
+
+    def opens_at(self, now: float) -> float | None:
+        """Tell when a lane that now lets nothing start will do so by itself; None if none will."""
+        if not self.queued or not self._has_slot():
+            return None
+        times = [at for lane in self._lanes.values() if lane.queue and (at := lane.opens_at()) is not None and at > now]
+        return min(times, default=None)
 
     def succeed(self, ticket: Ticket, output: object, now: float) -> Result:
         """End a running job with its output."""
-        self.running -= 1
+        self._end_attempt(ticket, None, now)
         return self._finish(ticket, Status.SUCCEEDED, output, None, now)
 
     def fail(self, ticket: Ticket, failure: Failure, now: float) -> Result | float:
         """End a running attempt with its failure: the job's result, or the wait before its next attempt."""
-        throttles = ticket.throttles + (failure.kind is Kind.THROTTLED)
+        self._count(ticket, failure.kind, now)
         wait_s = next_wait_s(
             self._policy.retry,
             failure,
-            tries=ticket.attempts - throttles,
-            throttles=throttles,
+            tries=ticket.attempts - ticket.throttles - ticket.refusals,
+            throttles=ticket.throttles,
             throttled_s=ticket.throttled_s,
+            crashes=ticket.crashes,
             random=self._random,
         )
+        lane = self.lane_of(ticket)
+        if wait_s is None and failure.kind is Kind.THROTTLED and lane.health.succeeded_at < ticket.throttled_at:
+            lane.health.park(f"{failure.message} (throttled beyond {self._policy.retry.throttle_budget_s:g} s, and nothing got through)")
+            wait_s = 0.0
         if wait_s is None:
             return self.end(ticket, failure, now)
+        if self._leaving is not None:
+            return self.end(ticket, self._leaving, now)
         if failure.kind is Kind.THROTTLED:
-            ticket.throttles = throttles
             ticket.throttled_s += wait_s
-        self.running -= 1
+        self._end_attempt(ticket, failure, now)
         self.retrying += 1
         ticket.status = Status.RETRYING
         return wait_s
@@ -117,22 +152,25 @@ class Scheduler:
         """Let a job whose wait is over queue for a slot again."""
         self.retrying -= 1
         ticket.status = Status.PENDING
-        self._queue.push(ticket)
+        self._push(self.lane_of(ticket), ticket)
 
     def end(self, ticket: Ticket, failure: Failure, now: float) -> Result:
         """End a job with this failure, whatever it is doing and whatever retries are left."""
         if ticket.status is Status.RUNNING:
-            self.running -= 1
+            self._end_attempt(ticket, failure, now)
         elif ticket.status is Status.RETRYING:
             self.retrying -= 1
         else:
-            self._queue.remove(ticket)
+            self.queued -= 1
+            self.lane_of(ticket).queue.remove(ticket)
         return self._finish(ticket, _final(failure), None, failure, now)
 
-    def end_idle(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
-        """End every job that is not running: those that wait for a slot and those that wait for a retry."""
-        self._queue.clear()
-        self.retrying = 0
+    def leave(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
+        """End every job that is not running, and from now on those whose attempt would be followed by another."""
+        self._leaving = failure
+        for lane in self._lanes.values():
+            lane.queue.clear()
+        self.queued = self.retrying = 0
         idle = [ticket for ticket in self._tickets.values() if ticket.status in (Status.PENDING, Status.RETRYING)]
         return [(ticket, self._finish(ticket, _final(failure), None, failure, now)) for ticket in idle]
 
@@ -150,10 +188,50 @@ class Scheduler:
         return None if policy.tolerates(self._failed, judged) else StopReason.MAX_FAILURES
 
     def _has_slot(self) -> bool:
-        return self.running < self.limit
+        if self.paused is not None:
+            return False
+        return self.running < (self.limit if self.full is None else 1)
+
+    def _new_lane(self, key: str) -> Lane:
+        idle = [lane.key for lane in self._lanes.values() if not lane.jobs]
+        if len(idle) > _MOST_IDLE_LANES:
+            del self._lanes[idle[0]]
+        lane = Lane(key, limit=self.limit, is_adaptive=self._is_adaptive, park_after_s=self._policy.park_after_s)
+        self._lanes[key] = lane
+        return lane
+
+    def _push(self, lane: Lane, ticket: Ticket) -> None:
+        self.queued += 1
+        lane.queue.push(ticket)
+
+    def _start(self, lane: Lane, now: float) -> Ticket:
+        ticket = lane.queue.pop()
+        self.queued -= 1
+        if ticket.started_at is None:
+            ticket.started_at = now
+        ticket.status = Status.RUNNING
+        ticket.attempts += 1
+        self.running += 1
+        lane.start(ticket, now)
+        return ticket
+
+    def _end_attempt(self, ticket: Ticket, failure: Failure | None, now: float) -> None:
+        self.running -= 1
+        self.lane_of(ticket).end(ticket, failure, now)
+
+    def _count(self, ticket: Ticket, kind: Kind, now: float) -> None:
+        if kind is Kind.THROTTLED:
+            ticket.throttles += 1
+            if ticket.throttles == 1:
+                ticket.throttled_at = now
+        elif kind is Kind.UNAVAILABLE:
+            ticket.refusals += 1
+        elif kind is Kind.CRASH:
+            ticket.crashes += 1
 
     def _finish(self, ticket: Ticket, status: Status, output: object, failure: Failure | None, now: float) -> Result:
         ticket.status = status
+        self.lane_of(ticket).jobs -= 1
         self._succeeded += status is Status.SUCCEEDED
         self._failed += status is Status.FAILED or status is Status.TIMED_OUT
         started_at = now if ticket.started_at is None else ticket.started_at
@@ -171,6 +249,7 @@ class Scheduler:
 
 
 def _final(failure: Failure) -> Status:
-    if failure.kind is Kind.TIMEOUT:
-        return Status.TIMED_OUT
-    return Status.CANCELLED if failure.kind is Kind.CANCELLED else Status.FAILED
+    return _STATUS.get(failure.kind, Status.FAILED)
+
+
+_STATUS = {Kind.TIMEOUT: Status.TIMED_OUT, Kind.CANCELLED: Status.CANCELLED, Kind.PAUSED: Status.PAUSED}

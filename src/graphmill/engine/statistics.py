@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from heapq import heappush, heappushpop
 
 from graphmill.core.result import Failure, Result, Status
+from graphmill.engine.machine import Reading
 
 _ACCURACY = 0.01
 _LOG_GAMMA = math.log((1 + _ACCURACY) / (1 - _ACCURACY))
@@ -51,8 +52,10 @@ class SlowJob:
 class Statistics:
     """The figures of a run. ``done`` counts the jobs that have a result; ``total`` is None where it is not known.
 
-    ``throughput`` is jobs per second, cancelled ones left out; ``hook_errors`` how often ``on_result`` and the other hooks
-    raised; ``stuck`` how many abandoned functions still run; ``peak_memory_bytes`` is the whole process's.
+    ``throughput`` is jobs per second, cancelled and paused ones left out; ``hook_errors`` how often ``on_result`` and the other hooks
+    raised; ``stuck`` how many abandoned functions still run; ``held_s`` for how long nothing new was started, because the
+    run was paused or the machine was full. ``memory`` and ``cpu`` are the last readings: shares of what this process may
+    use; ``peak_memory_bytes`` is the whole process's.
     """
 
     total: int | None
@@ -61,6 +64,7 @@ class Statistics:
     failed: int
     timed_out: int
     cancelled: int
+    paused: int
     retries: int
     elapsed_s: float
     throughput: float
@@ -70,6 +74,9 @@ class Statistics:
     slowest: tuple[SlowJob, ...]
     stuck: int
     hook_errors: int
+    held_s: float
+    memory: float
+    cpu: float
     peak_memory_bytes: int
 
     @property
@@ -140,11 +147,14 @@ class Tally:
             self._queued.add(result.queued_s)
             self._duration.add(result.duration_s)
             self._rank(result)
-        if result.error is not None and result.status is not Status.CANCELLED:
+        if result.error is not None and result.is_failure:
             self._group(result.error)
 
-    def statistics(self, *, total: int | None, elapsed_s: float, stuck: int, hook_errors: int) -> Statistics:
+    def statistics(
+        self, *, total: int | None, elapsed_s: float, held_s: float, stuck: int, hook_errors: int, reading: Reading | None
+    ) -> Statistics:
         """Read all figures."""
+        undone = self.by_status[Status.CANCELLED] + self.by_status[Status.PAUSED]
         return Statistics(
             total=total,
             done=self.done,
@@ -152,15 +162,19 @@ class Tally:
             failed=self.by_status[Status.FAILED],
             timed_out=self.by_status[Status.TIMED_OUT],
             cancelled=self.by_status[Status.CANCELLED],
+            paused=self.by_status[Status.PAUSED],
             retries=self.retries,
             elapsed_s=elapsed_s,
-            throughput=(self.done - self.by_status[Status.CANCELLED]) / elapsed_s if elapsed_s > 0 else 0.0,
+            throughput=(self.done - undone) / elapsed_s if elapsed_s > 0 else 0.0,
             queued_s=self._queued.percentiles(),
             duration_s=self._duration.percentiles(),
             errors=self._error_groups(),
             slowest=tuple(SlowJob(job_id=name, duration_s=seconds) for seconds, _, name in sorted(self._slowest, reverse=True)),
             stuck=stuck,
             hook_errors=hook_errors,
+            held_s=held_s,
+            memory=0.0 if reading is None else reading.memory,
+            cpu=0.0 if reading is None else reading.cpu,
             peak_memory_bytes=peak_memory_bytes(),
         )
 

@@ -113,8 +113,12 @@ class Threads:
                 async with asyncio.timeout(grace_s):
                     await self._is_idle.wait()
         if not self._busy:
-            for thread in self._threads:
-                thread.join()
+            self.join()
+
+    def join(self) -> None:
+        """See dismissed threads out that have nothing left to do."""
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import TimerHandle
+from typing import Any
 
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Status
@@ -19,11 +20,16 @@ class Ticket:
         "admitted_at",
         "attempt",
         "attempts",
+        "crashes",
+        "is_probe",
         "job",
         "position",
         "rank",
+        "refusals",
+        "stamp",
         "started_at",
         "status",
+        "throttled_at",
         "throttled_s",
         "throttles",
         "timer",
@@ -38,8 +44,13 @@ class Ticket:
         self.started_at: float | None = None
         self.status = Status.PENDING
         self.attempts = 0
+        self.crashes = 0
         self.throttles = 0
         self.throttled_s = 0.0
+        self.throttled_at = now
+        self.refusals = 0
+        self.is_probe = False
+        self.stamp: Any = None
         self.attempt: Attempt | None = None
         self.timer: TimerHandle | None = None
         self.verdict: Verdict | None = None

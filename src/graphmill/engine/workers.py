@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from graphmill.core.errors import UsageError
 from graphmill.core.fresh import fresh
 from graphmill.engine.deadlines import Deadlines
+from graphmill.engine.policy import Policy
+from graphmill.engine.processes.pool import Processes
 from graphmill.engine.threads import Ended, Threads
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
@@ -29,22 +31,32 @@ class Attempt(Protocol):
 
 
 class Workers:
-    """Runs attempts: async functions as tasks on the loop, plain ones in daemon threads.
+    """Runs attempts: async functions as tasks on the loop, plain ones in daemon threads; with isolation all in worker processes.
 
-    ``abandoned`` is called after each attempt that had to be given up while its function still ran.
+    ``abandoned`` is called after each attempt that had to be given up while its function still ran; ``accept`` with every
+    output where it was made, and what it raises is the attempt's failure.
     """
 
-    def __init__(self, *, grace_s: float, abandoned: Callable[[], None]) -> None:
+    def __init__(self, policy: Policy, *, accept: Callable[[Any], None] | None, abandoned: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.abandoned = abandoned
-        self.grace: Deadlines[LoopAttempt] = Deadlines(self.loop, grace_s, LoopAttempt.abandon)
+        self.grace: Deadlines[LoopAttempt] = Deadlines(self.loop, policy.grace_s, LoopAttempt.abandon)
         self.threads = Threads(self.loop, "graphmill")
+        self.accept = accept
+        self._processes: Processes | None = None
+        if policy.isolation == "process":
+            self._processes = Processes(self.loop, accept=accept, memory_bytes=policy.guards.worker_memory_bytes)
         self.stuck_tasks = 0
-        self._grace_s = grace_s
+        self.grace_s = policy.grace_s
         self._others: set[Task[Any]] = set()
         self._context = copy_context()
         self._context.run(_current.set, self)
         self._last_graph: tuple[object, bool] = (None, False)
+
+    def hasten(self, grace_s: float) -> None:
+        """Give what is interrupted no longer than this from now on."""
+        self.grace_s = min(self.grace_s, grace_s)
+        self.grace.shorten(grace_s)
 
     @property
     def stuck(self) -> int:
@@ -53,6 +65,8 @@ class Workers:
 
     def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended) -> Attempt:
         """Start an attempt; ``ended`` is told its value or error, once, on the loop."""
+        if self._processes is not None:
+            return self._processes.begin(graph, value, ended)
         if self._last_graph[0] is not graph:
             self._last_graph = (graph, is_async(graph))
         return LoopAttempt(self, graph, value, ended) if self._last_graph[1] else ThreadAttempt(self, graph, value, ended)
@@ -87,9 +101,15 @@ class Workers:
             _cancel(task)
         self.grace.close()
         self.threads.dismiss()
-        if others:
-            await asyncio.wait(others, timeout=self._grace_s)
-        await self.threads.wait_gone(self._grace_s)
+        if self._processes is not None:
+            self._processes.dismiss()
+        try:
+            if others:
+                await asyncio.wait(others, timeout=self.grace_s)
+            await self.threads.wait_gone(self.grace_s)
+        finally:
+            if self._processes is not None:
+                await self._processes.close(self.grace_s)
 
 
 class LoopAttempt:
@@ -126,7 +146,10 @@ class LoopAttempt:
         self._task.remove_done_callback(self._never_begun)
         output, error = None, None
         try:
-            output = await graph(fresh(value))
+            made = await graph(fresh(value))
+            if self._workers.accept is not None:
+                self._workers.accept(made)
+            output = made
         except KeyboardInterrupt as raised:
             self._end(None, raised)
             raise
@@ -157,7 +180,7 @@ class ThreadAttempt:
         self._workers = workers
         self._ended = ended
         self._awaited: LoopAttempt | None = None
-        self._call = workers.threads.submit(workers.in_context(lambda: graph(fresh(value))), self._returned)
+        self._call = workers.threads.submit(workers.in_context(lambda: self._output(graph, value)), self._returned)
 
     def interrupt(self) -> None:
         """Leave the thread alone with its function."""
@@ -166,6 +189,12 @@ class ThreadAttempt:
         elif self._workers.threads.abandon(self._call):
             self._ended(None, CancelledError())
             self._workers.abandoned()
+
+    def _output(self, graph: Callable[[Any], Any], value: Any) -> Any:
+        output = graph(fresh(value))
+        if self._workers.accept is not None and not _is_awaitable(output):
+            self._workers.accept(output)
+        return output
 
     def _returned(self, output: Any, error: BaseException | None) -> None:
         if _is_awaitable(output):  # such as the coroutine that a lambda made

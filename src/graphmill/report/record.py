@@ -12,6 +12,7 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
     return {
         "summary": report.summary(),
         "stopped": report.stopped,
+        "stopped_because": report.stopped_because,
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
         "statistics": report.statistics,
     }

@@ -13,22 +13,26 @@ from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.engine.policy import Policy
 from graphmill.engine.statistics import Statistics
 from graphmill.report.aggregate import Conflict, merge_outputs
-from graphmill.report.text import error_lines, seconds, summary_line
+from graphmill.report.text import error_lines, seconds, shown, summary_line
 
 T = TypeVar("T")
 Where = Callable[[Result], bool]
+
+_REASON_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """How a batch went.
 
-    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, stuck; None if it did not.
+    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, drained, parked, stuck; None if it did
+    not. ``stopped_because`` says it in words.
     ``errors`` are the first five failures. Results are in input order, whatever order they came in.
     """
 
     statistics: Statistics
     stopped: StopReason | None
+    stopped_because: str
     errors: tuple[Result, ...]
     policy: Policy
     kept: tuple[Result, ...] | None
@@ -49,7 +53,8 @@ class Report:
 
     def closing_line(self) -> str:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
-        stopped = f" · stopped: {self.stopped}" if self.stopped else ""
+        reason = f" ({shown(self.stopped_because, _REASON_CHARS)})" if self.stopped is StopReason.PARKED else ""
+        stopped = f" · stopped: {self.stopped}{reason}" if self.stopped else ""
         return f"{self.summary()}{stopped} · {seconds(self.statistics.elapsed_s)}"
 
     def error_lines(self) -> list[str]:

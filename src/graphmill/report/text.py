@@ -15,7 +15,12 @@ def summary_line(statistics: Statistics) -> str:
     """Say how many items succeeded, as in '9,998/10,000 items succeeded, 2 failed'."""
     failed = statistics.failed + statistics.timed_out
     total = max(statistics.total or 0, statistics.done)
-    counts = ((failed, "failed"), (statistics.cancelled, "cancelled"), (total - statistics.done, "not reached"))
+    counts = (
+        (failed, "failed"),
+        (statistics.cancelled, "cancelled"),
+        (statistics.paused, "paused"),
+        (total - statistics.done, "not reached"),
+    )
     return f"{statistics.succeeded:,}/{total:,} items succeeded" + "".join(f", {count:,} {word}" for count, word in counts if count)
 
 

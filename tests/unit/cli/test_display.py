@@ -2,13 +2,17 @@ import pytest
 
 from graphmill.cli import display
 from graphmill.cli.display import Display, progress_line
-from graphmill.engine.progress import Progress
+from graphmill.engine.progress import LaneProgress, Progress
+
+
+def lane(trouble=""):
+    return LaneProgress(key="", running=3, queued=43, limit=32, reason="", throttled_share=0.0, health="closed", trouble=trouble)
 
 
 def reading(**changes):
     given = {
-        "total": 164, "done": 118, "succeeded": 116, "failed": 1, "timed_out": 1, "cancelled": 0, "running": 3, "queued": 43, "retrying": 0,
-        "concurrency": 32, "rate": 0.6867, "eta_s": 67.0, "elapsed_s": 170.0,
+        "total": 164, "done": 118, "succeeded": 116, "failed": 1, "timed_out": 1, "cancelled": 0, "paused": 0, "running": 3, "queued": 43,
+        "retrying": 0, "concurrency": 32, "held": None, "lanes": (), "rate": 0.6867, "eta_s": 67.0, "elapsed_s": 170.0,
     }  # fmt: skip
     return Progress(**(given | changes))
 
@@ -20,6 +24,9 @@ def reading(**changes):
         ({"failed": 0, "timed_out": 0, "retrying": 4}, "118/164 · 3 running · 4 retrying · 41.2/min · eta 1:07"),
         ({"total": None, "eta_s": None, "rate": 1234.56}, "118 · 3 running · 2 failed · 1,234.6/s"),
         ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
+        ({"held": "memory 91 % in use"}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use"),
+        ({"lanes": (lane(),)}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
+        ({"lanes": (lane(), lane("no credit"))}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · waits for no credit"),
     ],
 )
 def test_a_reading_is_one_line(changes, line):

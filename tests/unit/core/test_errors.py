@@ -1,4 +1,5 @@
 import inspect
+import pickle
 
 import pytest
 
@@ -29,3 +30,23 @@ def test_a_workflow_error_names_the_file_before_each_problem():
     error = gm.WorkflowError("flow.yaml", ["one", "two"])
     assert str(error) == "flow.yaml: one\nflow.yaml: two"
     assert (error.path, error.problems) == ("flow.yaml", ["one", "two"])
+
+
+MADE = [
+    gm.WorkflowError("flow.yaml", ["one", "two"]),
+    gm.SourceError("broken", position=7),
+    gm.DuplicateIdError("x", first=1, second=2),
+    gm.Throttled("slow down", retry_after_s=2.5),
+    *(kind("message") for kind in CLASSES if kind not in (gm.WorkflowError, gm.SourceError, gm.DuplicateIdError, gm.Throttled)),
+]
+
+
+@pytest.mark.parametrize("error", MADE, ids=lambda error: type(error).__name__)
+def test_every_exception_survives_pickling_with_its_attributes(error):
+    error.add_note("in node 'a'")
+    twin = pickle.loads(pickle.dumps(error))
+    assert (type(twin), str(twin), twin.args, vars(twin)) == (type(error), str(error), error.args, vars(error))
+
+
+def test_no_exception_is_left_out():
+    assert {type(error) for error in MADE} == set(CLASSES)

@@ -58,7 +58,6 @@ def test_the_limit_and_the_gate_stay_within_bounds_whatever_happens(ceiling, giv
             controller.ended(running.pop(0), now, kind, wait)
         assert 1 <= controller.limit <= ceiling
         assert controller.gated_until <= now + 60
-        assert 0 <= controller.throttled_share <= 1
 
 
 @given(st.integers(5, 300), st.floats(0.0, 0.74), st.floats(0.001, 60.0))
@@ -87,9 +86,7 @@ def test_if_everything_is_throttled_one_call_at_a_time_asks_again_and_the_limit_
     drive = Drive(200)
     before = drive.generations(30).limit
     assert drive.generations(200, Kind.THROTTLED, retry_after_s=1.0, latency_s=0.05).limit == 1
-    assert drive.controller.throttled_share > 0.9
     assert drive.generations(60).limit > before / 2
-    assert drive.controller.throttled_share < 0.1
 
 
 @pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.PERMANENT, Kind.TIMEOUT, Kind.CANCELLED])
@@ -97,7 +94,6 @@ def test_other_failures_say_nothing_about_the_limit(kind):
     drive = Drive(200)
     limit = drive.generations(20).limit
     assert drive.generations(200, kind).limit == limit
-    assert drive.controller.throttled_share == 0
 
 
 def test_calls_that_started_before_a_cut_do_not_cut_again():

@@ -11,7 +11,7 @@ marks = st.none() | st.floats(0.01, 1)
 
 
 def reading(memory=0.0, cpu=0.0):
-    return Reading(memory=memory, cpu=cpu, process_bytes=1)
+    return Reading(memory=memory, cpu=cpu)
 
 
 def reasons(guards, *, memory):

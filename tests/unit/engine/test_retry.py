@@ -23,7 +23,8 @@ def failure(kind=Kind.TRANSIENT, retry_after_s=None):
 
 
 def wait(retry, *, kind=Kind.TRANSIENT, tries=1, throttles=0, throttled_s=0.0, retry_after_s=None, seed=0):
-    return next_wait_s(retry, failure(kind, retry_after_s), tries=tries, throttles=throttles, throttled_s=throttled_s, random=Random(seed))
+    counts = {"tries": tries, "throttles": throttles, "throttled_s": throttled_s, "crashes": 0}
+    return next_wait_s(retry, failure(kind, retry_after_s), **counts, random=Random(seed))
 
 
 @given(retries, st.integers(1, 100), st.integers(0, 1000))
@@ -77,3 +78,17 @@ def test_throttles_use_up_time_not_attempts(throttles, throttled_s):
 
 def test_a_retry_after_beyond_the_throttle_budget_ends_it_at_once():
     assert wait(Retry(throttle_budget_s=900), kind=Kind.THROTTLED, throttles=1, retry_after_s=901) is None
+
+
+def test_an_item_that_crashes_its_worker_three_times_is_poison_however_many_attempts_there_are():
+    def crash(crashes):
+        return next_wait_s(
+            Retry(attempts=10), failure(Kind.CRASH), tries=5, throttles=0, throttled_s=0.0, random=Random(0), crashes=crashes
+        )
+
+    assert [crash(count) is None for count in (1, 2, 3, 4)] == [False, False, True, True]
+    assert wait(Retry(attempts=2), kind=Kind.CRASH, tries=2) is None
+
+
+def test_earlier_crashes_do_not_end_what_fails_otherwise():
+    assert next_wait_s(Retry(attempts=10), failure(), tries=5, throttles=0, throttled_s=0.0, random=Random(0), crashes=3) is not None

@@ -1,0 +1,92 @@
+"""What a signal does to a command: three steps while a run lives; before it and after it, the way out at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Timer
+from typing import Any, NoReturn, Self
+
+from graphmill.cli.display import Display
+from graphmill.datasets.sink import FileSink, Sink
+from graphmill.engine.policy import Policy
+from graphmill.engine.run import Run
+
+ECHO_S = 0.3  # `timeout`, wrappers and shells pass on a signal that the whole process group has got already
+_LAST_S = 3.0  # a run in haste ends within 2 s, unless nobody reads what it prints
+
+
+def listen(strike: Callable[[int, Any], None]) -> None:
+    """Let signals that ask the command to end call this; but not one that is ignored, as SIGHUP is under nohup."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, strike)
+
+
+def leave_at_once(number: int, _frame: object) -> NoReturn:
+    """Leave, where nothing has begun that could be lost."""
+    os._exit(128 + number)
+
+
+class Interruption:
+    """The first signal drains the run, the second cancels what runs and still writes what is done, the third leaves at once.
+
+    ``code`` is the exit status that the first one asked for.
+    """
+
+    def __init__(self, display: Display, target: Sink | None, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._display = display
+        self._target = target
+        self._now = now
+        self._struck_at = -ECHO_S
+        self._count = 0
+        self._run: Run | None = None
+        self.code: int | None = None
+
+    def __enter__(self) -> Self:
+        listen(self.strike)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run = None
+
+    def watch(self, run: Run) -> None:
+        """Know the run that a signal ends."""
+        self._loop = asyncio.get_running_loop()
+        self._run = run
+
+    def strike(self, number: int, _frame: object) -> None:
+        """Take a signal. Not as a handler of the loop's: user code may keep that from turning."""
+        now = self._now()
+        if self._count and now - self._struck_at < ECHO_S:
+            return
+        self._struck_at = now
+        self._count += 1
+        self.code = self.code or 128 + number
+        if self._run is None or self._count > 2:
+            self._leave(self.code)
+        with suppress(RuntimeError):  # the run has just ended, and its loop is closed
+            self._loop.call_soon_threadsafe(self._drain if self._count == 1 else self._hurry, self._run, signal.Signals(number).name)
+
+    def _drain(self, run: Run, name: str) -> None:
+        run.drain()
+        self._display.note(f"{name}: nothing more is started, what runs has {Policy().drain_s:g} s to end; once more cancels it")
+
+    def _hurry(self, run: Run, name: str) -> None:
+        run.drain(0)
+        self._display.note(f"{name}: what runs is cancelled, what is done is written; once more leaves at once, without writing")
+        if not isinstance(self._target, FileSink):  # what the reader of standard output does not take by then can not be kept
+            last = Timer(_LAST_S, self._leave, [self.code])
+            last.daemon = True
+            last.start()
+
+    def _leave(self, code: int) -> NoReturn:
+        """Leave without waiting for anything or anyone."""
+        self._display.show_cursor()
+        if isinstance(self._target, FileSink):
+            self._target.forget()
+        os._exit(code)

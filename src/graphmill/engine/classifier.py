@@ -1,0 +1,39 @@
+"""From an attempt's error to its failure: by the user's rule first, then by the usual one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from graphmill.core.result import Failure, Kind
+from graphmill.engine.failures import Reported, failure_of, kind_of
+from graphmill.engine.subscriber import log
+
+
+class Classifier:
+    """Asks ``classify(error)`` for a kind, if there is such a rule; one that raises or says nonsense is logged once and passed over."""
+
+    def __init__(self, classify: Callable[[BaseException], Any] | None) -> None:
+        self._classify = classify
+        self._has_failed = False
+
+    def failure(self, error: BaseException) -> Failure:
+        """Record an error; one that was recorded in a worker process keeps its record."""
+        if isinstance(error, Reported):
+            raised = None if self._classify is None else error.exception()
+            kind = None if raised is None else self._kind(raised)
+            return error.failure if kind is None else replace(error.failure, kind=kind)
+        return failure_of(error, self._kind(error) or kind_of(error))
+
+    def _kind(self, error: BaseException) -> Kind | None:
+        if self._classify is None:
+            return None
+        try:
+            kind = self._classify(error)
+            return None if kind is None else Kind(kind)
+        except (Exception, SystemExit) as fault:  # noqa: BLE001  a rule that fails must not fail the item
+            if not self._has_failed:
+                self._has_failed = True
+                log.exception("classify failed on %s; the usual rule is used instead", type(error).__name__, exc_info=fault)
+            return None

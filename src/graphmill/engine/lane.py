@@ -1,0 +1,56 @@
+"""A lane: the jobs that depend on one thing, such as one model of one provider."""
+
+from __future__ import annotations
+
+from graphmill.core.result import Failure, Kind
+from graphmill.engine.adaptive import Controller
+from graphmill.engine.health import Health
+from graphmill.engine.queue import ReadyQueue
+from graphmill.engine.share import Share
+from graphmill.engine.ticket import Ticket
+
+
+class Lane:
+    """The jobs of one key: those that wait for a slot, how many may run at once, and the health of what they depend on."""
+
+    __slots__ = ("_controller", "health", "jobs", "key", "limit", "queue", "reason", "running", "throttled")
+
+    def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float) -> None:
+        self.key = key
+        self.queue = ReadyQueue()
+        self.jobs = 0
+        self.running = 0
+        self.throttled = Share()
+        self.health = Health(park_after_s)
+        self._controller = Controller(ceiling=limit) if is_adaptive else None
+        self.limit = limit if self._controller is None else self._controller.limit
+        self.reason = "as set" if self._controller is None else self._controller.reason
+
+    def fix(self, limit: int) -> None:
+        """Set the limit by hand; from now on it does not adapt."""
+        self._controller = None
+        self.limit, self.reason = limit, "as set"
+
+    def opens_at(self) -> float | None:
+        """Tell from when on its next job may start; None while that depends on what ends first."""
+        if self.running >= self.limit:
+            return None
+        at = self.health.opens_at()
+        return at if at is None or self._controller is None else max(at, self._controller.gated_until)
+
+    def start(self, ticket: Ticket, now: float) -> None:
+        """Give a ticket one of its slots."""
+        self.running += 1
+        ticket.is_probe = self.health.started()
+        if self._controller is not None:
+            ticket.stamp = self._controller.started(now)
+
+    def end(self, ticket: Ticket, failure: Failure | None, now: float) -> None:
+        """Take the slot back, and learn from how the attempt went; None means well."""
+        self.running -= 1
+        kind = None if failure is None else failure.kind
+        self.throttled.add(hit=kind is Kind.THROTTLED)
+        self.health.ended(failure, now, is_probe=ticket.is_probe)
+        if self._controller is not None:
+            self._controller.ended(ticket.stamp, now, kind, None if failure is None else failure.retry_after_s)
+            self.limit, self.reason = self._controller.limit, self._controller.reason

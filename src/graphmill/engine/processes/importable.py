@@ -1,0 +1,44 @@
+"""Functions by module and name, which is how a worker process is told what to call."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+from graphmill.core.errors import UsageError
+
+_REMEDY = "with isolation='process' a function is imported by its name: write it with `def` in a module and import it from there"
+
+
+def require_importable(function: Any) -> tuple[str, str]:
+    """Give a function's module and qualified name; refuse one that these do not lead back to."""
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None)
+    if not isinstance(name, str) or not isinstance(module, str):
+        raise UsageError(f"{function!r:.80} is an object without a name of its own, such as a partial or a workflow; {_REMEDY}")
+    if module == "__main__":
+        raise UsageError(f"{name} is defined in the program that was started, which workers do not run again; {_REMEDY}")
+    if "<lambda>" in name:
+        raise UsageError(f"a lambda (in {module}) can not be imported; {_REMEDY}")
+    if "<locals>" in name:
+        raise UsageError(f"{name.replace('.<locals>', '')} (in {module}) is defined inside a function; {_REMEDY}")
+    if not _is_found(function, module, name):
+        raise UsageError(f"{module}.{name} is not {function!r:.80}; {_REMEDY}")
+    return module, name
+
+
+def imported(module: str, name: str) -> Any:
+    """Give what goes by this name in this module."""
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _is_found(function: Any, module: str, name: str) -> bool:
+    try:
+        found = imported(module, name)
+    except Exception:  # noqa: BLE001  importing runs user code
+        return False
+    return found is function or (inspect.ismethod(function) and found == function)  # a class method is bound anew each time

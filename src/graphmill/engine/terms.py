@@ -1,0 +1,26 @@
+"""The terms on which a run is started: its policy, and what it is given beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from graphmill.engine.admission import Bind
+from graphmill.engine.audience import Hooks
+from graphmill.engine.policy import Policy
+from graphmill.engine.pulse import Readable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """``bind`` makes the job of an item, ``accept`` is called on every output, ``total`` is None where it is not known."""
+
+    policy: Policy
+    hooks: Hooks
+    random: Random
+    machine: Readable
+    bind: Bind | None
+    accept: Callable[[Any], None] | None
+    total: int | None
