@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= auto
+SEEDS ?= 20000
 
-.PHONY: setup demo test lint format bench lock clean
+.PHONY: setup demo test simulate lint format bench lock clean
 
 setup: $(STAMP)
 
@@ -23,6 +24,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# SEEDS=50000 simulates the first so many seeds, SEEDS=7-7 one, SEEDS=100-199 a hundred.
+simulate: setup
+	@PYTHONPATH=tests $(BIN)/python -m simulation $(SEEDS)
 
 lint: setup
 	$(BIN)/ruff check .

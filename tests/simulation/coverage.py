@@ -1,0 +1,129 @@
+"""Counts what happened in simulated runs, so that the simulation can not quietly cease to exercise something."""
+
+from collections import Counter
+
+import graphmill as gm
+
+SEEDS_COUNTED = 500
+# How often each must at least happen in so many seeds: about a third of what was seen.
+LEAST = {
+    "alert: failure_rate": 6,
+    "alert: stalled": 100,
+    "alert: throttled_share": 6,
+    "attempt was abandoned": 30,
+    "attempts used up": 150,
+    "consumer stopped early": 10,
+    "consumer took and released": 30,
+    "drained twice": 2,
+    "function left with SystemExit": 8,
+    "job is cancelled": 450,
+    "job is failed": 100,
+    "job is paused": 350,
+    "job is succeeded": 650,
+    "job is timed_out": 250,
+    "job outlived its deadline": 70,
+    "job was cancelled by hand": 20,
+    "lane is closed": 30,
+    "lane is open": 100,
+    "lane is parked": 30,
+    "late value was fenced off": 10,
+    "limit adapted": 13,
+    "limit was changed by hand": 20,
+    "limit was lowered below what ran": 1,
+    "machine was full": 20,
+    "one ran on a full machine": 10,
+    "priority mattered": 40,
+    "lane is half_open": 100,
+    "result of an odd value": 20,
+    "results in order": 40,
+    "retry after throttled": 1500,
+    "retry after timeout": 350,
+    "retry after transient": 100,
+    "retry after unavailable": 100,
+    "run was paused": 20,
+    "something ended by itself while draining": 10,
+    "source failed": 8,
+    "source repeated an id": 8,
+    "source: jobs": 20,
+    "source: list": 50,
+    "source: stream": 80,
+    "stopped: cancelled": 20,
+    "stopped: deadline": 10,
+    "stopped: drained": 10,
+    "stopped: fail_fast": 4,
+    "stopped: max_failures": 10,
+    "stopped: none": 60,
+    "stopped: parked": 30,
+    "throttle budget used up": 8,
+    "window was full": 60,
+}
+
+
+def happened(view):
+    """Count what happened in one run."""
+    trace, scenario = view.trace, view.scenario
+    found = Counter()
+    found[f"source: {scenario.source.kind}"] += 1
+    found["source failed"] += trace.raised == "SourceError"
+    found["source repeated an id"] += trace.raised == "DuplicateIdError"
+    found["consumer took and released"] += scenario.consumer.kind == "take"
+    found["consumer stopped early"] += scenario.consumer.stops_after is not None
+    found["results in order"] += scenario.consumer.is_ordered and scenario.consumer.kind == "read"
+    found["window was full"] += any(rest.unfinished == view.rules.window for rest in trace.rests)
+    found["priority mattered"] += any(item.priority for item in scenario.items)
+    found[f"stopped: {trace.stopped or 'none'}"] += 1
+    found["machine was full"] += len(view.full)
+    found["one ran on a full machine"] += any(since < body.began_s < until for since, until in view.full for body in trace.bodies)
+    found["drained twice"] += sum(done.do == "drain" and done.answer is True for done in trace.controls) > 1
+    return found + _of_jobs(view) + _of_events(view) + _of_controls(view)
+
+
+def _of_jobs(view):
+    found = Counter()
+    draining = (gm.StopReason.DRAINED, gm.StopReason.PARKED)
+    for story in view.stories.values():
+        found[f"job is {story.result.status}"] += 1
+        found["attempts used up"] += story.result.is_failure and 1 < view.rules.attempts == story.tries(len(story.starts))
+        found["throttle budget used up"] += story.result.error is not None and str(story.result.error.kind) == "throttled"
+        found["job outlived its deadline"] += "not finished within the job" in str(story.result.error)
+        found["result of an odd value"] += hasattr(story.result.output, "token")
+        if view.trace.stopped in draining and story.finished_s > view.stopped_s:
+            found["something ended by itself while draining"] += story.result.is_success
+        found += _of_bodies(story)
+    return found
+
+
+def _of_bodies(story):
+    found = Counter()
+    for number, body in story.bodies.items():
+        over_s = story.retries[number].at_s if number in story.retries else story.finished_s
+        is_abandoned = body.ended_s is None or body.ended_s > over_s
+        found["attempt was abandoned"] += is_abandoned
+        found["function left with SystemExit"] += body.outcome is not None and body.outcome.is_exit
+        found["late value was fenced off"] += (
+            body.outcome is not None and body.outcome.kind is None and not (story.result.is_success and number == story.result.attempts)
+        )
+    return found
+
+
+def _of_events(view):
+    found = Counter()
+    for event in view.trace.events:
+        if type(event) is gm.RetryScheduled:
+            found[f"retry after {event.failure.kind}"] += 1
+        elif type(event) is gm.HealthChanged:
+            found[f"lane is {event.state}"] += 1
+        elif type(event) is gm.ConcurrencyChanged:
+            found["limit was changed by hand" if event.key is None else "limit adapted"] += 1
+        elif type(event) is gm.AlertRaised:
+            found[f"alert: {event.alert.name}"] += 1
+    return found
+
+
+def _of_controls(view):
+    found = Counter()
+    for done in view.trace.controls:
+        found["job was cancelled by hand"] += done.do == "cancel_job" and done.answer is True
+        found["run was paused"] += done.do == "pause" and done.answer is True
+    found["limit was lowered below what ran"] += any(rest.live > rest.limit for rest in view.trace.rests)
+    return found

@@ -1,0 +1,161 @@
+"""Draws the parts of a scenario; what seldom matters is drawn seldom, what meets at one instant often."""
+
+from simulation.parts import Act, Consumer, Control, Item, Rules, Server, Source
+
+FOR_EVER = 1e9
+ENDLESS = frozenset({"hang", "swallow_for_ever"})
+_CALM = ("sleep",) * 12 + ("transient", "permanent", "throttle")
+_MIXED = ("sleep",) * 6 + ("transient",) * 3 + ("permanent", "throttle", "throttle", "hang", "clean_up", "odd", "unavailable")
+_LATE = ("swallow", "swallow", "swallow_for_ever", "return_late", "raise_late")
+_HOSTILE = (*_MIXED, *_LATE, "exit", "base", "cancel_itself", "cancel_other", "cancel_self")
+_ROUND = (0.0, 0.0, 0.001, 0.1, 0.5, 0.5, 1.0, 1.0, 2.0, 3.0)
+
+
+def items(random):
+    """Draw the items, each with its key and what its attempts do."""
+    least, most = random.choice([(0, 3), (4, 12), (8, 25), (10, 40), (20, 80)] * 2 + [(100, 200)])  # the last for limits that adapt
+    count = random.randint(least, most)
+    keys = random.choice([("",), ("",), ("a",), ("a", "b"), ("a", "b"), ("a", "b", "c")])
+    acts = random.choice([_CALM, _CALM, _MIXED, _MIXED, _HOSTILE])
+    is_ranked = random.random() < 0.3
+    return tuple(
+        Item(
+            key=random.choice(keys),
+            priority=random.choice([0, 0, 0, 1, -1, 2]) if is_ranked else 0,
+            acts=_acts(random, acts, count),
+        )
+        for _ in range(count)
+    )
+
+
+def _acts(random, acts, count):
+    drawn = tuple(_act(random, acts, count) for _ in range(random.choice([1, 1, 1, 2, 3])))
+    is_mended = drawn[-1].do in ("unavailable", "throttle") and random.random() < 0.9
+    return (*drawn, Act(s=0.1)) if is_mended else drawn
+
+
+def _act(random, acts, count):
+    do = random.choice(acts)
+    seconds = random.choice(_ROUND) if random.random() < 0.5 else round(3 * random.random(), 3)
+    if random.random() < 0.03:  # a heavy tail
+        seconds *= 10
+    more = 0.0
+    if do == "throttle":
+        more = random.choice([-1.0, -1.0, 0.0, 0.3, 2.0, 5.0])
+    elif do == "clean_up":
+        more = random.choice([0.0, 0.1, 1.0, 4.0])
+    return Act(do=do, s=seconds, more_s=more, target=random.randrange(count) if do == "cancel_other" else 0)
+
+
+def servers(random, of_items):
+    """Draw what stands behind each key."""
+    return tuple((key, _server(random)) for key in sorted({item.key for item in of_items}))
+
+
+def _server(random):
+    kind = random.choice(["free"] * 8 + ["limit"] * 3 + ["bucket"] * 2 + ["down"] * 4 + ["gone"])
+    retry_after_s = random.choice([None, 0.5, 2.0])
+    if kind == "limit":
+        return Server(limit=random.randint(1, 4), retry_after_s=retry_after_s)
+    if kind == "bucket":
+        return Server(per_s=random.choice([1.0, 3.0, 10.0]), retry_after_s=retry_after_s)
+    if kind == "down":
+        since = random.choice([0.0, round(6 * random.random(), 3)])
+        spans = [(since, since + random.choice([0.1, 1.0, 4.0, 12.0]))]
+        if random.random() < 0.3:
+            spans.append((spans[0][1] + 2.0, spans[0][1] + 5.0))
+        return Server(down=tuple(spans), limit=random.choice([None, None, 2]))
+    return Server(down=((random.choice([0.0, 1.0, round(8 * random.random(), 3)]), FOR_EVER),)) if kind == "gone" else Server()
+
+
+def source(random, count):
+    """Draw where the items come from."""
+    kind = random.choice(["list", "list", "jobs", "stream", "stream", "stream"])
+    fate = random.choice(["ends"] * 6 + ["fails", "fails", "repeats", "hangs"])
+    at = random.randint(1, count) if count else None
+    return Source(
+        kind=kind,
+        gap_s=random.choice([0.0, 0.0, 0.05, 0.5]) if kind == "stream" else 0.0,
+        fails_at=at if fate == "fails" and kind == "stream" else None,
+        repeats_at=at if fate == "repeats" else None,
+        hangs_at=at if fate == "hangs" and kind == "stream" else None,
+    )
+
+
+def rules(random, count, *, is_endless):
+    """Draw the policy; what would never end by itself gets a time-out."""
+    concurrency = random.choice([1, 2, 3, random.randint(1, 8), random.randint(4, 16)])
+    wait_s = random.choice([0.0, 0.001, 0.1, 1.0, 1.0, 3.0])
+    is_fail_fast = random.random() < 0.08
+    timeouts = [0.5, 1.0, 3.0, 5.0, 10.0]
+    batch_timeout_s = random.choice([None] * 12 + [1.0, 5.0, 20.0])
+    needs_timeout = is_endless and batch_timeout_s is None
+    return Rules(
+        concurrency=concurrency,
+        window=random.choice([None, None, concurrency, concurrency + 1, random.randint(concurrency, 3 * concurrency)]),
+        attempts=random.randint(1, 4),
+        wait_s=wait_s,
+        cap_s=max(wait_s, random.choice([0.0, 4.0, 60.0])),
+        backoff=random.choice(["fixed", "linear", "exponential"]),
+        has_jitter=random.random() < 0.6,
+        throttle_budget_s=random.choice([0.0, 2.0, 8.0, 8.0, 30.0, 30.0, 60.0, 60.0] if count < 50 else [2.0, 8.0]),  # a crowd would storm
+        timeout_s=random.choice(timeouts if needs_timeout else [None, None, *timeouts]),
+        job_timeout_s=random.choice([None] * 7 + [2.0, 5.0, 20.0]),
+        batch_timeout_s=batch_timeout_s,
+        on_failure="fail_fast" if is_fail_fast else "continue",
+        max_failures=None if is_fail_fast else random.choice([None] * 8 + [0, 1, 4, 0.1, 0.5]),
+        grace_s=random.choice([0.0, 0.001, 0.5, 2.0]),
+        drain_s=random.choice([0.0, 1.0, 5.0, 25.0]),
+        park_after_s=random.choice([0.0, 2.0, 10.0, 10.0, 30.0, 30.0, 60.0, 60.0]),
+        is_adaptive=random.random() < 0.4,
+        memory_mark=random.choice([None, None, 0.8]),
+        stalled_s=random.choice([None, None, 1.0, 5.0]),
+        alert_share=random.choice([None, 0.1, 0.3, 0.5]),
+        is_strict=random.random() < 0.05,
+    )
+
+
+def consumer(random, count):
+    """Draw who reads the results."""
+    return Consumer(
+        kind=random.choice(["read", "read", "read", "take"]),
+        is_ordered=random.random() < 0.3,
+        begins_at_s=random.choice([0.0, 0.0, 0.0, 0.0, 2.0]),
+        pause_s=random.choice([0.0, 0.0, 0.0, 0.05, 0.5]),
+        stops_after=random.randint(0, count) if random.random() < 0.08 else None,
+    )
+
+
+def controls(random, count, *, is_endless):
+    """Draw what is done to the run; a pause is followed by its end, and a source that hangs by that of the run."""
+    found = []
+    for _ in range(random.choice([0, 0, 1, 1, 2, 3])):
+        found.extend(_control(random, count, _moment(random)))
+    if is_endless:
+        found.append(Control(at_s=round(20 * random.random(), 3), do=random.choice(["cancel_run", "drain", "kill"])))
+    return tuple(sorted(found, key=lambda control: control.at_s))
+
+
+def _moment(random):
+    most_s = random.choice([0.0, 0.2, 5.0, 20.0, 20.0])
+    return round(most_s * random.random(), 4) if most_s else random.choice([0.0, 0.5, 1.0])
+
+
+def _control(random, count, at_s):
+    do = random.choice(["cancel_job"] * 6 + ["pause"] * 6 + ["set_concurrency"] * 6 + ["drain", "drain_twice", "cancel_run", "kill"])
+    if do == "cancel_job":
+        return [Control(at_s=at_s, do=do, value=random.randrange(max(1, count)))]
+    if do == "set_concurrency":
+        return [Control(at_s=at_s, do=do, value=random.randint(1, 12))]
+    if do == "pause":
+        return [Control(at_s=at_s, do="pause"), Control(at_s=at_s + random.choice([0.0, 0.3, 2.0, 9.0]), do="unpause")]
+    if do == "drain_twice":
+        first = Control(at_s=at_s, do="drain", value=random.choice([None, 10.0]))
+        return [first, Control(at_s=at_s + random.choice([0.0, 0.5, 2.0]), do="drain", value=random.choice([0.0, 0.0, 1.0]))]
+    return [Control(at_s=at_s, do=do, value=random.choice([None, 0.0, 0.5, 3.0]) if do == "drain" else None)]
+
+
+def memory(random):
+    """Draw how full the machine is, from each moment on: also in the band between the two marks."""
+    moments = sorted(round(12 * random.random(), 2) for _ in range(random.randint(1, 5)))
+    return (*((at_s, random.choice([0.1, 0.5, 0.75, 0.8, 0.81, 0.95])) for at_s in moments), (15.0, 0.1))

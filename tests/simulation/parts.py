@@ -1,0 +1,92 @@
+"""What a scenario is made of, as plain data."""
+
+from dataclasses import dataclass
+
+from simulation.plain import Plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Act(Plain):
+    """What a function does in one attempt: ``s`` seconds of it, then ``more_s`` of what makes it special."""
+
+    do: str = "sleep"
+    s: float = 0.0
+    more_s: float = 0.0
+    target: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Item(Plain):
+    """One item: its n-th attempt does its n-th act, and the last one from then on."""
+
+    key: str = ""
+    priority: int = 0
+    acts: tuple[Act, ...] = (Act(),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Server(Plain):
+    """What the jobs of a key call: at most ``limit`` calls at once, ``per_s`` calls a second, down in some spans of time."""
+
+    limit: int | None = None
+    per_s: float | None = None
+    retry_after_s: float | None = None
+    down: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Source(Plain):
+    """Where items come from: a list, a list of jobs with priorities, or a stream with gaps; it may fail, repeat an id, or hang."""
+
+    kind: str = "list"
+    gap_s: float = 0.0
+    fails_at: int | None = None
+    repeats_at: int | None = None
+    hangs_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Consumer(Plain):
+    """Who reads the results: from when on, in what order, how slowly, how many."""
+
+    kind: str = "read"
+    is_ordered: bool = False
+    begins_at_s: float = 0.0
+    pause_s: float = 0.0
+    stops_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Control(Plain):
+    """Something done to the run from outside."""
+
+    at_s: float
+    do: str
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Rules(Plain):
+    """The policy, as plain data."""
+
+    concurrency: int = 2
+    window: int | None = None
+    attempts: int = 3
+    wait_s: float = 1.0
+    cap_s: float = 60.0
+    backoff: str = "exponential"
+    has_jitter: bool = False
+    throttle_budget_s: float = 900.0
+    timeout_s: float | None = None
+    job_timeout_s: float | None = None
+    batch_timeout_s: float | None = None
+    on_failure: str = "continue"
+    max_failures: int | float | None = None
+    grace_s: float = 2.0
+    drain_s: float = 25.0
+    park_after_s: float = 60.0
+    is_adaptive: bool = False
+    memory_mark: float | None = None
+    stalled_s: float | None = None
+    alert_share: float | None = None
+    is_strict: bool = False

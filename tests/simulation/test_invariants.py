@@ -1,0 +1,171 @@
+"""A checker that can not fail is a defect: each invariant is shown a trace that breaks it."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import graphmill as gm
+from graphmill.core.result import Kind, Status
+from graphmill.engine.health import State
+from simulation.invariants import INVARIANTS, broken
+from simulation.parts import Act, Consumer, Control, Item, Rules
+from simulation.parts import Server as Free
+from simulation.scenario import Scenario
+from simulation.simulate import simulate
+from simulation.trace import Done
+
+PERMANENT, STUBBORN, LOST = 2, 3, 4
+BUSY = Scenario(
+    items=(
+        Item(acts=(Act(do="transient", s=0.5), Act(s=0.5))),
+        Item(acts=(Act(do="throttle", s=0.2, more_s=2.0), Act(s=0.1))),
+        Item(acts=(Act(do="permanent", s=0.3),)),
+        Item(acts=(Act(do="swallow", s=4.0), Act(s=0.1))),
+        Item(acts=(Act(do="transient", s=0.1),)),
+        *(Item(acts=(Act(s=1.0),)) for _ in range(10)),
+    ),
+    rules=Rules(attempts=2, wait_s=0.5, timeout_s=3.0, grace_s=0.5, memory_mark=0.8),
+    servers=(("", Free()),),
+    consumer=Consumer(is_ordered=True),
+    controls=(Control(at_s=6.2, do="pause"), Control(at_s=7.3, do="unpause"), Control(at_s=9.1, do="cancel_job", value=14)),
+    memory=((2.0, 0.95), (4.0, 0.1)),
+    on_result_s=0.0,
+)
+
+
+@cache
+def busy():
+    return simulate(BUSY)
+
+
+def with_events(trace, kind, change):
+    """Change the first event of a kind; None takes it out."""
+    events = list(trace.events)
+    index = next(index for index, event in enumerate(events) if type(event) is kind)
+    changed = change(events[index])
+    events[index : index + 1] = [] if changed is None else [changed]
+    return replace(trace, events=tuple(events))
+
+
+def with_event(trace, event):
+    """Tell one event more, at its time."""
+    index = next(index for index, other in enumerate(trace.events) if other.at_s > event.at_s)
+    return replace(trace, events=(*trace.events[:index], event, *trace.events[index:]))
+
+
+def with_result(trace, position, **changes):
+    events = tuple(
+        replace(event, result=replace(event.result, **changes))
+        if type(event) is gm.JobFinished and event.result.position == position
+        else event
+        for event in trace.events
+    )
+    return replace(trace, events=events)
+
+
+def with_rules(trace, **changes):
+    return replace(trace, scenario=replace(trace.scenario, rules=replace(trace.scenario.rules, **changes)))
+
+
+def with_bodies(trace, **changes):
+    return replace(trace, bodies=tuple(replace(body, **changes) for body in trace.bodies))
+
+
+def with_outcomes(trace, **changes):
+    return replace(trace, bodies=tuple(replace(body, outcome=replace(body.outcome, **changes)) for body in trace.bodies))
+
+
+def with_rests(trace, change):
+    return replace(trace, rests=tuple(change(rest) for rest in trace.rests))
+
+
+def with_lanes(trace, **changes):
+    return with_rests(trace, lambda rest: replace(rest, lanes=tuple(replace(lane, **changes) for lane in rest.lanes)))
+
+
+def with_failure(trace, kind):
+    return with_events(trace, gm.RetryScheduled, lambda event: replace(event, failure=replace(event.failure, kind=kind)))
+
+
+def with_priority(trace, position):
+    items = list(trace.scenario.items)
+    items[position] = replace(items[position], priority=9)
+    return replace(trace, scenario=replace(trace.scenario, items=tuple(items)))
+
+
+def with_swapped_starts(trace):
+    starts = [index for index, event in enumerate(trace.events) if type(event) is gm.AttemptStarted][:2]
+    events = list(trace.events)
+    first, second = (events[index].job_id for index in starts)
+    events[starts[0]] = replace(events[starts[0]], job_id=second)
+    events[starts[1]] = replace(events[starts[1]], job_id=first)
+    return replace(trace, events=tuple(events))
+
+
+def done(do, *, at_s=0.0, value=None, answer=True):
+    return Done(at_s=at_s, do=do, value=value, answer=answer)
+
+
+STOPPED = gm.RunStopped(at_s=1.0, reason=gm.StopReason.CANCELLED, message="told")
+CANCELLED = gm.Failure(kind=Kind.CANCELLED, message="", type="")
+
+TAMPERED = {
+    "no fault of ours": lambda trace: replace(trace, raised="InternalError: oh"),
+    "nothing is left": lambda trace: replace(trace, leftovers=("a task",)),
+    "one result for each admitted job": lambda trace: with_events(trace, gm.JobFinished, lambda _: None),
+    "each result is handed out once": lambda trace: replace(trace, results=trace.results[1:]),
+    "results come in order when asked": lambda trace: replace(trace, results=trace.results[::-1]),
+    "status and error agree": lambda trace: with_result(trace, PERMANENT, error=None),
+    "what is undone has a reason": lambda trace: with_result(trace, 0, status=Status.CANCELLED, error=CANCELLED, output=None),
+    "a cancelled job stays cancelled": lambda trace: replace(trace, controls=(done("cancel_job", value=0),)),
+    "the failure strategy holds": lambda trace: with_rules(trace, on_failure="fail_fast"),
+    "the stop has its cause": lambda trace: replace(trace, stopped=gm.StopReason.DRAINED),
+    "a stopped run ends in time": lambda trace: replace(trace, ended_s=trace.ended_s + 100),
+    "nothing starts after the stop": lambda trace: with_event(trace, STOPPED),
+    "the counters agree with the results": lambda trace: replace(trace, statistics=replace(trace.statistics, failed=9)),
+    "the source failure is told": lambda trace: with_events(trace, gm.SourceEnded, lambda event: replace(event, error="broke")),
+    "the story begins and ends": lambda trace: replace(trace, events=trace.events[1:]),
+    "alerts are true": lambda trace: replace(trace, alerts=("stalled",)),
+    "attempts are counted": lambda trace: with_events(trace, gm.AttemptStarted, lambda _: None),
+    "an input is fresh": lambda trace: with_bodies(trace, is_fresh=False),
+    "a success is what the live attempt returned": lambda trace: with_outcomes(trace, value="another's"),
+    "a failure is what the live attempt raised": lambda trace: with_outcomes(trace, message="another's"),
+    "only what may go better is retried": lambda trace: with_failure(trace, Kind.PERMANENT),
+    "no attempt is lost": lambda trace: with_rules(trace, attempts=3),
+    "waits are as promised": lambda trace: with_events(trace, gm.RetryScheduled, lambda event: replace(event, wait_s=0.0)),
+    "time outs hold": lambda trace: with_rules(trace, timeout_s=0.01),
+    "never more than the limit": lambda trace: replace(trace, limits=((0.0, 1),)),
+    "never more than the limit of a key": lambda trace: with_lanes(trace, limit=1),
+    "nothing starts while paused": lambda trace: replace(trace, controls=(done("pause", at_s=1.0),)),
+    "one at a time while the machine is full": lambda trace: replace(trace, readings=((0.1, 0.95),)),
+    "what holds the starts is told": lambda trace: with_rests(trace, lambda rest: replace(rest, held=None)),
+    "starting again is told when it is so": lambda trace: with_event(trace, gm.StartsResumed(at_s=7.0)),
+    "the window bounds what is unfinished": lambda trace: with_rules(trace, window=5),
+    "what is counted as running runs": lambda trace: with_rests(trace, lambda rest: replace(rest, running=rest.running + 1)),
+    "no slot is wasted": lambda trace: with_rests(with_lanes(trace, live=0), lambda rest: replace(rest, live=0)),
+    "no room is wasted": lambda trace: with_rests(
+        trace, lambda rest: replace(rest, queued=0, is_source_ready=True, is_source_open=True, unfinished=0)
+    ),
+    "jobs start by rank": lambda trace: with_priority(trace, 12),
+    "equals start in their order": with_swapped_starts,
+    "one probe at a time": lambda trace: with_event(trace, gm.HealthChanged(at_s=0.1, key="", state=State.OPEN, reason="down")),
+    "an outage closes the lane": lambda trace: with_failure(trace, Kind.UNAVAILABLE),
+}
+
+
+def test_nothing_is_broken_before_a_trace_is_tampered_with():
+    assert broken(busy()) == []
+
+
+def test_every_invariant_has_a_trace_that_breaks_it():
+    assert set(TAMPERED) == set(INVARIANTS)
+
+
+@pytest.mark.parametrize("invariant", INVARIANTS)
+def test_an_invariant_notices_what_breaks_it(invariant):
+    assert invariant in {name for name, _ in broken(TAMPERED[invariant](busy()))}
+
+
+def test_a_hang_is_noticed():
+    assert [name for name, _ in broken(replace(busy(), is_hung=True))] == ["the run ends"]
