@@ -34,12 +34,13 @@ from graphmill.engine.events import (
     RunStopped,
     SourceEnded,
     StartsHeld,
-    StartsResumed,
+    StartsReleased,
 )
 from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.guards import Guards
+from graphmill.engine.health import HealthState
 from graphmill.engine.policy import Policy, Retry
-from graphmill.engine.progress import Progress
+from graphmill.engine.progress import LaneProgress, Progress
 from graphmill.engine.run import Run
 from graphmill.engine.statistics import Statistics
 from graphmill.graph.graph import Graph
@@ -62,10 +63,12 @@ __all__ = [
     "GraphmillError",
     "Guards",
     "HealthChanged",
+    "HealthState",
     "InternalError",
     "Job",
     "JobFinished",
     "Kind",
+    "LaneProgress",
     "Permanent",
     "Policy",
     "Progress",
@@ -81,7 +84,7 @@ __all__ = [
     "SourceEnded",
     "SourceError",
     "StartsHeld",
-    "StartsResumed",
+    "StartsReleased",
     "Statistics",
     "Status",
     "StopReason",

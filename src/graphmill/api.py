@@ -109,6 +109,8 @@ def _require_sinks(sinks: Sequence[Sink]) -> None:
 
 def _binder(function: Callable[[Any], Any], id_field: str | None) -> Callable[[int, Any], Job]:
     def bind(position: int, item: Any) -> Job:
+        if isinstance(item, Job):
+            raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
         return Job(id=item_id(item, position=position, id_field=id_field), graph=function, input=item)
 
     return bind

@@ -77,3 +77,34 @@ def test_switched_off_they_are_silent():
     off = gm.Alerts(failure_rate=None, stalled_s=None, throttled_share=None)
     found, _, _ = alerts_of(jobs_of(fails_from_a_hundred_on, range(300)), alerts=off)
     assert found == []
+
+
+def test_a_handler_that_raises_is_logged_and_called_for_the_next_alert_too(caplog):
+    seen = []
+
+    async def work(value):
+        await asyncio.sleep(1)
+        raise gm.Permanent("broken") if value < 200 else gm.Unavailable("no credit")
+
+    async def note(alert):
+        seen.append(alert.name)
+        if len(seen) == 1:
+            raise OSError("the pager is down")
+
+    virtual(jobs_of(work, range(210)), on_alert=note)
+    assert seen == ["failure_rate", "unavailable", "parked"]
+    assert "on_alert raised; it is called again for the next" in caplog.text
+
+
+def test_an_outage_its_end_and_a_parked_run_are_told_once_each(caplog):
+    async def work(_):
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(1)
+        if 5 < now < 30 or now > 60:
+            raise gm.Unavailable("no credit")
+
+    with caplog.at_level(logging.INFO, logger="graphmill"):
+        found, _, _ = alerts_of(jobs_of(work, range(1000)), alerts=gm.Alerts(stalled_s=None))
+    assert [alert.message for alert in found][:2] == ["unavailable: no credit"] * 2
+    assert [alert.name for alert in found] == ["unavailable", "unavailable", "parked"]
+    assert caplog.text.count("available again") == 1

@@ -360,3 +360,9 @@ def test_an_item_that_no_file_can_hold_is_left_out_of_its_row_and_the_row_says_s
     rows = sorted(map(json.loads, target.read_text().splitlines()), key=lambda row: row["id"])
     assert [(row["input"], row["output"]) for row in rows] == [({"n": "ab"}, 2), (None, 3)]
     assert rows[1]["metadata"] == {"input_left_out": "bytes is not a JSON type"}
+
+
+def test_jobs_are_not_items():
+    job = gm.Job(id="a", graph=str.upper, input="x")
+    with pytest.raises(gm.SourceError, match=r"gm\.BatchExecutor\(\)\.start\(jobs\)"):
+        gm.batch(str.upper, [job])

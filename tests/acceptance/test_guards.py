@@ -57,8 +57,8 @@ def test_above_the_high_water_mark_one_attempt_runs_at_a_time_until_below_the_lo
     assert len(between(work.at, 11.5, 49.5)) == 38  # 0.82 is below the high mark, and not yet below the low one
     assert len(between(work.at, 51.5, 59.5)) == 64
     assert run.statistics().held_s == pytest.approx(40)
-    held = [event for event in events if isinstance(event, gm.StartsHeld | gm.StartsResumed)]
-    assert [(type(event).__name__, event.at_s) for event in held] == [("StartsHeld", 10.0), ("StartsResumed", 50.0)]
+    held = [event for event in events if isinstance(event, gm.StartsHeld | gm.StartsReleased)]
+    assert [(type(event).__name__, event.at_s) for event in held] == [("StartsHeld", 10.0), ("StartsReleased", 50.0)]
     assert held[0].reason == f"{'CPU' if kind == 'cpu' else kind} 90 % in use, above 85 %"
 
 

@@ -49,6 +49,18 @@ def test_a_dependency_that_stays_down_parks_the_run_and_fails_nothing():
     assert states == ["open", *["half_open", "open"] * (len(states) // 2 - 1), "half_open", "parked"]
 
 
+def test_one_job_that_always_finds_it_unavailable_parks_the_run_only_when_nothing_else_is_left():
+    async def work(value):
+        await asyncio.sleep(0.1)
+        if value == 0:
+            raise gm.Unavailable("this host is down")
+        return value
+
+    results, run = virtual(jobs_of(work, range(200)), concurrency=4)
+    assert Counter(result.status for result in results) == {gm.Status.SUCCEEDED: 199, gm.Status.PAUSED: 1}
+    assert run.stopped is gm.StopReason.PARKED
+
+
 def test_a_parked_run_lets_what_runs_end():
     async def work(value):
         if value == "slow":

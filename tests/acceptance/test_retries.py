@@ -160,7 +160,7 @@ def test_a_user_s_rule_decides_the_kind_by_word_or_member():
     ]
 
 
-@pytest.mark.parametrize("rule", [lambda _: 1 / 0, lambda _: "sometimes"])
+@pytest.mark.parametrize("rule", [lambda _: 1 / 0, lambda _: "sometimes", lambda _: "paused", lambda _: gm.Kind.CANCELLED, lambda _: []])
 def test_a_rule_that_fails_is_reported_once_and_the_usual_one_serves(rule, caplog):
     async def work(_):
         raise TypeError("no")

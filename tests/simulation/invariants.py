@@ -245,7 +245,7 @@ def alerts_are_true(view):
     if told != list(view.trace.alerts):
         yield f"told {told}, alerted {view.trace.alerts}"
     for _, event in view.of(gm.AlertRaised):
-        if event.alert.value < event.alert.threshold:
+        if event.alert.threshold is not None and event.alert.value < event.alert.threshold:
             yield f"{event.alert.name} at {event.alert.value}"
         if event.alert.name == "stalled" and any(event.at_s - event.alert.threshold + EPS < at_s < event.at_s - EPS for at_s in judged_s):
             yield f"called stalled at {event.at_s}, but something had finished"

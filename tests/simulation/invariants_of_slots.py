@@ -1,6 +1,7 @@
 """What must hold of slots at every instant: never too many taken, none wasted, and the right job on each."""
 
 from collections import Counter, defaultdict
+from itertools import chain
 
 import graphmill as gm
 from simulation.view import EPS, within
@@ -60,7 +61,7 @@ def what_holds_the_starts_is_told(view):
 
 
 def starting_again_is_told_when_it_is_so(view):
-    for _, event in view.of(gm.StartsResumed):
+    for _, event in view.of(gm.StartsReleased):
         if within(view.pauses, event.at_s) or within(view.full, event.at_s):
             yield f"told at {event.at_s:.3f}, while still held"
 
@@ -141,28 +142,33 @@ def jobs_start_by_rank(view):
     by_key = defaultdict(list)
     for story in view.stories.values():
         if story.starts:
-            by_key[view.key_of(story)].append((_rank(view, story), _spans(story)))
+            by_key[view.key_of(story)].append(_spans(view, story))
     for key, lane in by_key.items():
         yield from _overtaken(key, lane)
 
 
-def _rank(view, story):
-    admitted_s = story.starts[0][1] - story.result.queued_s
-    return (round(admitted_s - 60.0 * view.scenario.items[story.position].priority, 6), story.position)
+def _spans(view, story):
+    """The spans in which a job was queued, each with its rank, its begin, and the time and place of the start at its end.
 
-
-def _spans(story):
-    """The spans in which a job was queued, each up to the start at its end; its first from its admission."""
-    since = [story.starts[0][1] - story.result.queued_s, *(event.at_s + event.wait_s for event in story.retries.values())]
-    return [(begin, at_s, index) for begin, (index, at_s) in zip(since, story.starts, strict=False)]
+    A job ranks by its admission, or by when it last found what it depends on unavailable.
+    """
+    ranked_s = story.starts[0][1] - story.result.queued_s
+    queued = [(ranked_s, ranked_s)]
+    for event in story.retries.values():
+        ranked_s = event.at_s if event.failure.kind is gm.Kind.UNAVAILABLE else ranked_s
+        queued.append((ranked_s, event.at_s + event.wait_s))
+    priority_s = 60.0 * view.scenario.items[story.position].priority
+    return [
+        ((round(ranked - priority_s, 6), story.position), begin, at_s, index)
+        for (ranked, begin), (index, at_s) in zip(queued, story.starts, strict=False)
+    ]
 
 
 def _overtaken(key, lane):
-    for mine, spans in lane:
-        for _, started_s, index in spans:
-            for other, waits in lane:
-                if other < mine and any(begin < started_s - EPS and index < later for begin, _, later in waits if begin < started_s - EPS):
-                    yield f"position {mine[1]} started at {started_s:.3f} before {other[1]} of key {key!r}"
+    for mine, _, started_s, index in chain(*lane):
+        for other, begin, _, later in chain(*lane):
+            if other < mine and begin < started_s - EPS and index < later:
+                yield f"position {mine[1]} started at {started_s:.3f} before {other[1]} of key {key!r}"
 
 
 def equals_start_in_their_order(view):

@@ -7,7 +7,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.result import Kind, Status
-from graphmill.engine.health import State
+from graphmill.engine.health import HealthState
 from simulation.invariants import INVARIANTS, broken
 from simulation.parts import Act, Consumer, Control, Item, Rules
 from simulation.parts import Server as Free
@@ -140,7 +140,7 @@ TAMPERED = {
     "nothing starts while paused": lambda trace: replace(trace, controls=(done("pause", at_s=1.0),)),
     "one at a time while the machine is full": lambda trace: replace(trace, readings=((0.1, 0.95),)),
     "what holds the starts is told": lambda trace: with_rests(trace, lambda rest: replace(rest, held=None)),
-    "starting again is told when it is so": lambda trace: with_event(trace, gm.StartsResumed(at_s=7.0)),
+    "starting again is told when it is so": lambda trace: with_event(trace, gm.StartsReleased(at_s=7.0)),
     "the window bounds what is unfinished": lambda trace: with_rules(trace, window=5),
     "what is counted as running runs": lambda trace: with_rests(trace, lambda rest: replace(rest, running=rest.running + 1)),
     "no slot is wasted": lambda trace: with_rests(with_lanes(trace, live=0), lambda rest: replace(rest, live=0)),
@@ -149,7 +149,7 @@ TAMPERED = {
     ),
     "jobs start by rank": lambda trace: with_priority(trace, 12),
     "equals start in their order": with_swapped_starts,
-    "one probe at a time": lambda trace: with_event(trace, gm.HealthChanged(at_s=0.1, key="", state=State.OPEN, reason="down")),
+    "one probe at a time": lambda trace: with_event(trace, gm.HealthChanged(at_s=0.1, key="", state=HealthState.OPEN, reason="down")),
     "an outage closes the lane": lambda trace: with_failure(trace, Kind.UNAVAILABLE),
 }
 

@@ -14,11 +14,11 @@ PAUSED_AND_FULL = Scenario(
     controls=(Control(at_s=0.0, do="pause"),),
     memory=((5.33, 0.95), (7.64, 0.5)),
 )
-# A drain in haste shortens every grace to a second from now; one that ends sooner must not be made longer.
+# A drain in haste shortens every grace to half a second from now; one that ends sooner must not be made longer.
 HASTE_DURING_THE_GRACE = Scenario(
     items=(Item(acts=(Act(do="swallow_for_ever"),)),),
     rules=Rules(timeout_s=1.0),
-    controls=(Control(at_s=2.5, do="drain", value=0.0),),
+    controls=(Control(at_s=2.75, do="drain", value=0.0),),
 )
 # A probe that is abandoned parks the run, in haste, from within the check of the graces: it must set no timer that nobody cancels.
 PARKED_BY_AN_ABANDONED_PROBE = Scenario(

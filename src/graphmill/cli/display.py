@@ -95,7 +95,7 @@ def progress_line(progress: Progress) -> str:
         parts.append(f"eta {_clock(progress.eta_s)}")
     if progress.held is not None:
         parts.append(f"held: {progress.held}")
-    parts += [f"waits for {shown(lane.trouble, _TROUBLE_CHARS)}" for lane in progress.lanes if lane.trouble][:1]
+    parts += [f"unavailable: {shown(lane.trouble, _TROUBLE_CHARS)}" for lane in progress.lanes if lane.trouble][:1]
     return " · ".join(parts)
 
 

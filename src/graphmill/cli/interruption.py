@@ -13,11 +13,10 @@ from typing import Any, NoReturn, Self
 
 from graphmill.cli.display import Display
 from graphmill.datasets.sink import FileSink, Sink
-from graphmill.engine.policy import Policy
 from graphmill.engine.run import Run
 
 ECHO_S = 0.3  # `timeout`, wrappers and shells pass on a signal that the whole process group has got already
-_LAST_S = 3.0  # a run in haste ends within 2 s, unless nobody reads what it prints
+_LAST_S = 1.5  # a run in haste ends within this, unless nobody reads what it writes
 
 
 def listen(strike: Callable[[int, Any], None]) -> None:
@@ -74,12 +73,12 @@ class Interruption:
 
     def _drain(self, run: Run, name: str) -> None:
         run.drain()
-        self._display.note(f"{name}: nothing more is started, what runs has {Policy().drain_s:g} s to end; once more cancels it")
+        self._display.note(f"{name}: nothing more is started, what runs has {run.drain_s:g} s to end; once more cancels it")
 
     def _hurry(self, run: Run, name: str) -> None:
         run.drain(0)
         self._display.note(f"{name}: what runs is cancelled, what is done is written; once more leaves at once, without writing")
-        if not isinstance(self._target, FileSink):  # what the reader of standard output does not take by then can not be kept
+        if not isinstance(self._target, FileSink) or self._target.is_special:  # what its reader does not take by then can not be kept
             last = Timer(_LAST_S, self._leave, [self.code])
             last.daemon = True
             last.start()

@@ -15,7 +15,7 @@ from graphmill.cli.display import tell_error
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.interruption import leave_at_once, listen
 from graphmill.cli.stderr import Stderr
-from graphmill.core.errors import ExportError, GraphmillError, InternalError, SourceError, UsageError
+from graphmill.core.errors import ExportError, SourceError, UsageError, WorkflowError
 from graphmill.core.version import __version__
 
 app = typer.Typer(
@@ -77,10 +77,7 @@ def _run() -> int:
         return _say(error, ExitCode.USAGE if is_usage else ExitCode.DATA)
     except (ExportError, OSError) as error:
         return _say(error, ExitCode.OUTPUT)
-    except InternalError:
-        traceback.print_exc()
-        return ExitCode.CRASH
-    except GraphmillError as error:
+    except (UsageError, WorkflowError) as error:
         return _say(error, ExitCode.USAGE)
     except Exception:  # noqa: BLE001  the last door
         traceback.print_exc()

@@ -84,10 +84,13 @@ class AttemptError(GraphmillError):
 
 
 class Throttled(AttemptError):  # noqa: N818  it names what happened; users raise it
-    """The other side asked to slow down: wait at least ``retry_after_s`` and try again, at no cost of an attempt."""
+    """The other side asked to slow down: wait at least ``retry_after_s`` and try again, at no cost of an attempt.
 
-    def __init__(self, message: str = "throttled", *, retry_after_s: float | None = None) -> None:
-        self.retry_after_s = retry_after_s
+    Seconds as a header gives them, in text, will do; what is no number counts as none.
+    """
+
+    def __init__(self, message: str = "throttled", *, retry_after_s: float | str | None = None) -> None:
+        self.retry_after_s = _seconds(retry_after_s)
         super().__init__(message)
 
 
@@ -101,3 +104,10 @@ class Transient(AttemptError):  # noqa: N818
 
 class Permanent(AttemptError):  # noqa: N818
     """No further attempt can go well: fail at once."""
+
+
+def _seconds(value: float | str | None) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

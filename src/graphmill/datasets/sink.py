@@ -57,22 +57,22 @@ class FileSink:
     """A file of result rows, written under a temporary name beside it, synced, then renamed.
 
     The rows of a run that ended early go to ``name.partial.suffix``: they never replace those of a run that did not. ``written``
-    is the path, once there is a file.
+    is the path, once there is a file; ``is_special`` says that the name is a device's or a pipe's, which is written in place.
     """
 
     holds_rows = True
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._is_special = _is_special(self._path)
-        make_writer = WRITERS.get(self._path.suffix.lower(), jsonl.Writer if self._is_special else None)
+        self.is_special = _is_special(self._path)
+        make_writer = WRITERS.get(self._path.suffix.lower(), jsonl.Writer if self.is_special else None)
         if make_writer is None:
             raise UsageError(
                 f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
             )
         self._make_writer = make_writer
-        self._path = self._path if self._is_special else self._path.resolve()
-        self._temporary = self._path if self._is_special else self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
+        self._path = self._path if self.is_special else self._path.resolve()
+        self._temporary = self._path if self.is_special else self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
         self._stream: BinaryIO | None = None
         self._writer: RowWriter | None = None
         self.written: Path | None = None
@@ -90,7 +90,7 @@ class FileSink:
         if self._stream is None:
             return
         self._stream.flush()
-        if self._is_special:
+        if self.is_special:
             self._stream.close()
             return
         with suppress(FileNotFoundError):
@@ -104,7 +104,7 @@ class FileSink:
 
     def forget(self) -> None:
         """Leave no temporary file, without a word to the stream: for one who leaves at once and must not wait."""
-        if not self._is_special:
+        if not self.is_special:
             with suppress(OSError):
                 self._temporary.unlink()
 
@@ -117,7 +117,7 @@ class FileSink:
             self._writer.discard()
         with suppress(OSError):
             self._stream.close()
-        if not self._is_special:
+        if not self.is_special:
             self._temporary.unlink(missing_ok=True)
 
     def _open(self) -> RowWriter:
@@ -126,7 +126,7 @@ class FileSink:
             raise ExportError(f"writing {self._path.name} was broken off")
         if self._writer is None:
             try:
-                self._stream = self._temporary.open("wb" if self._is_special else "xb")
+                self._stream = self._temporary.open("wb" if self.is_special else "xb")
             except OSError as error:
                 raise ExportError(f"can not write {str(self._path)!r}: {error.strerror}") from error
             self._writer = self._make_writer(self._stream)
@@ -167,12 +167,12 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
-def write_all(results: Iterable[Result], target: Sink) -> None:
-    """Write a finished series of results, all or nothing."""
+def write_all(results: Iterable[Result], target: Sink, *, complete: bool) -> None:
+    """Write a finished series of results, all or nothing; one that is not complete goes beside, not in place of, one that is."""
     try:
         for result in results:
             target.write(result)
-        target.commit(complete=True)
+        target.commit(complete=complete)
     except BaseException:
         target.abort()
         raise

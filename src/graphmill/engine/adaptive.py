@@ -10,8 +10,7 @@ Stamp = tuple[int, float]
 
 _FIRST_LIMIT = 8
 _CUT = 0.7
-_EDGE = 1.15  # between a limit that holds and one that failed, less than this is not worth a search
-_APART = 1.3  # latencies are compared between limits at least this far apart: noise hides what smaller steps change
+_EDGE = 1.15  # limits nearer to each other than this are not told apart: not searched between, their latencies not compared
 _FEWEST_CALLS = 16  # to judge a limit by, and at least two for each place, so that slow calls count as well as quick ones
 _ALARM = 5.0  # throttles beyond twice the floor: that many by chance come once in tens of thousands of calls
 _LEAST_FLOOR, _FIRST_FLOOR, _MOST_FLOOR = 0.01, 0.05, 0.15  # above the most, a full server would pass for a moody one
@@ -159,7 +158,7 @@ class Controller:
         level, lower = self._level, self._lower
         if self._is_cut or lower is None:
             self._lower, self._is_cut = level, False
-        elif level.limit >= _APART * lower.limit and not level.is_worth_more_than(lower):
+        elif level.limit >= _EDGE * lower.limit and not level.is_worth_more_than(lower):
             self._cut(f"no faster above {lower.limit}")
             return
         self._go_on()
@@ -184,7 +183,7 @@ class Controller:
             self._is_resting = True
             self._rest_calls = _MOST_REST_CALLS
             return
-        if goal >= _APART * self.limit:
+        if goal >= _EDGE * self.limit:
             self._lower = self._level
         self._goal = goal
         self._pace = (goal - self.limit) / self.limit

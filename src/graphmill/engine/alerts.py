@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from graphmill.core.errors import UsageError
 from graphmill.engine.latch import Latch
 from graphmill.engine.share import Share, percent, require_share
 
-AlertName = Literal["failure_rate", "stalled", "throttled_share"]
+AlertName = Literal["failure_rate", "stalled", "throttled_share", "unavailable", "parked"]
 
 _LEAST_COUNT = 20  # a share of fewer says little
 _CLEARLY_BELOW = 0.8
@@ -39,12 +40,12 @@ class Alerts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A threshold was crossed."""
+    """What somebody should know: a threshold was crossed, or what the jobs depend on is down, which has none."""
 
     name: AlertName
     message: str
-    value: float
-    threshold: float
+    value: float | None = None
+    threshold: float | None = None
 
 
 class Watch:
@@ -67,16 +68,16 @@ class Watch:
         self._is_stalled = False
         self._waiting_since = now
 
-    def check(self, now: float, *, is_idle: bool, throttled_share: float, calls: int) -> list[Alert]:
+    def check(self, now: float, *, is_idle: bool, throttled: Iterable[Share]) -> list[Alert]:
         """Give the alerts that are new.
 
-        ``is_idle`` is for a run that is paused or waits for its source, and so can not stall; ``calls`` is how many
-        calls stand behind ``throttled_share``.
+        ``is_idle`` is for a run that is paused or waits for its source, and so can not stall; ``throttled`` holds the
+        share of each key, of which the worst counts.
         """
         found = [
-            _crossed("failure_rate", self._failure_rate, self._failures.value, self._failures.count, "the last results failed"),
+            _crossed("failure_rate", self._failure_rate, [self._failures], "the last results failed"),
             self._stall(now, is_idle=is_idle),
-            _crossed("throttled_share", self._throttled_share, throttled_share, calls, "recent calls were throttled"),
+            _crossed("throttled_share", self._throttled_share, throttled, "recent calls were throttled"),
         ]
         return [alert for alert in found if alert is not None]
 
@@ -91,8 +92,9 @@ class Watch:
         return Alert(name="stalled", message=message, value=waited_s, threshold=self._stalled_s)
 
 
-def _crossed(name: AlertName, latch: Latch, share: float, count: int, what: str) -> Alert | None:
-    if count < _LEAST_COUNT or not latch.feed(share):
+def _crossed(name: AlertName, latch: Latch, shares: Iterable[Share], what: str) -> Alert | None:
+    share = max((share.value for share in shares if share.count >= _LEAST_COUNT), default=0.0)
+    if not latch.feed(share):
         return None
     message = f"{percent(share)} of {what} (alert above {percent(latch.high)})"
     return Alert(name=name, message=message, value=share, threshold=latch.high)

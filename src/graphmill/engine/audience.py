@@ -19,8 +19,7 @@ from graphmill.engine.subscriber import Subscriber, log
 from graphmill.engine.workers import Workers
 
 LEAST_EVENTS_QUEUED = 10_000
-DRAIN_S = 5.0
-_ALERTS_QUEUED = 100
+SETTLE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class Audience:
         if hooks.on_progress is not None:
             self._on_progress = Subscriber("on_progress", hooks.on_progress, workers, capacity=1)
         if hooks.on_alert is not None:
-            self._on_alert = Subscriber("on_alert", hooks.on_alert, workers, capacity=_ALERTS_QUEUED)
+            self._on_alert = Subscriber("on_alert", hooks.on_alert, workers, then=lambda _letter: None)
         capacity = max(LEAST_EVENTS_QUEUED, 4 * window)
         self._observers = [Subscriber(f"observer {hook!r:.80}", hook, workers, capacity=capacity) for hook in hooks.observers]
         self.has_observers = bool(self._observers)
@@ -76,7 +75,7 @@ class Audience:
         """Tell that nothing new is started, and why, or that it is again; in the log too, where somebody reads it in the morning."""
         if reason is None:
             log.info("starting again")
-            self.tell(events.StartsResumed)
+            self.tell(events.StartsReleased)
         else:
             log.warning("nothing new is started: %s", reason)
             self.tell(events.StartsHeld, reason=reason)
@@ -109,7 +108,7 @@ class Audience:
         """Tell whether an observer asks for a pause."""
         return any(observer.take_breath() for observer in self._observers)
 
-    async def drain(self, within_s: float) -> None:
+    async def settle(self, within_s: float) -> None:
         """Wait, but not longer than this, until everybody has seen everything."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):

@@ -10,6 +10,8 @@ from graphmill.core.result import Failure, Kind
 from graphmill.engine.failures import Reported, failure_of, kind_of
 from graphmill.engine.subscriber import log
 
+_MAY_SAY = {kind: kind for kind in (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.TRANSIENT, Kind.PERMANENT, Kind.TIMEOUT)}
+
 
 class Classifier:
     """Asks ``classify(error)`` for a kind, if there is such a rule; one that raises or says nonsense is logged once and passed over."""
@@ -31,9 +33,12 @@ class Classifier:
             return None
         try:
             kind = self._classify(error)
-            return None if kind is None else Kind(kind)
+            return None if kind is None else _MAY_SAY[kind]
         except (Exception, SystemExit) as fault:  # noqa: BLE001  a rule that fails must not fail the item
             if not self._has_failed:
                 self._has_failed = True
-                log.exception("classify failed on %s; the usual rule is used instead", type(error).__name__, exc_info=fault)
+                kinds = ", ".join(_MAY_SAY)
+                log.exception(
+                    "classify failed on %s; it says %s or None; the usual rule is used", type(error).__name__, kinds, exc_info=fault
+                )
             return None

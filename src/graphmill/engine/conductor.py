@@ -12,12 +12,13 @@ from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status, StopReason
 from graphmill.engine import events
 from graphmill.engine.admission import Admission
-from graphmill.engine.audience import DRAIN_S, Audience
+from graphmill.engine.alerts import Alert, AlertName
+from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.failures import cancelled, paused, timed_out
 from graphmill.engine.figures import Figures
-from graphmill.engine.health import State
+from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
 from graphmill.engine.progress import Progress
@@ -31,7 +32,7 @@ from graphmill.engine.workers import Workers
 
 BEAT_S = 0.5
 MOST_STUCK = 100
-HASTE_S = 1.0
+HASTE_S = 0.5
 _MOST_STARTED_AT_ONCE = 100  # what one turn of the loop starts is bounded, so that no turn is long
 
 P = ParamSpec("P")
@@ -69,13 +70,13 @@ class Conductor:
         self._workers = Workers(policy, accept=terms.accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
-        self._attempt_deadlines = self._deadlines(policy.timeout_s, self._attempt_expired)
-        self._job_deadlines = self._deadlines(policy.job_timeout_s, self._job_expired)
+        self._attempt_deadlines = Deadlines(self._loop, policy.timeout_s, self._attempt_expired)
+        self._job_deadlines = Deadlines(self._loop, policy.job_timeout_s, self._job_expired)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
         self._unhanging: asyncio.TimerHandle | None = None
         self._opening: asyncio.TimerHandle | None = None
         self._draining: asyncio.TimerHandle | None = None
-        self._patience_s = DRAIN_S
+        self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_starting = False
@@ -139,27 +140,36 @@ class Conductor:
         """Read the figures so far."""
         return self._figures.statistics(self._loop.time(), stuck=self._workers.stuck, hook_errors=self._audience.errors)
 
-    def set_limit(self, concurrency: int) -> None:
-        """Change how many attempts may run at once."""
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to admit, to start or to end."""
+        return self._admission.is_over and not self._scheduler.active
+
+    def set_limit(self, concurrency: int) -> bool:
+        """Change how many attempts may run at once; tell whether the run was not over."""
         before = self._scheduler.limit
         self._scheduler.set_limit(concurrency)
+        if self.is_over:
+            return False
         self._audience.tell(events.ConcurrencyChanged, before=before, after=concurrency, key=None, reason="as set")
         self._start_soon()
+        return True
 
     def pause(self) -> bool:
         """Start nothing new; what runs goes on. Tell whether it was not so before."""
-        is_over = self._admission.is_over and not self._scheduler.active
-        if self._scheduler.paused is not None or self.stopped is not None or is_over:
+        if self._scheduler.is_paused or self.stopped is not None or self.is_over:
             return False
-        self._scheduler.paused = "paused"
-        self._audience.tell_held(self._scheduler.paused)
+        self._scheduler.is_paused = True
+        self._figures.note_hold(self._loop.time())
+        self._audience.tell_held(self._scheduler.held)
         return True
 
     def unpause(self) -> bool:
         """Start jobs again; tell whether the run was paused."""
-        if self._scheduler.paused is None:
+        if not self._scheduler.is_paused:
             return False
-        self._scheduler.paused = None
+        self._scheduler.is_paused = False
+        self._figures.note_hold(self._loop.time())
         self._audience.tell_held(self._scheduler.held)
         self._start_soon()
         return True
@@ -173,7 +183,7 @@ class Conductor:
 
     def stop(self, reason: StopReason, failure: Failure, *, running: Failure | None = None, within_s: float = 0.0) -> bool:
         """Admit no more and end everything: what runs when it is told to, or by itself before; tell whether there was something to end."""
-        if self._admission.is_over and not self._scheduler.active:
+        if self.is_over:
             return False
         if self.stopped is None:
             self.stopped, self.stopped_because = reason, failure.message
@@ -207,7 +217,7 @@ class Conductor:
             self._figures.end(self._loop.time())
             self._audience.tell_progress(self.progress)
             self._audience.tell(events.RunFinished, statistics=self.statistics())
-            await self._audience.drain(self._patience_s)
+            await self._audience.settle(self._patience_s)
         finally:
             await self._clean_up()
 
@@ -222,8 +232,7 @@ class Conductor:
             if timer is not None:
                 timer.cancel()
         for deadlines in (self._attempt_deadlines, self._job_deadlines):
-            if deadlines is not None:
-                deadlines.close()
+            deadlines.close()
         self._admission.close()
         for ticket in self._scheduler.under_way():  # after a fault, or when closing was cancelled
             if ticket.attempt is not None:
@@ -247,33 +256,31 @@ class Conductor:
     @_acting
     def _start_ready(self) -> None:
         if self._audience.take_breath():
-            self._loop.call_later(BREATH_S, self._start_ready)
+            self._come_back(self._loop.time() + BREATH_S, self._start_ready)
             return
         self._is_starting = False
         now = self._loop.time()
         for _ in range(_MOST_STARTED_AT_ONCE):
             ticket = self._scheduler.start_next(now)
             if ticket is None:
-                self._wait_for_opening(now)
+                self._come_back(self._scheduler.opens_at(now), self._start_soon)
                 break
             self._start(ticket, now)
         else:
             self._start_soon()
         self._admission.refill()
 
-    def _wait_for_opening(self, now: float) -> None:
-        """Come back when a lane that is closed for some time opens."""
+    def _come_back(self, at: float | None, then: Callable[[], None]) -> None:
+        """Look again when a lane opens that is closed for some time, or a breath was taken."""
         if self._opening is not None:
             self._opening.cancel()
-        at = self._scheduler.opens_at(now)
-        self._opening = None if at is None else self._loop.call_at(at, self._start_soon)
+        self._opening = None if at is None else self._loop.call_at(at, then)
 
     def _start(self, ticket: Ticket, now: float) -> None:
         if ticket.is_probe:
-            self._tell_health(self._scheduler.lane_of(ticket))
-        if self._attempt_deadlines is not None:
-            self._attempt_deadlines.set(ticket, now)
-        if self._job_deadlines is not None and ticket.attempts == 1:
+            self._health_changed(self._scheduler.lane_of(ticket), HealthState.OPEN)
+        self._attempt_deadlines.set(ticket, now)
+        if ticket.attempts == 1:
             self._job_deadlines.set(ticket, now)
         if self._audience.has_observers:
             self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
@@ -283,8 +290,7 @@ class Conductor:
     def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
         self._start_soon()
-        if self._attempt_deadlines is not None:
-            self._attempt_deadlines.clear(ticket)
+        self._attempt_deadlines.clear(ticket)
         verdict, ticket.verdict, ticket.attempt = ticket.verdict, None, None
         lane = self._scheduler.lane_of(ticket)
         limit, state = lane.limit, lane.health.state
@@ -297,17 +303,20 @@ class Conductor:
         if lane.limit != limit:
             self._audience.tell(events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason)
         if lane.health.state is not state:
-            self._tell_health(lane)
+            self._health_changed(lane, state)
         if not self._scheduler.running:
             self._is_quiet.set()
 
-    def _tell_health(self, lane: Lane) -> None:
+    def _health_changed(self, lane: Lane, before: HealthState) -> None:
         health, name = lane.health, f"{lane.key}: " if lane.key else ""
         self._audience.tell(events.HealthChanged, key=lane.key, state=health.state, reason=health.reason)
-        if health.state is State.PARKED and self.stopped is None:
+        if health.state is HealthState.CLOSED:
+            log.info("%savailable again", name)
+        elif before is HealthState.CLOSED or health.state is HealthState.PARKED:
+            word: AlertName = "parked" if health.state is HealthState.PARKED else "unavailable"
+            self._audience.alert(Alert(name=word, message=f"{word}: {name}{health.reason}"))
+        if health.state is HealthState.PARKED and self.stopped is None:
             self.drain(StopReason.PARKED, f"{name}{health.reason}", within_s=self._policy.drain_s)
-        elif health.state is State.OPEN:
-            log.warning("%sunavailable: %s", name, health.reason)
 
     def _failed(self, ticket: Ticket, failure: Failure, now: float, *, is_final: bool) -> None:
         outcome = self._scheduler.end(ticket, failure, now) if is_final else self._scheduler.fail(ticket, failure, now)
@@ -327,8 +336,7 @@ class Conductor:
         if ticket.timer is not None:
             ticket.timer.cancel()
             ticket.timer = None
-        if self._job_deadlines is not None:
-            self._job_deadlines.clear(ticket)
+        self._job_deadlines.clear(ticket)
         if not self._settled:
             self._loop.call_soon(self._loop.call_soon, self._record)
         self._settled.append((ticket.job, result))
@@ -376,10 +384,11 @@ class Conductor:
         for ticket in self._scheduler.under_way():
             self._condemn(ticket, Verdict(failure, is_final=True))
 
+    @_acting
     def _unhang_results(self) -> None:
         """See to it, once the run was stopped, that no single call of ``on_result`` holds its end for long."""
         self._audience.unhang_results()
-        self._unhanging = self._loop.call_later(DRAIN_S, self._unhang_results)
+        self._unhanging = self._loop.call_later(SETTLE_S, self._unhang_results)
 
     @_acting
     def _abandoned(self) -> None:
@@ -405,6 +414,3 @@ class Conductor:
             self._fault.__cause__ = error
         self._arrived.set()
         self._is_quiet.set()
-
-    def _deadlines(self, delay_s: float | None, expire: Callable[[Ticket], None]) -> Deadlines[Ticket] | None:
-        return None if delay_s is None else Deadlines(self._loop, delay_s, expire)

@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Deadlines(Generic[T]):
-    """Calls ``expire(thing)`` for each thing that is not cleared within ``delay_s`` of being set."""
+    """Calls ``expire(thing)`` for each thing that is not cleared within ``delay_s`` of being set; None is for ever."""
 
-    def __init__(self, loop: AbstractEventLoop, delay_s: float, expire: Callable[[T], None]) -> None:
+    def __init__(self, loop: AbstractEventLoop, delay_s: float | None, expire: Callable[[T], None]) -> None:
         self._loop = loop
         self._delay_s = delay_s
         self._expire = expire
@@ -22,6 +22,8 @@ class Deadlines(Generic[T]):
 
     def set(self, thing: T, now: float) -> None:
         """Start the time of a thing that is not set."""
+        if self._delay_s is None:
+            return
         due = self._due[thing] = now + self._delay_s
         if self._timer is None:
             self._timer = self._loop.call_at(due, self._check)
@@ -32,7 +34,7 @@ class Deadlines(Generic[T]):
 
     def shorten(self, delay_s: float) -> None:
         """From now on, and for all things that are set, the delay is no longer than this."""
-        self._delay_s = min(self._delay_s, delay_s)
+        self._delay_s = delay_s if self._delay_s is None else min(self._delay_s, delay_s)
         latest = self._loop.time() + self._delay_s
         self._due = {thing: min(due, latest) for thing, due in self._due.items()}
         self._arm()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from graphmill.core.result import Failure, Result, StopReason
 from graphmill.engine.alerts import Alert
-from graphmill.engine.health import State
+from graphmill.engine.health import HealthState
 from graphmill.engine.statistics import Statistics
 
 
@@ -65,7 +65,7 @@ class HealthChanged(Event):
     """What the jobs of a key depend on became unavailable (open), is probed (half_open), answers (closed), or was given up (parked)."""
 
     key: str
-    state: State
+    state: HealthState
     reason: str
 
 
@@ -77,7 +77,7 @@ class StartsHeld(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartsResumed(Event):
+class StartsReleased(Event):
     """What held the starts is over."""
 
 

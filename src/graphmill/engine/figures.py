@@ -17,10 +17,11 @@ class Figures:
         self._scheduler = scheduler
         self._tally = Tally()
         self._meter = RateMeter(now)
-        self._started_at = self._marked_at = now
+        self._started_at = now
         self._ended_at: float | None = None
         self._reading: Reading | None = None
         self._held_s = 0.0
+        self._held_since: float | None = None
         self.total = total
 
     def add(self, result: Result) -> None:
@@ -29,11 +30,13 @@ class Figures:
 
     def mark(self, now: float, reading: Reading) -> None:
         """Note how much is done, for the rate, and how full the machine is; to be called now and then."""
-        if self._scheduler.held is not None:
-            self._held_s += now - self._marked_at
-        self._marked_at = now
         self._reading = reading
-        self._meter.read(now, self._tally.done)
+        self._meter.read(now, self._tally.judged)
+
+    def note_hold(self, now: float) -> None:
+        """Note, when that may have changed, whether the starts are held."""
+        self._held_s = self._held_until(now)
+        self._held_since = None if self._scheduler.held is None else now
 
     def end(self, now: float) -> None:
         """Stop the clock, the first time this is called."""
@@ -43,7 +46,7 @@ class Figures:
     def progress(self, now: float) -> Progress:
         """Read how far the run is."""
         scheduler, done, by_status = self._scheduler, self._tally.done, self._tally.by_status
-        rate = self._meter.rate(self._until(now), done)
+        rate = self._meter.rate(self._until(now), self._tally.judged)
         left = None if self.total is None else max(0, self.total - done)
         return Progress(
             total=self.total,
@@ -60,7 +63,7 @@ class Figures:
             held=scheduler.held,
             lanes=tuple(map(_reading, scheduler.lanes)),
             rate=rate,
-            eta_s=None if left is None or not rate else left / rate,
+            eta_s=None if left is None or not rate or not scheduler.is_going_on else left / rate,
             elapsed_s=self._until(now) - self._started_at,
         )
 
@@ -69,11 +72,14 @@ class Figures:
         return self._tally.statistics(
             total=self.total,
             elapsed_s=self._until(now) - self._started_at,
-            held_s=self._held_s,
+            held_s=self._held_until(self._until(now)),
             stuck=stuck,
             hook_errors=hook_errors,
             reading=self._reading,
         )
+
+    def _held_until(self, now: float) -> float:
+        return self._held_s if self._held_since is None else self._held_s + now - self._held_since
 
     def _until(self, now: float) -> float:
         return now if self._ended_at is None else self._ended_at

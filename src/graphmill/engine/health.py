@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 
 from graphmill.core.result import Failure, Kind
@@ -12,7 +11,7 @@ _MOST_BETWEEN_PROBES_S = 15.0
 _SAYS_NOTHING = frozenset({Kind.CANCELLED, Kind.PAUSED, Kind.CRASH})
 
 
-class State(StrEnum):
+class HealthState(StrEnum):
     """Where a dependency stands, in the words of a circuit breaker."""
 
     CLOSED = "closed"
@@ -27,50 +26,47 @@ class Health:
     A probe that is answered, be it by a failure of its own, closes it; ``park_after_s`` of failed probes park it for good.
     """
 
-    __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state", "succeeded_at")
+    __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state")
 
     def __init__(self, park_after_s: float) -> None:
         self._park_after_s = park_after_s
         self._probe_at = 0.0
         self._wait_s = 0.0
-        self.state = State.CLOSED
+        self.state = HealthState.CLOSED
         self.reason = ""
         self.since = 0.0
-        self.succeeded_at = -math.inf
 
     def opens_at(self) -> float | None:
         """Tell from when on an attempt may start; None while that depends on the probe under way, or on nothing any more."""
-        if self.state is State.CLOSED:
+        if self.state is HealthState.CLOSED:
             return 0.0
-        return self._probe_at if self.state is State.OPEN else None
+        return self._probe_at if self.state is HealthState.OPEN else None
 
     def started(self) -> bool:
         """Note the start of an attempt; tell whether it is a probe."""
-        if self.state is State.CLOSED:
+        if self.state is HealthState.CLOSED:
             return False
-        self.state = State.HALF_OPEN
+        self.state = HealthState.HALF_OPEN
         return True
 
     def ended(self, failure: Failure | None, now: float, *, is_probe: bool) -> None:
         """Note how an attempt went; None means well."""
-        if failure is None:
-            self.succeeded_at = now
-        if failure is not None and failure.kind is Kind.UNAVAILABLE and self.state is State.CLOSED:
+        if failure is not None and failure.kind is Kind.UNAVAILABLE and self.state is HealthState.CLOSED:
             self.since, self._wait_s = now, _FIRST_PROBE_S
             self._open(failure, now)
-        elif is_probe and self.state is State.HALF_OPEN:
+        elif is_probe and self.state is HealthState.HALF_OPEN:
             self._judge(failure, now)
 
     def park(self, reason: str) -> None:
         """Let nothing start any more."""
-        self.state = State.PARKED
+        self.state = HealthState.PARKED
         self.reason = reason
 
     def _judge(self, failure: Failure | None, now: float) -> None:
         if failure is not None and failure.kind in _SAYS_NOTHING:
-            self.state = State.OPEN
+            self.state = HealthState.OPEN
         elif failure is None or failure.kind not in (Kind.UNAVAILABLE, Kind.TIMEOUT):
-            self.state, self.reason = State.CLOSED, ""
+            self.state, self.reason = HealthState.CLOSED, ""
         elif now - self.since >= self._park_after_s:
             self.park(f"{failure.message} (no probe was answered for {now - self.since:.0f} s)")
         else:
@@ -78,5 +74,5 @@ class Health:
             self._open(failure, now)
 
     def _open(self, failure: Failure, now: float) -> None:
-        self.state, self.reason = State.OPEN, failure.message
+        self.state, self.reason = HealthState.OPEN, failure.message
         self._probe_at = now + self._wait_s

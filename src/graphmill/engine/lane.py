@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.adaptive import Controller
 from graphmill.engine.health import Health
@@ -13,13 +15,14 @@ from graphmill.engine.ticket import Ticket
 class Lane:
     """The jobs of one key: those that wait for a slot, how many may run at once, and the health of what they depend on."""
 
-    __slots__ = ("_controller", "health", "jobs", "key", "limit", "queue", "reason", "running", "throttled")
+    __slots__ = ("_controller", "health", "jobs", "key", "limit", "queue", "reason", "running", "succeeded_at", "throttled")
 
     def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float) -> None:
         self.key = key
         self.queue = ReadyQueue()
         self.jobs = 0
         self.running = 0
+        self.succeeded_at = -inf
         self.throttled = Share()
         self.health = Health(park_after_s)
         self._controller = Controller(ceiling=limit) if is_adaptive else None
@@ -49,6 +52,8 @@ class Lane:
         """Take the slot back, and learn from how the attempt went; None means well."""
         self.running -= 1
         kind = None if failure is None else failure.kind
+        if failure is None:
+            self.succeeded_at = now
         self.throttled.add(hit=kind is Kind.THROTTLED)
         self.health.ended(failure, now, is_probe=ticket.is_probe)
         if self._controller is not None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from graphmill.engine.cgroup import own_cgroups
 
+_LEAST_APART_S = 0.25  # the system counts CPU time in steps of 10 ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -21,7 +23,7 @@ class Reading:
 class Machine:
     """Reads the system and the control groups this process was in when the machine was made; the fullest of them counts.
 
-    What can not be read counts as empty. The system counts CPU time in steps of 10 ms, so readings should lie well apart.
+    What can not be read counts as empty.
     """
 
     def __init__(
@@ -33,16 +35,21 @@ class Machine:
         self._clock = clock
         self._cgroups = own_cgroups(cgroup_root, proc)
         self._read_at = clock()
+        self._last: Reading | None = None
         self._cpu_before: tuple[float, float] | None = None
 
     def read(self) -> Reading:
-        """Take a reading."""
+        """Take a reading; runs that share this machine, and ask one after the other, share it."""
         now = self._clock()
-        elapsed_s, self._read_at = now - self._read_at, now
-        return Reading(
+        elapsed_s = now - self._read_at
+        if self._last is not None and elapsed_s < _LEAST_APART_S:
+            return self._last
+        self._read_at = now
+        self._last = Reading(
             memory=_fullest(self._memory(), *(cgroup.memory() for cgroup in self._cgroups)),
             cpu=_fullest(self._cpu(), *(cgroup.cpu(elapsed_s) for cgroup in self._cgroups)),
         )
+        return self._last
 
     def _memory(self) -> float:
         try:

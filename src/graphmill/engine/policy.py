@@ -89,7 +89,7 @@ class Policy:
                 require_seconds(name, getattr(self, name), zero=False)
         for name in ("grace_s", "drain_s", "park_after_s"):
             require_seconds(name, getattr(self, name))
-        if self.adaptive not in (None, True, False):
+        if self.adaptive is not None and type(self.adaptive) is not bool:
             raise UsageError(f"adaptive is True, False or None, not {self.adaptive!r:.80}")
         _require_choice("on_failure", self.on_failure, get_args(OnFailure))
         _require_tolerance(self.max_failures, self.on_failure)

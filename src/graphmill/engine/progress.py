@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from graphmill.engine.health import HealthState
+
 _RATE_OVER_S = 30.0
 
 
@@ -21,16 +23,17 @@ class LaneProgress:
     limit: int
     reason: str
     throttled_share: float
-    health: str
+    health: HealthState
     trouble: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A reading of a live run. ``rate`` is jobs per second of late; ``total`` and ``eta_s`` are None where they are not known.
+    """A reading of a live run.
 
-    ``concurrency`` is the most attempts at once as things stand. ``held`` says why nothing new starts, if so: the run was paused,
-    or the machine is full, which still lets one attempt run at a time.
+    ``done`` counts all jobs that have a result, ``rate`` those that succeeded or failed, per second of late; ``total`` and ``eta_s`` are
+    None where they are not known. ``concurrency`` is the most attempts at once as things stand. ``held`` says why nothing new
+    starts, if so: the run was paused, or the machine is full, which still lets one attempt run at a time.
     """
 
     total: int | None

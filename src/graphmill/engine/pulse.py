@@ -61,17 +61,12 @@ class Pulse:
         before, reason = self._scheduler.full, self._guard.judge(reading)
         self._scheduler.full = reason
         if (before is None) is not (reason is None):
-            if self._scheduler.paused is None:
+            self._figures.note_hold(now)
+            if not self._scheduler.is_paused:
                 self._audience.tell_held(reason)
             self._changed()
 
     def _alert(self, now: float) -> None:
-        worst = max(self._scheduler.lanes, key=lambda lane: lane.throttled.value, default=None)
-        alerts = self._watch.check(
-            now,
-            is_idle=self._scheduler.paused is not None or not self._scheduler.active,
-            throttled_share=0.0 if worst is None else worst.throttled.value,
-            calls=0 if worst is None else worst.throttled.count,
-        )
-        for alert in alerts:
+        is_idle = self._scheduler.is_paused or not self._scheduler.active
+        for alert in self._watch.check(now, is_idle=is_idle, throttled=[lane.throttled for lane in self._scheduler.lanes if lane.jobs]):
             self._audience.alert(alert)

@@ -50,6 +50,11 @@ class Run:
         await self._conductor.close()
 
     @property
+    def drain_s(self) -> float:
+        """How long what runs may go on when the run is drained."""
+        return self._terms.policy.drain_s
+
+    @property
     def stopped(self) -> StopReason | None:
         """Why the run ended early; None if it did not."""
         return self._conductor.stopped
@@ -104,9 +109,9 @@ class Run:
         ticket = self._scheduler.find(job_id)
         return None if ticket is None else ticket.status
 
-    def set_concurrency(self, concurrency: int) -> None:
-        """Change how many attempts may run at once, from now on; where it adapted, it does so no more."""
-        self._ask(lambda: self._conductor.set_limit(concurrency))
+    def set_concurrency(self, concurrency: int) -> bool:
+        """Change how many attempts may run at once, from now on; where it adapted, it does so no more. Tell whether the run still lives."""
+        return self._ask(lambda: self._conductor.set_limit(concurrency))
 
     def pause(self) -> bool:
         """Start nothing new until ``unpause``; what runs goes on. Tell whether the run was not paused before."""
@@ -119,10 +124,10 @@ class Run:
     def drain(self, within_s: float | None = None) -> bool:
         """End the run gently: start nothing more, let what runs end by itself within this time (the policy's ``drain_s``).
 
-        What was not finished is given as paused. Called again it sets the time anew; 0 ends what runs now, with a grace of at
-        most a second. Tell whether there was something to end.
+        What was not finished is given as paused. Called again it sets the time anew; 0 ends what runs now, with a grace of
+        half a second at most. Tell whether there was something to end.
         """
-        seconds = self._terms.policy.drain_s if within_s is None else within_s
+        seconds = self.drain_s if within_s is None else within_s
         require_seconds("within_s", seconds)
         return self._ask(lambda: self._conductor.drain(StopReason.DRAINED, "the run was drained before this was done", within_s=seconds))
 

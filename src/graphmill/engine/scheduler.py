@@ -29,7 +29,7 @@ class Scheduler:
         self._is_adaptive = bool(policy.adaptive)
         self._leaving: Failure | None = None
         self.limit = policy.concurrency
-        self.paused: str | None = None  # why, if somebody paused the run: nothing starts
+        self.is_paused = False  # by a person: nothing starts
         self.full: str | None = None  # why, if the machine is full: one attempt at a time
         self.queued = 0
         self.running = 0
@@ -55,7 +55,12 @@ class Scheduler:
     @property
     def held(self) -> str | None:
         """Why nothing new is started, if so."""
-        return self.paused or self.full
+        return "paused" if self.is_paused else self.full
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether jobs are started as they can be: nothing holds them, everything answers, and nobody has ended the run."""
+        return self.held is None and self._leaving is None and not any(lane.health.reason for lane in self._lanes.values())
 
     @property
     def lanes(self) -> Iterable[Lane]:
@@ -134,7 +139,7 @@ class Scheduler:
             random=self._random,
         )
         lane = self.lane_of(ticket)
-        if wait_s is None and failure.kind is Kind.THROTTLED and lane.health.succeeded_at < ticket.throttled_at:
+        if wait_s is None and failure.kind is Kind.THROTTLED and lane.succeeded_at < ticket.throttled_at:
             lane.health.park(f"{failure.message} (throttled beyond {self._policy.retry.throttle_budget_s:g} s, and nothing got through)")
             wait_s = 0.0
         if wait_s is None:
@@ -143,6 +148,8 @@ class Scheduler:
             return self.end(ticket, self._leaving, now)
         if failure.kind is Kind.THROTTLED:
             ticket.throttled_s += wait_s
+        elif failure.kind is Kind.UNAVAILABLE:  # behind the others: the next probe is another job, so that no job alone can park the run
+            ticket.rank = rank(admitted_at=now, priority=ticket.job.priority)
         self._end_attempt(ticket, failure, now)
         self.retrying += 1
         ticket.status = Status.RETRYING
@@ -188,9 +195,7 @@ class Scheduler:
         return None if policy.tolerates(self._failed, judged) else StopReason.MAX_FAILURES
 
     def _has_slot(self) -> bool:
-        if self.paused is not None:
-            return False
-        return self.running < (self.limit if self.full is None else 1)
+        return not self.is_paused and self.running < (self.limit if self.full is None else 1)
 
     def _new_lane(self, key: str) -> Lane:
         idle = [lane.key for lane in self._lanes.values() if not lane.jobs]

@@ -150,11 +150,15 @@ class Tally:
         if result.error is not None and result.is_failure:
             self._group(result.error)
 
+    @property
+    def judged(self) -> int:
+        """How many have succeeded or failed."""
+        return self.done - self.by_status[Status.CANCELLED] - self.by_status[Status.PAUSED]
+
     def statistics(
         self, *, total: int | None, elapsed_s: float, held_s: float, stuck: int, hook_errors: int, reading: Reading | None
     ) -> Statistics:
         """Read all figures."""
-        undone = self.by_status[Status.CANCELLED] + self.by_status[Status.PAUSED]
         return Statistics(
             total=total,
             done=self.done,
@@ -165,7 +169,7 @@ class Tally:
             paused=self.by_status[Status.PAUSED],
             retries=self.retries,
             elapsed_s=elapsed_s,
-            throughput=(self.done - undone) / elapsed_s if elapsed_s > 0 else 0.0,
+            throughput=self.judged / elapsed_s if elapsed_s > 0 else 0.0,
             queued_s=self._queued.percentiles(),
             duration_s=self._duration.percentiles(),
             errors=self._error_groups(),

@@ -93,11 +93,16 @@ class Report:
 
     def stream(self, target: Sink, *, status: str | None = None, where: Where | None = None) -> None:
         """Write the results to a sink, all or nothing."""
-        write_all(self.results(status=status, where=where), target)
+        write_all(self.results(status=status, where=where), target, complete=self.stopped is None)
 
-    def export(self, path: str | Path, *, status: str | None = None, where: Where | None = None) -> None:
-        """Write the results to a file, .jsonl, .json or .csv: after this it is whole, after an error it is not there."""
-        write_all(self.results(status=status, where=where), sink(path))
+    def export(self, path: str | Path, *, status: str | None = None, where: Where | None = None) -> Path:
+        """Write the results to a file, .jsonl, .json or .csv: after this it is whole, after an error it is not there.
+
+        Those of a run that ended early go to ``name.partial.ext``, and replace no others. Give the path.
+        """
+        target = sink(path)
+        self.stream(target, status=status, where=where)
+        return getattr(target, "written", None) or Path(path)
 
 
 def _status(name: str) -> Status:

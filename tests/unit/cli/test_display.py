@@ -26,7 +26,7 @@ def reading(**changes):
         ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
         ({"held": "memory 91 % in use"}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use"),
         ({"lanes": (lane(),)}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
-        ({"lanes": (lane(), lane("no credit"))}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · waits for no credit"),
+        ({"lanes": (lane(), lane("no credit"))}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · unavailable: no credit"),
     ],
 )
 def test_a_reading_is_one_line(changes, line):

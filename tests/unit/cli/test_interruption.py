@@ -15,6 +15,8 @@ class Left(Exception):  # noqa: N818
 class Recorder:
     """A run and its loop: it notes what it was told."""
 
+    drain_s = 25.0
+
     def __init__(self):
         self.drained = []
 

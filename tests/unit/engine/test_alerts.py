@@ -2,6 +2,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.engine.alerts import Alert, Alerts, Watch
+from graphmill.engine.share import Share
 
 OFF = {"failure_rate": None, "stalled_s": None, "throttled_share": None}
 
@@ -15,8 +16,14 @@ def feed(watch, *, failed=0, succeeded=0):
         watch.result(0.0, is_failure=is_failure)
 
 
+def share(value, count):
+    found = Share()
+    found.value, found.count = value, count
+    return found
+
+
 def check(watch, now=0.0, *, is_idle=False, throttled_share=0.0, calls=0):
-    return watch.check(now, is_idle=is_idle, throttled_share=throttled_share, calls=calls)
+    return watch.check(now, is_idle=is_idle, throttled=[share(throttled_share, calls)])
 
 
 def test_too_many_failures_alert_once():
@@ -129,3 +136,9 @@ def test_the_defaults_are_half_of_the_results_half_of_the_calls_and_five_minutes
 def test_alerts_that_can_not_be_meant_are_refused_when_they_are_made(arguments, message):
     with pytest.raises(gm.UsageError, match=message):
         Alerts(**arguments)
+
+
+def test_the_worst_key_counts_among_those_with_calls_enough():
+    watched = watch(throttled_share=0.5)
+    (alert,) = watched.check(0.0, is_idle=False, throttled=[share(1.0, 3), share(0.7, 50), share(0.1, 100)])
+    assert alert.value == 0.7

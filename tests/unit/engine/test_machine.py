@@ -93,6 +93,7 @@ def test_the_fuller_of_system_and_control_group_counts(tree):
     tree.system.memory = Memory(total=1000, available=100)
     assert machine.read().memory == pytest.approx(0.9)
     tree.system.memory = Memory(total=1000, available=900)
+    tree.system.now += 1
     assert machine.read().memory == pytest.approx(0.5)
 
 
@@ -133,6 +134,7 @@ def test_a_limit_that_changes_while_we_run_is_noticed(tree):
     machine = tree.machine()
     assert machine.read().memory == 0.0
     tree.memory(current=400, limit=500)
+    tree.system.now += 1
     assert machine.read().memory == pytest.approx(0.8)
 
 
@@ -184,8 +186,21 @@ def test_cpu_is_the_busy_share_since_the_last_reading(tree):
     tree.system.times = Times(user=100.0, nice=0.0, system=0.0, idle=0.0, iowait=0.0, guest=50.0)
     assert machine.read().cpu == 0.0
     tree.system.times = Times(user=102.0, nice=0.0, system=1.0, idle=6.0, iowait=1.0, guest=51.0)
+    tree.system.now += 1
     assert machine.read().cpu == pytest.approx(0.3)
+    tree.system.now += 1
     assert machine.read().cpu == 0.0
+
+
+def test_two_runs_that_ask_one_after_the_other_get_the_same_reading(tree):
+    machine = tree.machine()
+    machine.read()
+    tree.system.times = Times(user=3.0, nice=0.0, system=0.0, idle=7.0, iowait=0.0, guest=0.0)
+    tree.system.now += 0.5
+    first = machine.read()
+    tree.system.now += 0.003
+    assert machine.read() == first
+    assert first.cpu == pytest.approx(0.3)
 
 
 def test_a_quota_is_used_up_by_its_group(tree):

@@ -261,3 +261,11 @@ def test_a_sink_that_fails_is_aborted_and_its_error_passed_on():
 def test_an_export_holds_what_was_chosen_in_input_order(tmp_path):
     backwards(["a", "b", "c", "d"]).export(tmp_path / "out.jsonl", where=lambda result: result.output != "b")
     assert [row["output"] for row in gm.source(tmp_path / "out.jsonl")] == ["a", "c", "d"]
+
+
+def test_the_export_of_a_run_that_ended_early_replaces_no_other_and_its_path_is_given(tmp_path):
+    gm.batch(str.upper, ["a", "b"]).export(tmp_path / "out.jsonl")
+    broken = gm.batch(lambda _: 1 / 0, range(5), concurrency=1, policy=gm.Policy(on_failure="fail_fast"))
+    assert broken.export(tmp_path / "out.jsonl") == tmp_path / "out.partial.jsonl"
+    assert [row["output"] for row in gm.source(tmp_path / "out.jsonl")] == ["A", "B"]
+    assert len(list(gm.source(tmp_path / "out.partial.jsonl"))) == 5

@@ -265,7 +265,7 @@ class Worker:
     def _died(self, status: int | None, error: BaseException | None) -> None:
         self._threads.join()
         if not self._is_closed:
-            self._drain()
+            self._hear_out()
         self._pool.retire(self)
         self._pool.forget(self)
         self._close()
@@ -279,7 +279,7 @@ class Worker:
         else:
             attempt.end(None, Reported(crashed(f"its worker process died: {_death(status or 0)}")))
 
-    def _drain(self) -> None:
+    def _hear_out(self) -> None:
         """Take what it said before it died."""
         try:
             while (piece := self._socket.recv(PIECE_BYTES)) and self._take(piece):
