@@ -268,10 +268,33 @@ def test_a_run_stops_before_it_is_buried_under_stuck_threads(monkeypatch):
     assert sum(result.status is gm.Status.CANCELLED for result in results) >= 40
 
 
-@pytest.mark.parametrize(
-    "surprise",
-    [SystemExit(3), MemoryError("full"), RecursionError("deep"), GeneratorExit(), StopAsyncIteration(), KeyError(), BaseException("odd")],
-)
+class Unspeakable:
+    def __format__(self, _):
+        raise ValueError("no words")
+
+    def __eq__(self, _):
+        raise ValueError("like nothing")
+
+    __hash__ = None
+
+
+class Undescribed(Exception):  # noqa: N818
+    __module__ = Unspeakable()
+
+
+def test_an_exception_that_nothing_can_be_said_of_is_a_row_too():
+    async def work(value):
+        if value:
+            raise Undescribed("x")
+
+    results, _ = virtual(jobs_of(work, range(2)), retry=ONCE)
+    assert by_id(results)["1"].error.message == "an exception that can not be described"
+
+
+SURPRISES = [SystemExit(3), MemoryError("full"), RecursionError("deep"), GeneratorExit(), StopAsyncIteration(), KeyError()]
+
+
+@pytest.mark.parametrize("surprise", [*SURPRISES, BaseException("odd")], ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("is_plain", [True, False])
 def test_a_surprise_becomes_that_job_s_row(surprise, is_plain):
     async def raise_it(value):

@@ -478,3 +478,8 @@ def test_a_control_of_a_run_that_is_over_answers_no():
 
     *_, answers = controlled(jobs_of(Started(), range(3)), script)
     assert answers == (False,) * 6
+
+
+def test_a_control_of_a_run_whose_loop_is_closed_answers_no():
+    _, run, *_ = controlled(jobs_of(Started(), range(3)), lambda _run, until: until(0))
+    assert (run.pause(), run.unpause(), run.drain(), run.cancel(), run.set_concurrency(5)) == (False,) * 5

@@ -74,6 +74,20 @@ def test_a_parked_run_lets_what_runs_end():
     assert run.stopped_because.startswith("broke: no credit")
 
 
+def test_a_probe_that_is_never_answered_times_out_and_uses_up_no_attempt():
+    async def work(value):
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.1)
+        if now < 1:
+            raise gm.Unavailable("connection refused")
+        if now < 20:
+            await asyncio.sleep(3600)
+        return value
+
+    results, _ = virtual(jobs_of(work, range(5)), timeout_s=3, retry=gm.Retry(attempts=1))
+    assert {result.status for result in results} == {gm.Status.SUCCEEDED}
+
+
 def test_the_jobs_of_other_keys_go_on_during_an_outage():
     down, up = Server(0.0, 30.0), Server(1e9, 1e9)
     jobs = [*jobs_of(down, range(5), key="down"), *(gm.Job(id=f"up-{n}", graph=up, key="up") for n in range(20))]

@@ -94,12 +94,10 @@ def test_an_error_comes_back_with_kind_type_message_and_frames(function):
 
 def test_a_retry_after_is_heard_from_a_worker():
     told = []
-    report = isolated(functions.throttled, [1], observers=[told.append])
+    report = isolated(functions.throttled, [1], observers=[told.append], retry=gm.Retry(throttle_budget_s=0.2))
     assert report.stopped == "parked"  # it would have to wait for longer than it may
-    (result,) = report.results()
-    assert (result.status, result.attempts) == ("paused", 1)
-    waits = [event.failure.retry_after_s for event in told if isinstance(event, gm.RetryScheduled)]
-    assert waits == [1000.0]
+    waits = [(event.failure.retry_after_s, event.wait_s) for event in told if isinstance(event, gm.RetryScheduled)]
+    assert waits == [(1000.0, 0.2), (1000.0, 0.0)]
 
 
 def test_classify_sees_the_exception_itself():
@@ -158,6 +156,16 @@ def test_an_item_that_kills_three_workers_fails_and_no_bystander_does():
     assert (poison.status, poison.attempts, poison.error.kind) == ("failed", 3, "crash")
     assert {result.output for result in results if result is not poison} == {"lived"}
     assert {result.attempts for result in results if result is not poison} == {1}
+
+
+def test_what_an_item_leaves_in_its_worker_is_not_held_against_the_next_one():
+    report = isolated(functions.leaves_a_bomb, range(40))
+    assert report.statistics.succeeded == 40
+
+
+def test_an_item_that_interrupts_its_own_pickling_ends_the_batch_and_hangs_nothing():
+    with pytest.raises(KeyboardInterrupt):
+        isolated(functions.same, [1, functions.Interrupting(), 2])
 
 
 def test_a_timed_out_function_is_killed_though_it_ignores_signals(tmp_path):

@@ -119,7 +119,26 @@ def test_when_nothing_gets_through_for_that_long_the_run_is_parked_and_no_job_fa
     assert {result.status for result in results} == {gm.Status.PAUSED}
     assert 840 <= run.statistics().elapsed_s <= 900
     assert run.stopped is gm.StopReason.PARKED
-    assert run.stopped_because == "slow down (throttled beyond 900 s, and nothing got through)"
+    assert run.stopped_because == "slow down (throttled for 900 s, and of late nothing got through)"
+
+
+def test_a_retry_after_of_hours_for_one_job_stops_no_others():
+    async def work(value):
+        await asyncio.sleep(1)
+        if value == 7:
+            raise gm.Throttled("far too large", retry_after_s=36_000)
+
+    results, run = virtual(jobs_of(work, range(20_000)))
+    assert by_id(results)["7"].error.kind is gm.Kind.THROTTLED
+    assert run.statistics().succeeded == 19_999
+    assert run.stopped is None
+
+
+def test_without_a_budget_a_throttled_job_fails():
+    work, _ = failing(gm.Throttled("slow down"), times=10_000)
+    results, run = virtual(jobs_of(work, range(3)), retry=gm.Retry(throttle_budget_s=0))
+    assert [result.error.kind for result in results] == [gm.Kind.THROTTLED] * 3
+    assert run.stopped is None
 
 
 def test_throttles_and_failures_are_counted_apart():

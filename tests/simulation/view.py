@@ -18,6 +18,7 @@ class Story:
     position: int
     job_id: str
     starts: list[tuple[int, float]] = field(default_factory=list)  # index among the events, time
+    probes: set[int] = field(default_factory=set)  # the attempts that were
     retries: dict[int, gm.RetryScheduled] = field(default_factory=dict)
     bodies: dict[int, Body] = field(default_factory=dict)
     result: gm.Result | None = None
@@ -25,7 +26,11 @@ class Story:
 
     def tries(self, until):
         """Count the attempts up to this one that used one up."""
-        return sum(number not in self.retries or str(self.retries[number].failure.kind) not in FREE for number in range(1, until + 1))
+        return sum(not self._is_free(number) for number in range(1, until + 1))
+
+    def _is_free(self, number):
+        kind = str(self.retries[number].failure.kind) if number in self.retries else ""
+        return kind in FREE or (kind == "timeout" and number in self.probes)
 
 
 class View:
@@ -145,6 +150,9 @@ class View:
                 owners = positions[event.job_id][lives[event.job_id] :]
                 if owners and type(event) is gm.AttemptStarted:
                     stories[owners[0]].starts.append((index, event.at_s))
+                    before = self.trace.events[index - 1]
+                    if type(before) is gm.HealthChanged and before.state is gm.HealthState.HALF_OPEN:
+                        stories[owners[0]].probes.add(event.attempt)
                 elif owners:
                     stories[owners[0]].retries[event.attempt] = event
 

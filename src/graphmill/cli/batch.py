@@ -48,6 +48,9 @@ def batch(  # noqa: PLR0913  one parameter per option
     offset: Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)] = 0,
     id_field: Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.")] = _DEFAULTS.concurrency,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Find how many at once what the items depend on can bear, up to the concurrency.")
+    ] = False,
     retries: Annotated[
         int, typer.Option(metavar="N", help="Tries after the first, for failures that may pass.", min=0)
     ] = _DEFAULTS.retry.attempts - 1,
@@ -71,10 +74,10 @@ def batch(  # noqa: PLR0913  one parameter per option
         raise UsageError("--json and --output - both want standard output; write the results to a file")
     graph = load(workflow).with_inputs(dict(_input(text) for text in inputs or ()))
     items = source(source_name, format=source_format)
-    policy = _policy(concurrency=concurrency, retries=retries, timeout=timeout, max_failures=max_failures)
+    policy = _policy(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)
     _require_apart(source_name, output)
     target = None if output is None else sink(output)
-    display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}")
+    display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}{' (adaptive)' if adaptive else ''}")
     with Interruption(display, target) as interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
         report, error = _run(
             graph,
@@ -133,11 +136,13 @@ def _tell_partial(target: Sink | None) -> None:
         typer.echo(f"the run did not reach its end; its rows are in {target.written.name}", err=True)
 
 
-def _policy(*, concurrency: int, retries: int, timeout: float | None, max_failures: str | None) -> Policy:
+def _policy(*, concurrency: int, adaptive: bool, retries: int, timeout: float | None, max_failures: str | None) -> Policy:
     """Make the policy; a value that it refuses is named as the option it came from."""
     tolerated = None if max_failures is None else _tolerance(max_failures)
     try:
-        return Policy(concurrency=concurrency, retry=Retry(attempts=retries + 1), timeout_s=timeout, max_failures=tolerated)
+        return Policy(
+            concurrency=concurrency, adaptive=adaptive, retry=Retry(attempts=retries + 1), timeout_s=timeout, max_failures=tolerated
+        )
     except UsageError as error:
         name, space, rest = str(error).partition(" ")
         option = {"concurrency": "--concurrency", "timeout_s": "--timeout", "max_failures": "--max-failures"}.get(name, name)

@@ -45,7 +45,8 @@ def _acting(method: Callable[Concatenate[Conductor, P], None]) -> Callable[Conca
     def act(self: Conductor, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(self, *args, **kwargs)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:  # struck half-way, the run can not go on
+            self._crash(error)
             raise
         except BaseException as error:  # noqa: BLE001
             self._crash(error)
@@ -80,6 +81,7 @@ class Conductor:
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_starting = False
+        self._is_closed = False
         self._settled: list[tuple[Job, Result]] = []
         self._source_error: SourceError | None = None
         self._fault: InternalError | None = None
@@ -228,6 +230,7 @@ class Conductor:
             await self._is_quiet.wait()
 
     async def _clean_up(self) -> None:
+        self._is_closed = True
         for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
             if timer is not None:
                 timer.cancel()
@@ -249,7 +252,7 @@ class Conductor:
 
     def _start_soon(self) -> None:
         """Start what is ready in the next turn of the loop: when the present burst is in, so that the first is the right one."""
-        if not self._is_starting:
+        if not self._is_starting and not self._is_closed:
             self._is_starting = True
             self._loop.call_soon(self._start_ready)
 
@@ -284,7 +287,8 @@ class Conductor:
             self._job_deadlines.set(ticket, now)
         if self._audience.has_observers:
             self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
-        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, partial(self._attempt_ended, ticket))
+        ended = partial(self._attempt_ended, ticket)
+        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, is_suspect=ticket.crashes > 0)
 
     @_acting
     def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:

@@ -52,8 +52,9 @@ def kind_of(error: BaseException) -> Kind:
 
 def failure_of(error: BaseException, kind: Kind) -> Failure:
     """Record an exception without rendering source lines: thousands may fail at once, on the loop."""
-    message, name = message_of(error), _type_name(error)
+    message, name = "an exception that can not be described", "Exception"
     try:
+        message, name = message_of(error), _type_name(error)
         return Failure(kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error))
     except BaseException:  # noqa: BLE001  its attributes are user code too
         return Failure(kind=kind, message=message, type=name)

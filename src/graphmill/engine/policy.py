@@ -23,7 +23,8 @@ class Retry:
     """How often and after what wait a failed attempt is tried again.
 
     ``wait_s`` is the least wait; growth and jitter come on top, up to ``cap_s``. A server's own Retry-After stands in
-    for it, even above the cap, unless it is less than ``wait_s``. Throttles use up ``throttle_budget_s`` of waiting instead of attempts.
+    for it, even above the cap, unless it is less than ``wait_s``. Throttles use up ``throttle_budget_s`` of waiting instead of
+    attempts; the last wait is cut to what is left of it.
     """
 
     attempts: int = 3

@@ -27,8 +27,8 @@ def next_wait_s(
     if failure.kind is Kind.UNAVAILABLE:
         return 0.0  # it waits in its lane, for a probe that is answered
     if failure.kind is Kind.THROTTLED:
-        wait = max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random))
-        return wait if throttled_s + wait <= retry.throttle_budget_s else None
+        wait, left = max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random)), retry.throttle_budget_s - throttled_s
+        return min(wait, left) if left >= _LEAST_THROTTLED_S else None
     if failure.kind is Kind.CRASH and crashes >= MOST_CRASHES:
         return None
     return _wait(retry, failure, tries, random) if tries < retry.attempts else None

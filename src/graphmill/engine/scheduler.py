@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from random import Random
 
 from graphmill.core.errors import DuplicateIdError, UsageError
@@ -26,6 +27,8 @@ class Scheduler:
         self._random = random
         self._tickets: dict[str, Ticket] = {}
         self._lanes: dict[str, Lane] = {}
+        self._idle_lanes: dict[str, Lane] = {}
+        self._heads: list[tuple[float, int, str]] = []  # of each lane its first ticket's rank and position; stale ones are passed over
         self._is_adaptive = bool(policy.adaptive)
         self._leaving: Failure | None = None
         self.limit = policy.concurrency
@@ -86,6 +89,8 @@ class Scheduler:
         ticket = Ticket(job, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
         self._tickets[job.id] = ticket
         lane = self._lanes.get(job.key) or self._new_lane(job.key)
+        if not lane.jobs:
+            self._idle_lanes.pop(job.key, None)
         lane.jobs += 1
         self._push(lane, ticket)
         return ticket
@@ -106,13 +111,20 @@ class Scheduler:
         """Give the next job a slot, if there is a job and a slot: the first in rank among the lanes that let one start."""
         if not self.queued or not self._has_slot():
             return None
-        best: Lane | None = None
-        for lane in self._lanes.values():
-            if lane.queue and (best is None or lane.queue.first < best.queue.first):
-                at = lane.opens_at()
-                if at is not None and at <= now:
-                    best = lane
-        return None if best is None else self._start(best, now)
+        closed, ticket = [], None
+        while self._heads and ticket is None:
+            head = heappop(self._heads)
+            lane = self._lanes.get(head[2])
+            if lane is None or not lane.queue or lane.queue.first != head[:2]:
+                continue
+            at = lane.opens_at()
+            if at is None or at > now:
+                closed.append(head)
+            else:
+                ticket = self._start(lane, now)
+        for head in closed:
+            heappush(self._heads, head)
+        return ticket
 
     def opens_at(self, now: float) -> float | None:
         """Tell when a lane that now lets nothing start will do so by itself; None if none will."""
@@ -139,8 +151,8 @@ class Scheduler:
             random=self._random,
         )
         lane = self.lane_of(ticket)
-        if wait_s is None and failure.kind is Kind.THROTTLED and lane.succeeded_at < ticket.throttled_at:
-            lane.health.park(f"{failure.message} (throttled beyond {self._policy.retry.throttle_budget_s:g} s, and nothing got through)")
+        if wait_s is None and ticket.throttled_s and failure.kind is Kind.THROTTLED and lane.succeeded_at < (ticket.throttled_at + now) / 2:
+            lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
             wait_s = 0.0
         if wait_s is None:
             return self.end(ticket, failure, now)
@@ -169,7 +181,9 @@ class Scheduler:
             self.retrying -= 1
         else:
             self.queued -= 1
-            self.lane_of(ticket).queue.remove(ticket)
+            lane = self.lane_of(ticket)
+            lane.queue.remove(ticket)
+            self._note_head(lane)
         return self._finish(ticket, _final(failure), None, failure, now)
 
     def leave(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
@@ -198,9 +212,9 @@ class Scheduler:
         return not self.is_paused and self.running < (self.limit if self.full is None else 1)
 
     def _new_lane(self, key: str) -> Lane:
-        idle = [lane.key for lane in self._lanes.values() if not lane.jobs]
-        if len(idle) > _MOST_IDLE_LANES:
-            del self._lanes[idle[0]]
+        if len(self._idle_lanes) > _MOST_IDLE_LANES:
+            idlest = next(iter(self._idle_lanes))
+            del self._idle_lanes[idlest], self._lanes[idlest]
         lane = Lane(key, limit=self.limit, is_adaptive=self._is_adaptive, park_after_s=self._policy.park_after_s)
         self._lanes[key] = lane
         return lane
@@ -208,9 +222,16 @@ class Scheduler:
     def _push(self, lane: Lane, ticket: Ticket) -> None:
         self.queued += 1
         lane.queue.push(ticket)
+        if lane.queue.first == (ticket.rank, ticket.position):
+            self._note_head(lane)
+
+    def _note_head(self, lane: Lane) -> None:
+        if lane.queue:
+            heappush(self._heads, (*lane.queue.first, lane.key))
 
     def _start(self, lane: Lane, now: float) -> Ticket:
         ticket = lane.queue.pop()
+        self._note_head(lane)
         self.queued -= 1
         if ticket.started_at is None:
             ticket.started_at = now
@@ -229,14 +250,17 @@ class Scheduler:
             ticket.throttles += 1
             if ticket.throttles == 1:
                 ticket.throttled_at = now
-        elif kind is Kind.UNAVAILABLE:
+        elif kind is Kind.UNAVAILABLE or (kind is Kind.TIMEOUT and ticket.is_probe):
             ticket.refusals += 1
         elif kind is Kind.CRASH:
             ticket.crashes += 1
 
     def _finish(self, ticket: Ticket, status: Status, output: object, failure: Failure | None, now: float) -> Result:
         ticket.status = status
-        self.lane_of(ticket).jobs -= 1
+        lane = self.lane_of(ticket)
+        lane.jobs -= 1
+        if not lane.jobs:
+            self._idle_lanes[lane.key] = lane
         self._succeeded += status is Status.SUCCEEDED
         self._failed += status is Status.FAILED or status is Status.TIMED_OUT
         started_at = now if ticket.started_at is None else ticket.started_at

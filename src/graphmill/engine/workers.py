@@ -63,10 +63,10 @@ class Workers:
         """Abandoned attempts that still run: tasks that swallow cancellation, threads that do not return."""
         return self.stuck_tasks + self.threads.stuck
 
-    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended) -> Attempt:
-        """Start an attempt; ``ended`` is told its value or error, once, on the loop."""
+    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False) -> Attempt:
+        """Start an attempt; ``ended`` is told its value or error, once, on the loop. A suspect gets a worker process that is new."""
         if self._processes is not None:
-            return self._processes.begin(graph, value, ended)
+            return self._processes.begin(graph, value, ended, is_suspect=is_suspect)
         if self._last_graph[0] is not graph:
             self._last_graph = (graph, is_async(graph))
         return LoopAttempt(self, graph, value, ended) if self._last_graph[1] else ThreadAttempt(self, graph, value, ended)

@@ -25,6 +25,7 @@ from graphmill.engine.processes.memory_watch import MemoryWatch
 from graphmill.engine.processes.messages import CALL, PIECE_BYTES, VALUE, Incoming, message
 from graphmill.engine.threads import Ended, Threads
 
+_MOST_MISSES = 3  # workers that die before they read their request; then it is a crash, lest it go on for ever
 _REAPED_S = 5.0  # a killed process is gone in milliseconds, unless it hangs in a driver
 
 
@@ -41,9 +42,12 @@ class Processes:
         self._is_empty = asyncio.Event()
         self._last_graph: tuple[object, tuple[str, str]] = (None, ("", ""))
 
-    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended) -> ProcessAttempt:
-        """Start an attempt; ``ended`` is told its value or error, once, on the loop, and never before this returns."""
-        attempt = ProcessAttempt(ended)
+    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False) -> ProcessAttempt:
+        """Start an attempt; ``ended`` is told its value or error, once, on the loop, and never before this returns.
+
+        A suspect, whose worker has died before, gets a new one: what an earlier item left in a used one must not be held against it.
+        """
+        attempt = ProcessAttempt(ended, needs_new=is_suspect)
         try:
             attempt.request = message(CALL, self._packed(graph, value))
         except Reported as error:
@@ -55,7 +59,7 @@ class Processes:
     def place(self, attempt: ProcessAttempt) -> None:
         """Give an attempt to an idle worker, or to a new one."""
         try:
-            worker = self._idle.pop() if self._idle else self._started()
+            worker = self._idle.pop() if self._idle and not attempt.needs_new else self._started()
         except (OSError, RuntimeError) as error:  # no more descriptors, no more threads
             self.loop.call_soon(attempt.end, None, _not_started(error))
         else:
@@ -274,7 +278,8 @@ class Worker:
             return
         if error is not None:
             attempt.end(None, _not_started(error))
-        elif self._is_used and self._is_unread:  # it had died idle, before this attempt could begin
+        elif self._is_unread and attempt.misses < _MOST_MISSES:  # it died before this attempt could begin
+            attempt.misses += 1
             self._pool.place(attempt)
         else:
             attempt.end(None, Reported(crashed(f"its worker process died: {_death(status or 0)}")))
@@ -300,9 +305,11 @@ class Worker:
 class ProcessAttempt:
     """An attempt in a worker process. Interrupted, it is over at once, and its worker is killed."""
 
-    __slots__ = ("_ended", "_is_over", "request", "worker")
+    __slots__ = ("_ended", "_is_over", "misses", "needs_new", "request", "worker")
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, ended: Ended, *, needs_new: bool) -> None:
+        self.needs_new = needs_new
+        self.misses = 0
         self.request = b""
         self.worker: Worker | None = None
         self._ended = ended
