@@ -281,7 +281,7 @@ class Conductor:
 
     def _start(self, ticket: Ticket, now: float) -> None:
         if ticket.is_probe:
-            self._health_changed(self._scheduler.lane_of(ticket), HealthState.OPEN)
+            self._health_changed(ticket.lane, HealthState.OPEN)
         self._attempt_deadlines.set(ticket, now)
         if ticket.attempts == 1:
             self._job_deadlines.set(ticket, now)
@@ -296,7 +296,7 @@ class Conductor:
         self._start_soon()
         self._attempt_deadlines.clear(ticket)
         verdict, ticket.verdict, ticket.attempt = ticket.verdict, None, None
-        lane = self._scheduler.lane_of(ticket)
+        lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
             self._failed(ticket, verdict.failure, now, is_final=verdict.is_final)

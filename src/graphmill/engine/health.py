@@ -36,6 +36,11 @@ class Health:
         self.reason = ""
         self.since = 0.0
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether all is well."""
+        return self.state is HealthState.CLOSED
+
     def opens_at(self) -> float | None:
         """Tell from when on an attempt may start; None while that depends on the probe under way, or on nothing any more."""
         if self.state is HealthState.CLOSED:

@@ -38,13 +38,13 @@ class Lane:
         """Tell from when on its next job may start; None while that depends on what ends first."""
         if self.running >= self.limit:
             return None
-        at = self.health.opens_at()
+        at = 0.0 if self.health.is_closed else self.health.opens_at()
         return at if at is None or self._controller is None else max(at, self._controller.gated_until)
 
     def start(self, ticket: Ticket, now: float) -> None:
         """Give a ticket one of its slots."""
         self.running += 1
-        ticket.is_probe = self.health.started()
+        ticket.is_probe = not self.health.is_closed and self.health.started()
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
 
@@ -55,7 +55,8 @@ class Lane:
         if failure is None:
             self.succeeded_at = now
         self.throttled.add(hit=kind is Kind.THROTTLED)
-        self.health.ended(failure, now, is_probe=ticket.is_probe)
+        if failure is not None or not self.health.is_closed:
+            self.health.ended(failure, now, is_probe=ticket.is_probe)
         if self._controller is not None:
             self._controller.ended(ticket.stamp, now, kind, None if failure is None else failure.retry_after_s)
             self.limit, self.reason = self._controller.limit, self._controller.reason

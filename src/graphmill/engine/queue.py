@@ -26,9 +26,13 @@ class ReadyQueue:
         return len(self._heap)
 
     @property
-    def first(self) -> tuple[float, int]:
-        """The rank and position of the ticket whose turn it is."""
-        return self._heap[0][:2]
+    def first(self) -> Ticket | None:
+        """The ticket whose turn it is, if there is one."""
+        return self._heap[0][2] if self._heap else None
+
+    def is_first(self, rank: float, position: int) -> bool:
+        """Tell whether the ticket whose turn it is has this rank and position."""
+        return bool(self._heap) and self._heap[0][1] == position and self._heap[0][0] == rank
 
     def push(self, ticket: Ticket) -> None:
         """Let a ticket wait for a slot."""

@@ -86,9 +86,9 @@ class Scheduler:
         earlier = self._tickets.get(job.id)
         if earlier is not None:
             raise DuplicateIdError(job.id, first=earlier.position, second=position)
-        ticket = Ticket(job, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
-        self._tickets[job.id] = ticket
         lane = self._lanes.get(job.key) or self._new_lane(job.key)
+        ticket = Ticket(job, lane, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
+        self._tickets[job.id] = ticket
         if not lane.jobs:
             self._idle_lanes.pop(job.key, None)
         lane.jobs += 1
@@ -99,10 +99,6 @@ class Scheduler:
         """Find an unfinished job."""
         return self._tickets.get(job_id)
 
-    def lane_of(self, ticket: Ticket) -> Lane:
-        """Find the lane of an unfinished job."""
-        return self._lanes[ticket.job.key]
-
     def under_way(self) -> list[Ticket]:
         """All jobs that hold a slot."""
         return [ticket for ticket in self._tickets.values() if ticket.status is Status.RUNNING]
@@ -111,20 +107,8 @@ class Scheduler:
         """Give the next job a slot, if there is a job and a slot: the first in rank among the lanes that let one start."""
         if not self.queued or not self._has_slot():
             return None
-        closed, ticket = [], None
-        while self._heads and ticket is None:
-            head = heappop(self._heads)
-            lane = self._lanes.get(head[2])
-            if lane is None or not lane.queue or lane.queue.first != head[:2]:
-                continue
-            at = lane.opens_at()
-            if at is None or at > now:
-                closed.append(head)
-            else:
-                ticket = self._start(lane, now)
-        for head in closed:
-            heappush(self._heads, head)
-        return ticket
+        lane = self._first_open(now)
+        return None if lane is None else self._start(lane, now)
 
     def opens_at(self, now: float) -> float | None:
         """Tell when a lane that now lets nothing start will do so by itself; None if none will."""
@@ -150,7 +134,7 @@ class Scheduler:
             crashes=ticket.crashes,
             random=self._random,
         )
-        lane = self.lane_of(ticket)
+        lane = ticket.lane
         if wait_s is None and ticket.throttled_s and failure.kind is Kind.THROTTLED and lane.succeeded_at < (ticket.throttled_at + now) / 2:
             lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
             wait_s = 0.0
@@ -171,7 +155,7 @@ class Scheduler:
         """Let a job whose wait is over queue for a slot again."""
         self.retrying -= 1
         ticket.status = Status.PENDING
-        self._push(self.lane_of(ticket), ticket)
+        self._push(ticket.lane, ticket)
 
     def end(self, ticket: Ticket, failure: Failure, now: float) -> Result:
         """End a job with this failure, whatever it is doing and whatever retries are left."""
@@ -181,9 +165,9 @@ class Scheduler:
             self.retrying -= 1
         else:
             self.queued -= 1
-            lane = self.lane_of(ticket)
-            lane.queue.remove(ticket)
-            self._note_head(lane)
+            ticket.lane.queue.remove(ticket)
+            if first := ticket.lane.queue.first:
+                heappush(self._heads, (first.rank, first.position, first.job.key))
         return self._finish(ticket, _final(failure), None, failure, now)
 
     def leave(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
@@ -211,6 +195,22 @@ class Scheduler:
     def _has_slot(self) -> bool:
         return not self.is_paused and self.running < (self.limit if self.full is None else 1)
 
+    def _first_open(self, now: float) -> Lane | None:
+        """Find the lane whose first ticket is the next to start, and take its head."""
+        heads, closed, found = self._heads, [], None
+        while heads and found is None:
+            head = heappop(heads)
+            lane = self._lanes.get(head[2])
+            if lane is not None and lane.queue.is_first(head[0], head[1]):
+                at = lane.opens_at()
+                if at is None or at > now:
+                    closed.append(head)
+                else:
+                    found = lane
+        for head in closed:
+            heappush(heads, head)
+        return found
+
     def _new_lane(self, key: str) -> Lane:
         if len(self._idle_lanes) > _MOST_IDLE_LANES:
             idlest = next(iter(self._idle_lanes))
@@ -222,16 +222,13 @@ class Scheduler:
     def _push(self, lane: Lane, ticket: Ticket) -> None:
         self.queued += 1
         lane.queue.push(ticket)
-        if lane.queue.first == (ticket.rank, ticket.position):
-            self._note_head(lane)
-
-    def _note_head(self, lane: Lane) -> None:
-        if lane.queue:
-            heappush(self._heads, (*lane.queue.first, lane.key))
+        if lane.queue.is_first(ticket.rank, ticket.position):
+            heappush(self._heads, (ticket.rank, ticket.position, lane.key))
 
     def _start(self, lane: Lane, now: float) -> Ticket:
         ticket = lane.queue.pop()
-        self._note_head(lane)
+        if first := lane.queue.first:
+            heappush(self._heads, (first.rank, first.position, lane.key))
         self.queued -= 1
         if ticket.started_at is None:
             ticket.started_at = now
@@ -243,7 +240,7 @@ class Scheduler:
 
     def _end_attempt(self, ticket: Ticket, failure: Failure | None, now: float) -> None:
         self.running -= 1
-        self.lane_of(ticket).end(ticket, failure, now)
+        ticket.lane.end(ticket, failure, now)
 
     def _count(self, ticket: Ticket, kind: Kind, now: float) -> None:
         if kind is Kind.THROTTLED:
@@ -257,7 +254,7 @@ class Scheduler:
 
     def _finish(self, ticket: Ticket, status: Status, output: object, failure: Failure | None, now: float) -> Result:
         ticket.status = status
-        lane = self.lane_of(ticket)
+        lane = ticket.lane
         lane.jobs -= 1
         if not lane.jobs:
             self._idle_lanes[lane.key] = lane

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from asyncio import TimerHandle
-from typing import Any
+from typing import TYPE_CHECKING
 
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Status
+from graphmill.engine.adaptive import Stamp
 from graphmill.engine.workers import Attempt
+
+if TYPE_CHECKING:
+    from graphmill.engine.lane import Lane
 
 
 class Ticket:
     """The run's own mutable record of one job, from its admission until its result is taken.
 
-    The scheduler keeps the upper fields, the conductor the last three.
+    The scheduler and its lanes keep the upper fields, the conductor the last three.
     """
 
     __slots__ = (
@@ -23,6 +27,7 @@ class Ticket:
         "crashes",
         "is_probe",
         "job",
+        "lane",
         "position",
         "rank",
         "refusals",
@@ -36,8 +41,9 @@ class Ticket:
         "verdict",
     )
 
-    def __init__(self, job: Job, *, position: int, rank: float, now: float) -> None:
+    def __init__(self, job: Job, lane: Lane, *, position: int, rank: float, now: float) -> None:
         self.job = job
+        self.lane = lane
         self.position = position
         self.rank = rank
         self.admitted_at = now
@@ -50,7 +56,7 @@ class Ticket:
         self.throttled_at = now
         self.refusals = 0
         self.is_probe = False
-        self.stamp: Any = None
+        self.stamp: Stamp = (0, 0.0)
         self.attempt: Attempt | None = None
         self.timer: TimerHandle | None = None
         self.verdict: Verdict | None = None
