@@ -167,7 +167,8 @@ def _spans(view, story):
 def _overtaken(key, lane):
     for mine, _, started_s, index in chain(*lane):
         for other, begin, _, later in chain(*lane):
-            if other < mine and begin < started_s - EPS and index < later:
+            is_higher = other[0] < mine[0]  # what was ranked in one instant may differ by less than the figures told
+            if is_higher and begin < started_s - EPS and index < later:
                 yield f"position {mine[1]} started at {started_s:.3f} before {other[1]} of key {key!r}"
 
 
