@@ -381,6 +381,13 @@ def test_a_workflow_is_refused(tmp_path):
         gm.batch(path, [{}], isolation="process")
 
 
+def test_a_guard_of_workers_that_there_are_none_of_is_refused():
+    policy = gm.Policy(guards=gm.Guards(worker_memory_bytes=500_000_000))
+    with pytest.raises(gm.UsageError, match="add isolation='process' or leave it out"):
+        gm.batch(functions.same, [1], policy=policy)
+    assert gm.batch(functions.same, [1], policy=policy, isolation="process").collect() == [1]
+
+
 def test_only_known_forms_of_isolation_are_accepted():
     with pytest.raises(gm.UsageError, match="isolation is one of process, not 'thread'"):
         gm.batch(functions.same, [1], isolation="thread")

@@ -39,7 +39,8 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._live is not None:
+            self._live.stop()
 
     def note(self, line: str) -> None:
         """Say something beside the progress."""
@@ -47,11 +48,6 @@ class Display:
             self._live.console.print(line, highlight=False, markup=False)
         else:
             self._print(line)
-
-    def close(self) -> None:
-        """Give the terminal back as it was."""
-        if self._live is not None:
-            self._live.stop()
 
     def show(self, progress: Progress) -> None:
         """Show the newest reading; without a terminal only now and then."""

@@ -114,6 +114,10 @@ class Controller:
             self._score = max(0.0, self._score - 2 * self._floor)
         if self._goal <= self._holds:
             self._floor = max(_LEAST_FLOOR, self._floor - self._floor / _FLOOR_CALLS)
+        self._advance(start, began, now)
+
+    def _advance(self, start: int, began: float, now: float) -> None:
+        """Climb, rest, or learn about the limit that is being judged."""
         if self.limit < self._goal:
             self._climb()
         elif self._is_resting:
@@ -133,7 +137,7 @@ class Controller:
         if self._goal <= self._holds:
             self._floor = min(_MOST_FLOOR, self._floor + (1 - self._floor) / _FLOOR_CALLS)
         if self._score >= _ALARM:
-            gate_s = min(max(0.0, retry_after_s), _MOST_GATE_S)
+            gate_s = min(retry_after_s, _MOST_GATE_S)
             self.gated_until = now + gate_s
             self._rest_until = now + _REST_TIMES * gate_s
             self._cut(f"throttled too often at {self.limit}", throttles=_ALARM)

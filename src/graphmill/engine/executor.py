@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
+from graphmill.core.errors import UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Result
 from graphmill.engine.admission import Bind
@@ -42,6 +43,8 @@ class BatchExecutor:
         machine: Readable | None = None,
     ) -> None:
         self._policy = require_policy(policy)
+        if self._policy.guards.worker_memory_bytes is not None and self._policy.isolation is None:
+            raise UsageError("worker_memory_bytes guards worker processes, and there are none; add isolation='process' or leave it out")
         self._hooks = Hooks(on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
         self._machine = machine or Machine()

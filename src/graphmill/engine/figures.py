@@ -19,7 +19,7 @@ class Figures:
         self._meter = RateMeter(now)
         self._started_at = now
         self._ended_at: float | None = None
-        self._reading: Reading | None = None
+        self._reading = Reading(memory=0.0, cpu=0.0)
         self._held_s = 0.0
         self._held_since: float | None = None
         self.total = total

@@ -73,7 +73,7 @@ class Health:
         elif failure is None or failure.kind not in (Kind.UNAVAILABLE, Kind.TIMEOUT):
             self.state, self.reason = HealthState.CLOSED, ""
         elif now - self.since >= self._park_after_s:
-            self.park(f"{failure.message} (no probe was answered for {now - self.since:.0f} s)")
+            self.park(f"{failure.message} (no probe went well for {now - self.since:.0f} s)")
         else:
             self._wait_s = min(2 * self._wait_s, _MOST_BETWEEN_PROBES_S)
             self._open(failure, now)

@@ -156,7 +156,7 @@ class Tally:
         return self.done - self.by_status[Status.CANCELLED] - self.by_status[Status.PAUSED]
 
     def statistics(
-        self, *, total: int | None, elapsed_s: float, held_s: float, stuck: int, hook_errors: int, reading: Reading | None
+        self, *, total: int | None, elapsed_s: float, held_s: float, stuck: int, hook_errors: int, reading: Reading
     ) -> Statistics:
         """Read all figures."""
         return Statistics(
@@ -177,8 +177,8 @@ class Tally:
             stuck=stuck,
             hook_errors=hook_errors,
             held_s=held_s,
-            memory=0.0 if reading is None else reading.memory,
-            cpu=0.0 if reading is None else reading.cpu,
+            memory=reading.memory,
+            cpu=reading.cpu,
             peak_memory_bytes=peak_memory_bytes(),
         )
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.engine.machine import Reading
 from graphmill.engine.statistics import Sketch, Tally
 
 durations = st.lists(st.floats(2e-6, 1e6), min_size=1, max_size=300)
@@ -18,7 +19,7 @@ def statistics(results):
     tally = Tally()
     for one in results:
         tally.add(one)
-    return tally.statistics(total=None, elapsed_s=2.0, held_s=0.0, stuck=0, hook_errors=0, reading=None)
+    return tally.statistics(total=None, elapsed_s=2.0, held_s=0.0, stuck=0, hook_errors=0, reading=Reading(memory=0.0, cpu=0.0))
 
 
 @given(durations, st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
