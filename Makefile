@@ -4,8 +4,9 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= auto
 SEEDS ?= 20000
+HOURS ?= 1
 
-.PHONY: setup demo test simulate lint format bench lock clean
+.PHONY: setup demo test simulate soak lint format bench lock clean
 
 setup: $(STAMP)
 
@@ -29,6 +30,10 @@ test: setup
 simulate: setup
 	@PYTHONPATH=tests $(BIN)/python -m simulation $(SEEDS)
 
+# HOURS=8 breaks the disk at every call once, and kills runs for so long; NIGHT=17 replays one seed, FAULT=write-17-torn one call.
+soak: setup
+	@PYTHONPATH=tests $(BIN)/python -m faults --hours $(HOURS) $(if $(NIGHT),--night $(NIGHT)) $(if $(FAULT),--fault $(FAULT))
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,5 +51,5 @@ lock:
 	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 --output-file requirements.lock
 
 clean:
-	rm -rf .venv .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .graphmill .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,13 +6,32 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from benchmarks import adaptive, adaptive_cpu, async_cpu, busy_slots, memory, process_cost, rate, stall, start_up, thread_cpu
+from benchmarks import (
+    adaptive,
+    adaptive_cpu,
+    async_cpu,
+    busy_slots,
+    durable_busy,
+    durable_commits,
+    durable_cpu,
+    durable_rate,
+    journal_bytes,
+    memory,
+    process_cost,
+    rate,
+    resume_memory,
+    resume_time,
+    stall,
+    start_up,
+    thread_cpu,
+)
 from benchmarks.figure import Reading
 from benchmarks.machine import machine
 from benchmarks.table import as_markdown, save
 
-_MODULES = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
-_FIGURES = {figure.name: figure for figure in (*(module.FIGURE for module in _MODULES), *adaptive.FIGURES)}
+_ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
+_JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
+_FIGURES = {figure.name: figure for figure in (*(module.FIGURE for module in (*_ENGINE, *_JOURNAL)), *adaptive.FIGURES)}
 _RESULTS = Path(__file__).parent / "results"
 
 

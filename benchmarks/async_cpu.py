@@ -30,10 +30,10 @@ def ours() -> float:
     return spent
 
 
-def plain() -> float:
+def plain(items: int = _ITEMS) -> float:
     """Tell the CPU seconds of the usual idiom: a task for each item at once, each waiting for the semaphore."""
     began = time.process_time()
-    asyncio.run(_gathered())
+    asyncio.run(_gathered(items))
     return time.process_time() - began
 
 
@@ -44,14 +44,14 @@ def lean() -> float:
     return time.process_time() - began
 
 
-async def _gathered() -> None:
+async def _gathered(items: int) -> None:
     slots = asyncio.Semaphore(_CONCURRENCY)
 
     async def one(number: int) -> int:
         async with slots:
             return await _noop(number)
 
-    require(_ITEMS, len(await asyncio.gather(*(one(number) for number in range(_ITEMS)))))
+    require(items, len(await asyncio.gather(*(one(number) for number in range(items)))))
 
 
 async def _lazily() -> None:

@@ -15,7 +15,7 @@ from benchmarks.trial import trial
 _FEW = 10_000
 _MANY = 1_000_000
 _CONCURRENCY = 100
-_MB = 1024 * 1024
+MB = 1024 * 1024
 
 
 async def _noop(number: int) -> int:
@@ -27,10 +27,10 @@ def peak(items: int) -> float:
     executor = gm.BatchExecutor(gm.Policy(concurrency=_CONCURRENCY))
     statistics = asyncio.run(stream(executor, jobs(_noop, items)))
     require(items, statistics.succeeded)
-    return _peak_bytes() / _MB
+    return peak_bytes() / MB
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """Read the kernel's own mark: on Linux ru_maxrss is inherited from the parent, and would hide a small child."""
     status = Path("/proc/self/status")
     if status.exists():

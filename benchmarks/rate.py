@@ -32,15 +32,15 @@ def ours() -> float:
     return _ITEMS / took
 
 
-def plain() -> float:
+def plain(concurrency: int = _CONCURRENCY) -> float:
     """Tell the items per second of a semaphore and gather."""
     began = time.perf_counter()
-    asyncio.run(_gathered())
+    asyncio.run(_gathered(concurrency))
     return _ITEMS / (time.perf_counter() - began)
 
 
-async def _gathered() -> None:
-    slots = asyncio.Semaphore(_CONCURRENCY)
+async def _gathered(concurrency: int) -> None:
+    slots = asyncio.Semaphore(concurrency)
 
     async def one(number: int) -> int:
         async with slots:

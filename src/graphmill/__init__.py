@@ -1,17 +1,24 @@
 """Graphmill runs a graph over a dataset: a function or a workflow, over anything from three items to millions of rows."""
 
-from graphmill.api import abatch, batch
+from graphmill.api import abatch, aresume, aretry, batch, resume, retry
 from graphmill.core.errors import (
+    Ambiguous,
     AttemptError,
+    ChangedError,
+    DamagedError,
     DuplicateIdError,
     ExportError,
     GraphmillError,
     InternalError,
+    JournalError,
+    OwnedError,
     Permanent,
     SourceError,
+    StepError,
     Throttled,
     Transient,
     Unavailable,
+    UnknownRunError,
     UsageError,
     WorkflowError,
 )
@@ -37,24 +44,30 @@ from graphmill.engine.events import (
     StartsReleased,
 )
 from graphmill.engine.executor import BatchExecutor
+from graphmill.engine.frame import idempotency_key
 from graphmill.engine.guards import Guards
 from graphmill.engine.health import HealthState
 from graphmill.engine.policy import Policy, Retry
 from graphmill.engine.progress import LaneProgress, Progress
 from graphmill.engine.run import Run
 from graphmill.engine.statistics import Statistics
+from graphmill.engine.steps import step
 from graphmill.graph.graph import Graph
 from graphmill.graph.workflow import load
+from graphmill.journal.journal import Journal, open_journal
 from graphmill.report.report import Report
 
 __all__ = [
     "Alert",
     "AlertRaised",
     "Alerts",
+    "Ambiguous",
     "AttemptError",
     "AttemptStarted",
     "BatchExecutor",
+    "ChangedError",
     "ConcurrencyChanged",
+    "DamagedError",
     "DuplicateIdError",
     "Event",
     "ExportError",
@@ -67,8 +80,11 @@ __all__ = [
     "InternalError",
     "Job",
     "JobFinished",
+    "Journal",
+    "JournalError",
     "Kind",
     "LaneProgress",
+    "OwnedError",
     "Permanent",
     "Policy",
     "Progress",
@@ -87,16 +103,25 @@ __all__ = [
     "StartsReleased",
     "Statistics",
     "Status",
+    "StepError",
     "StopReason",
     "Throttled",
     "Transient",
     "Unavailable",
+    "UnknownRunError",
     "UsageError",
     "WorkflowError",
     "__version__",
     "abatch",
+    "aresume",
+    "aretry",
     "batch",
+    "idempotency_key",
     "load",
+    "open_journal",
+    "resume",
+    "retry",
     "sink",
     "source",
+    "step",
 ]

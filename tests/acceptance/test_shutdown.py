@@ -90,7 +90,7 @@ def project(tmp_path):
 
 
 def batch(function, *more, output="out.jsonl"):
-    return ["batch", f"{function}.yaml", "-s", "items.jsonl", "-c", 3, *(["-o", output] if output else []), *more]
+    return ["batch", f"{function}.yaml", "-s", "items.jsonl", "-c", 3, "--no-journal", *(["-o", output] if output else []), *more]
 
 
 def once_more(command, number):

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import redirect_stdout
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from graphmill import api
-from graphmill.cli.display import Display, tell_error
-from graphmill.cli.exit_code import ExitCode
-from graphmill.cli.interruption import Interruption
-from graphmill.core.errors import ExportError, SourceError, UsageError
-from graphmill.core.json_text import to_json
-from graphmill.core.result import StopReason
-from graphmill.datasets.sink import FileSink, Sink, partial_path, sink
-from graphmill.datasets.source import FileSource, source
+from graphmill.cli.foreground import Foreground
+from graphmill.cli.journal import AsJson, Journal
+from graphmill.cli.options import Output, SourceFormat, WhenChanged
+from graphmill.core.errors import UsageError
+from graphmill.datasets.sink import partial_path
+from graphmill.datasets.source import source
 from graphmill.engine.policy import Policy, Retry
 from graphmill.graph.workflow import load
-from graphmill.report.record import report_record
-from graphmill.report.report import Report
+from graphmill.journal.opening import default_journal
 
 _DEFAULTS = Policy()
 
@@ -41,9 +34,7 @@ def batch(  # noqa: PLR0913  one parameter per option
             "--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.", show_default=False
         ),
     ],
-    source_format: Annotated[
-        str | None, typer.Option("--source-format", metavar="FORMAT", help="jsonl, json, yaml or csv, where the name does not say.")
-    ] = None,
+    source_format: SourceFormat = None,
     limit: Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)] = None,
     offset: Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)] = 0,
     id_field: Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")] = None,
@@ -58,82 +49,61 @@ def batch(  # noqa: PLR0913  one parameter per option
     max_failures: Annotated[
         str | None, typer.Option(metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3.")
     ] = None,
-    output: Annotated[
+    output: Output = None,
+    run_id: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write results here: .jsonl, .json, .csv, or - for standard output."),
+        typer.Option("--run-id", metavar="ID", help="Record it under this id, or go on with the run of this id.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+    on_change: WhenChanged = "refuse",
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Note this beside the run; may be given more than once.")
+    ] = None,
+    journal: Journal = None,
+    no_journal: Annotated[bool, typer.Option("--no-journal", help="Record nothing: it can not be resumed.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run a workflow over the items of a source.
+    """Run a workflow over the items of a source. It is recorded, and can be resumed whatever ends it.
 
     Example: graphmill batch examples/reviews.yaml --source reviews.jsonl --concurrency 8 --output results.jsonl
 
-    Exit status: 0 all done, 2 usage, 3 more failures than tolerated, 5 parked, 65 damaged source, 74 output, 129/130/143 signals.
+    Exit status: 0 all done, 2 usage, 3 more failures than tolerated, 5 parked, 65 damaged data, 74 output or journal, 75 owned elsewhere,
+    129/130/143 signals.
     """
-    if as_json and output == "-":
-        raise UsageError("--json and --output - both want standard output; write the results to a file")
+    if journal == "memory:":
+        raise UsageError("a journal in memory is gone when the command ends; name a file, or say --no-journal")
+    if no_journal and (run_id is not None or journal is not None):
+        raise UsageError("--no-journal records nothing, and --run-id and --journal say where to record; leave one out")
     graph = load(workflow).with_inputs(dict(_input(text) for text in inputs or ()))
-    items = source(source_name, format=source_format)
+    items = source(source_name, format=source_format, offset=offset, limit=limit)
     policy = _policy(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)
     _require_apart(source_name, output)
-    target = None if output is None else sink(output)
-    display = Display(f"{graph.name} · items from {items.name} · concurrency {concurrency}{' (adaptive)' if adaptive else ''}")
-    with Interruption(display, target) as interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
-        report, error = _run(
+    foreground = Foreground(
+        title=graph.name,
+        details=(f"items from {items.name}", f"concurrency {concurrency}{' (adaptive)' if adaptive else ''}"),
+        output=output,
+        as_json=as_json,
+        is_recorded=not no_journal,
+        if_idle="everything was done already" if run_id is not None else "",
+        journal=journal,
+    )
+    notes = {"output": output if output in (None, "-") else str(Path(output).absolute()), "tags": dict(_tag(text) for text in tags or ())}
+    foreground.perform(
+        lambda watch: api.batch(
             graph,
-            _sliced(items, offset, limit),
+            items,
             policy=policy,
             id_field=id_field,
-            total=_total(items, offset, limit),
-            sinks=[] if target is None else [target],
+            total=items.count(),
             keep_results=False,
-            on_start=interruption.watch,
-            on_progress=display.show,
+            run_id=run_id,
+            journal=None if no_journal else journal or default_journal(),
+            notes=notes,
+            on_change=on_change,
+            sinks=watch.sinks,
+            on_start=watch.on_start,
+            on_progress=watch.on_progress,
         )
-    is_told = _tell(report, error, as_json=as_json, to_stderr=output == "-")
-    _tell_partial(target)
-    if interruption.code is not None:
-        if error is not None:
-            tell_error(error)
-        raise typer.Exit(interruption.code)
-    if error is not None:
-        raise error
-    raise typer.Exit(_exit_code(report, is_told=is_told))
-
-
-def _exit_code(report: Report, *, is_told: bool) -> ExitCode:
-    if report.stopped is StopReason.PARKED:
-        return ExitCode.PAUSED
-    if report.is_failure:
-        return ExitCode.FAILURES
-    return ExitCode.DONE if is_told else ExitCode.OUTPUT
-
-
-def _run(*args: Any, **options: Any) -> tuple[Report, SourceError | ExportError | None]:
-    """Run the batch; what ended it early still has a report."""
-    try:
-        return api.batch(*args, **options), None
-    except (SourceError, ExportError) as error:
-        return error.report, error
-
-
-def _tell(report: Report, error: Exception | None, *, as_json: bool, to_stderr: bool) -> bool:
-    """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
-    try:
-        if as_json:
-            typer.echo(to_json(report_record(report, error)))
-        else:
-            typer.echo("\n".join([report.closing_line(), *report.error_lines()]), err=to_stderr)
-    except OSError as trouble:
-        if not isinstance(trouble, BrokenPipeError):  # a reader that is gone knows why
-            tell_error(trouble)
-        return False
-    return True
-
-
-def _tell_partial(target: Sink | None) -> None:
-    if isinstance(target, FileSink) and target.is_partial and target.written is not None:
-        typer.echo(f"the run did not reach its end; its rows are in {target.written.name}", err=True)
+    )
 
 
 def _policy(*, concurrency: int, adaptive: bool, retries: int, timeout: float | None, max_failures: str | None) -> Policy:
@@ -159,6 +129,13 @@ def _input(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def _tag(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"a tag is written name=value, not {text!r}")
+    return name, value
+
+
 def _tolerance(text: str) -> int | float:
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else int(text)
@@ -172,15 +149,3 @@ def _require_apart(source_name: str, output: str | None) -> None:
     items, results = Path(source_name).resolve(), Path(output).resolve()
     if items in (results, partial_path(results)):
         raise UsageError(f"--source and --output are the same file, {source_name!r}; the results would replace the items")
-
-
-def _sliced(items: FileSource, offset: int, limit: int | None) -> Iterator[Any]:
-    yield from islice(items, offset, None if limit is None else offset + limit)
-
-
-def _total(items: FileSource, offset: int, limit: int | None) -> int | None:
-    count = items.count()
-    if count is None:
-        return None
-    left = max(0, count - offset)
-    return left if limit is None else min(left, limit)

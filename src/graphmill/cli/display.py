@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 5.0
 _BAR_WIDTH = 30
 _TROUBLE_CHARS = 60
+_NOTE_CHARS = 300
 
 
 class Display:
     """Shows a run's progress while it is entered. Its ``show`` is called from a thread of the run."""
 
-    def __init__(self, title: str) -> None:
-        self._title = shown(title, 200)
+    def __init__(self) -> None:
         self._live: Live | None = None
         self._shown_at = time.monotonic()
 
@@ -35,7 +35,6 @@ class Display:
 
             self._live = Live(console=Console(stderr=True), transient=True, auto_refresh=False)
             self._live.start()
-        self.note(self._title)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -44,6 +43,7 @@ class Display:
 
     def note(self, line: str) -> None:
         """Say something beside the progress."""
+        line = shown(line, _NOTE_CHARS)
         if self._live is not None:
             self._live.console.print(line, highlight=False, markup=False)
         else:

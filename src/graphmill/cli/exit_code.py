@@ -15,6 +15,7 @@ class ExitCode(IntEnum):
     PAUSED = 5
     DATA = 65
     OUTPUT = 74
+    OWNED = 75
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143

@@ -46,6 +46,11 @@ class Interruption:
         self._run: Run | None = None
         self.code: int | None = None
 
+    @property
+    def is_hasty(self) -> bool:
+        """Whether there is no time left for anything that can be done later."""
+        return self._count > 1
+
     def __enter__(self) -> Self:
         listen(self.strike)
         return self

@@ -11,11 +11,31 @@ from typing import Annotated, NoReturn
 import typer
 
 from graphmill.cli.batch import batch
+from graphmill.cli.cancel import cancel
 from graphmill.cli.display import tell_error
+from graphmill.cli.errors import errors
 from graphmill.cli.exit_code import ExitCode
+from graphmill.cli.export import export
 from graphmill.cli.interruption import leave_at_once, listen
+from graphmill.cli.limits import limits
+from graphmill.cli.pause import pause
+from graphmill.cli.resume import resume
+from graphmill.cli.retry import retry
+from graphmill.cli.runs import runs_app
+from graphmill.cli.show import show
+from graphmill.cli.status import status
 from graphmill.cli.stderr import Stderr
-from graphmill.core.errors import ExportError, SourceError, UsageError, WorkflowError
+from graphmill.core.errors import (
+    ChangedError,
+    DamagedError,
+    ExportError,
+    JournalError,
+    OwnedError,
+    SourceError,
+    UnknownRunError,
+    UsageError,
+    WorkflowError,
+)
 from graphmill.core.version import __version__
 
 app = typer.Typer(
@@ -27,6 +47,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(batch)
+app.add_typer(runs_app, name="runs")
+for command in (resume, retry, status, show, errors, pause, cancel, limits, export):
+    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)
@@ -72,19 +95,29 @@ def _run() -> int:
         _answer_version() if sys.argv[1:] == ["--version"] else app()
     except SystemExit as leaving:
         return int(leaving.code or ExitCode.DONE)
-    except SourceError as error:
-        is_usage = error.position == 0 and isinstance(error.__cause__, UsageError)  # such as an --id that no item has
-        return _say(error, ExitCode.USAGE if is_usage else ExitCode.DATA)
-    except (ExportError, OSError) as error:
-        return _say(error, ExitCode.OUTPUT)
-    except (UsageError, WorkflowError) as error:
-        return _say(error, ExitCode.USAGE)
-    except Exception:  # noqa: BLE001  the last door
-        traceback.print_exc()
-        return ExitCode.CRASH
+    except Exception as error:  # noqa: BLE001  the last door
+        code = _code(error)
+        traceback.print_exc() if code is ExitCode.CRASH else tell_error(error)
+        return code
     return ExitCode.DONE
 
 
-def _say(error: Exception, code: ExitCode) -> ExitCode:
-    tell_error(error)
-    return code
+def _code(error: Exception) -> ExitCode:
+    if isinstance(error, SourceError) and error.position == 0 and isinstance(error.__cause__, UsageError):
+        return ExitCode.USAGE  # such as an --id that no item has
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.CRASH)
+
+
+# The first that fits counts: damage of the journal is also an error of the journal.
+_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (UsageError, ExitCode.USAGE),
+    (WorkflowError, ExitCode.USAGE),
+    (UnknownRunError, ExitCode.USAGE),
+    (ChangedError, ExitCode.USAGE),
+    (SourceError, ExitCode.DATA),
+    (DamagedError, ExitCode.DATA),
+    (JournalError, ExitCode.OUTPUT),
+    (ExportError, ExitCode.OUTPUT),
+    (OSError, ExitCode.OUTPUT),
+    (OwnedError, ExitCode.OWNED),
+)

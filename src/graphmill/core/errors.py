@@ -5,12 +5,19 @@ GraphmillError
 ├── WorkflowError         a workflow file with mistakes, all of them listed
 ├── SourceError           the source of items failed; says after how many
 │   └── DuplicateIdError  two items of one batch carry the same id
+├── ChangedError          what a run is to go on with is not what it began with
 ├── ExportError           results could not be written
+├── JournalError          the journal can not be written or read
+│   └── DamagedError      what it holds is not what was written
+├── OwnedError            a run is under way in another process
+├── UnknownRunError       no run of that name
+├── StepError             a step inside a job has failed for good
 ├── InternalError         a fault of Graphmill itself
 └── AttemptError          raised by a user's function to say how it failed
     ├── Throttled         told to slow down; waits, uses no attempt
     ├── Unavailable       what the function depends on is down; waits for it, uses no attempt
     ├── Transient         may go well next time
+    ├── Ambiguous         may have happened or not; not retried
     └── Permanent         will never go well; not retried
 """
 
@@ -58,13 +65,14 @@ class SourceError(GraphmillError):
 
 
 class DuplicateIdError(SourceError):
-    """Two unfinished items of one batch carry the same id."""
+    """Two items of one batch carry the same id; a batch that is not recorded notices it only among its unfinished items."""
 
-    def __init__(self, job_id: str, *, first: int, second: int) -> None:
+    def __init__(self, job_id: str, *, first: int | None, second: int) -> None:
         shown = job_id if len(job_id) <= 80 else job_id[:79] + "…"
+        before = "by an item before it" if first is None else f"at position {first}"
         super().__init__(
-            f"id {shown!r} at position {second} is already used at position {first} (counted from 0); "
-            "give every item an id of its own (one without goes by its position)",
+            f"id {shown!r} at position {second} is already used {before} (counted from 0); "
+            "give every item an id of its own, or none (then it goes by its position, or in a journal by its content)",
             position=second,
         )
 
@@ -75,12 +83,48 @@ class ExportError(GraphmillError):
     report: Any = None
 
 
+class ChangedError(GraphmillError):
+    """What a run is to go on with is not what it began with; the message says what changed and how many results it concerns."""
+
+    report: Any = None
+
+
+class JournalError(GraphmillError):
+    """The journal can not be written or read: no space, no permission, an I/O error, a store that is gone. What it holds stays.
+
+    ``report``, where a batch raises this, is the report up to there.
+    """
+
+    report: Any = None
+
+
+class DamagedError(JournalError):
+    """What the store holds is not what was written; the message names the row."""
+
+
+class OwnedError(GraphmillError):
+    """A run is under way in another process, which is named."""
+
+
+class UnknownRunError(GraphmillError, LookupError):
+    """The journal holds no run of that name."""
+
+
+class StepError(GraphmillError):
+    """A step inside a job has failed for good; ``failure`` says how, ``path`` which. A job that lets it pass is not tried again."""
+
+    def __init__(self, path: str, failure: Any) -> None:
+        self.path = path
+        self.failure = failure
+        super().__init__(f"step {path}: {failure}")
+
+
 class InternalError(GraphmillError):
     """A fault of Graphmill itself; please report it with the traceback."""
 
 
 class AttemptError(GraphmillError):
-    """Raised by a user's function to say how its attempt failed: use one of the four below."""
+    """Raised by a user's function to say how its attempt failed: use one of the five below."""
 
 
 class Throttled(AttemptError):  # noqa: N818  it names what happened; users raise it
@@ -100,6 +144,10 @@ class Unavailable(AttemptError):  # noqa: N818
 
 class Transient(AttemptError):  # noqa: N818
     """This attempt failed, the next may not."""
+
+
+class Ambiguous(AttemptError):  # noqa: N818
+    """Nobody knows whether it happened, and it must not happen twice: not retried, left for a person to decide."""
 
 
 class Permanent(AttemptError):  # noqa: N818

@@ -10,10 +10,12 @@ from uuid import UUID
 from graphmill.core.errors import UsageError
 
 
-def item_id(item: Any, *, position: int, id_field: str | None = None) -> str:
-    """Give the item's id: the named field, else its own ``id``, else its position."""
-    if isinstance(item, Mapping):
+def own_id(item: Any, *, position: int, id_field: str | None = None) -> str | None:
+    """Give the id that an item carries: the named field, else its own ``id``; None if it has none."""
+    if isinstance(item, dict | Mapping):  # the check against an abstract class is slow, and nearly all are dicts
         value = item.get(id_field or "id")
+        if type(value) is str:
+            return value
         if isinstance(value, str | Integral | UUID) and not isinstance(value, bool):
             return str(value)
         if id_field is not None:
@@ -22,4 +24,10 @@ def item_id(item: Any, *, position: int, id_field: str | None = None) -> str:
             raise UsageError(f"the item at position {position} has no id: its field {id_field!r} {found}")
     elif id_field is not None:
         raise UsageError(f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping")
-    return str(position)
+    return None
+
+
+def item_id(item: Any, *, position: int, id_field: str | None = None) -> str:
+    """Give the item's id: its own, else its position."""
+    found = own_id(item, position=position, id_field=id_field)
+    return str(position) if found is None else found

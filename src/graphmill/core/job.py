@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from graphmill.core.errors import UsageError
+
+Effect = Literal["repeatable", "unsafe"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What happened to a job in earlier processes: attempts that failed, how many of them count, and how many killed a worker.
+
+    A suspect was under way more than once when the whole process died; suspects are run one at a time.
+    """
+
+    attempts: int = 0
+    counted: int = 0
+    crashes: int = 0
+    is_suspect: bool = False
+
+
+NO_PAST = Past()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +33,9 @@ class Job:
 
     The graph is any callable of one argument: async ones run on the loop, plain ones in threads.
     A higher priority starts earlier; one step of priority outweighs a minute of waiting. Jobs with the same ``key`` depend on the
-    same thing, such as one model of one provider: they share its health and, where concurrency adapts, its limit.
+    same thing, such as one model of one provider: they share its health and, where concurrency adapts, its limit. With the
+    effect "unsafe" it must not happen twice: tried again only if it has surely not happened. A resumed job has a ``past``; a recorded
+    one carries what its journal wants to have back with it.
     """
 
     id: str
@@ -23,6 +43,9 @@ class Job:
     input: Any = None
     priority: int = 0
     key: str = ""
+    effect: Effect = "repeatable"
+    past: Past = NO_PAST
+    record: Any = None
 
     def __post_init__(self) -> None:
         if type(self.id) is not str:
@@ -31,5 +54,7 @@ class Job:
             raise UsageError(f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load")
         if type(self.priority) is not int:
             raise UsageError(f"the priority of job {self.id!r:.80} is a whole number, not {self.priority!r:.80}")
+        if self.effect not in ("repeatable", "unsafe"):
+            raise UsageError(f"the effect of job {self.id!r:.80} is repeatable or unsafe, not {self.effect!r:.80}")
         if type(self.key) is not str:
             raise UsageError(f"the key of job {self.id!r:.80} is text, not {type(self.key).__name__}: {self.key!r:.80}")

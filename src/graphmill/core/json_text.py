@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
@@ -20,12 +21,13 @@ from graphmill.core.place import place
 _LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
+_DECODER = json.JSONDecoder()
 _USUAL_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Enum, lambda value: value.value),
     ((datetime, date, time), lambda value: value.isoformat()),
     ((Decimal, UUID, PurePath), str),
     (Mapping, dict),
-    (Set, list),
+    (Set, lambda value: sorted(value, key=to_json)),  # a set has no order of its own that would be the same next time
 )
 
 
@@ -36,19 +38,25 @@ def to_json(value: Any) -> str:
     is a TypeError that names it.
     """
     try:
-        text = _dumps(value)
+        text = _encode(value)
     except ValueError:
-        text = _dumps(_finite(value))
+        text = _encode(_finite(value))
     if text.isascii():
         return text
     text = text.translate(_LINE_ENDS)
     return text if _is_utf8(text) else json.dumps(json.loads(text), separators=(",", ":"))
 
 
-def require_json(output: Any) -> None:
-    """Refuse, as a permanent failure of the job, an output that no row can hold: now, not when it is written at the night's end."""
+def require_json(output: Any) -> Any:
+    """Give an output back, or refuse it, as a permanent failure of the job, if no row can hold it: now, not at the night's end."""
+    json_of(output)
+    return output
+
+
+def json_of(output: Any) -> str:
+    """Write an output as JSON; if it can not be, that is a permanent failure of its job."""
     try:
-        to_json(output)
+        return to_json(output)
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"the output is not JSON: {error}") from error
 
@@ -56,6 +64,8 @@ def require_json(output: Any) -> None:
 def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) -> Any:
     """Read JSON; ValueError names line and column of a mistake, in the file in which this text has its first line there."""
     try:
+        if not unique_keys and (found := _quickly(text)):
+            return found[0]
         return json.loads(text, object_pairs_hook=_unique if unique_keys else None)
     except json.JSONDecodeError as error:
         raise ValueError(f"line {first_line + error.lineno - 1}, column {error.colno}: not JSON: {error.msg}") from error
@@ -66,16 +76,24 @@ def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) ->
         raise ValueError(f"line {first_line}{later}: not JSON that can be read: {error}") from error
 
 
+def _quickly(text: bytes) -> tuple[Any] | None:
+    """Read what begins with a brace and ends where its value does, as nearly every line does; None for the rest, mistakes included."""
+    if text[:1] != b"{":
+        return None
+    try:
+        whole = text.decode()
+        value, end = _DECODER.raw_decode(whole)
+    except ValueError:
+        return None
+    return (value,) if end == len(whole) else None
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
     return found
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
 
 
 def _is_utf8(text: str) -> bool:
@@ -110,3 +128,16 @@ def _finite(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     return _finite(_plain(value))
+
+
+def encoder(*, sort_keys: bool, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
+    """Give a function that writes values as JSON in our form; what JSON lacks is a TypeError, or what ``default`` makes of it."""
+    made = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys, default=default)
+    if c_make_encoder is None:
+        return made.encode
+    # What JSONEncoder.encode does for each value anew, done once: to make the encoder costs as much as to use it.
+    encode = c_make_encoder(None, made.default, encode_basestring, None, ":", ",", sort_keys, False, False)  # noqa: FBT003
+    return lambda value: "".join(encode(value, 0))
+
+
+_encode = encoder(sort_keys=False, default=_plain)

@@ -39,6 +39,7 @@ class StopReason(StrEnum):
     DRAINED = "drained"
     PARKED = "parked"
     STUCK = "stuck"
+    JOURNAL = "journal"
 
 
 class Kind(StrEnum):
@@ -50,6 +51,7 @@ class Kind(StrEnum):
     PERMANENT = "permanent"
     TIMEOUT = "timeout"
     CRASH = "crash"
+    AMBIGUOUS = "ambiguous"
     CANCELLED = "cancelled"
     PAUSED = "paused"
 

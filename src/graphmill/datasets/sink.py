@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR, S_ISREG
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 from uuid import uuid4
 
 from graphmill.core.errors import ExportError, UsageError
@@ -17,6 +17,7 @@ from graphmill.core.names import suggestion
 from graphmill.core.result import Result
 from graphmill.datasets import csv_table, json_array, jsonl
 from graphmill.datasets.row import Row, row_of
+from graphmill.datasets.screen import Screen
 
 
 class Sink(Protocol):
@@ -51,6 +52,7 @@ WRITERS: dict[str, Callable[[BinaryIO], RowWriter]] = {
     ".json": json_array.Writer,
     ".csv": csv_table.Writer,
 }
+FORMATS = tuple(suffix[1:] for suffix in WRITERS)
 
 
 class FileSink:
@@ -62,10 +64,11 @@ class FileSink:
 
     holds_rows = True
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, format: str | None = None) -> None:  # noqa: A002
         self._path = Path(path)
         self.is_special = _is_special(self._path)
-        make_writer = WRITERS.get(self._path.suffix.lower(), jsonl.Writer if self.is_special else None)
+        suffix = self._path.suffix.lower() if format is None else f".{format}"
+        make_writer = WRITERS.get(suffix, jsonl.Writer if self.is_special else None)
         if make_writer is None:
             raise UsageError(
                 f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
@@ -134,32 +137,47 @@ class FileSink:
 
 
 class StdoutSink:
-    """JSON Lines on standard output, each row as soon as it is there."""
+    """Standard output: JSON Lines, each row as soon as it is there, unless another format is named."""
 
     holds_rows = True
 
-    def __init__(self) -> None:
-        self._stream = sys.stdout.buffer
-        self._writer = jsonl.Writer(self._stream)
+    def __init__(self, format: str | None = None) -> None:  # noqa: A002
+        self._stream = cast("BinaryIO", Screen(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
+        self._writer = WRITERS[f".{format or 'jsonl'}"](self._stream)
 
     def write(self, result: Result) -> None:
         """Print a result's row."""
-        try:
+        with _gone_is_told():
             _write_row(self._writer, result, "standard output")
             self._stream.flush()
-        except BrokenPipeError as error:
-            raise ExportError("whoever read standard output has gone away; the batch was stopped") from error
 
-    def commit(self, *, complete: bool = True) -> None:
-        """Everything is out already."""
+    def commit(self, *, complete: bool = True) -> None:  # noqa: ARG002  what is out is out
+        """Print what stands after the last row."""
+        with _gone_is_told():
+            self._writer.finish()
+            self._stream.flush()
 
     def abort(self) -> None:
-        """Do nothing: what is out is out."""
+        """Let go of what is held; what is out is out."""
+        self._writer.discard()
 
 
-def sink(path: str | Path) -> Sink:
-    """Write results to a file, in the format its name says: .jsonl, .json or .csv; ``-`` is standard output."""
-    return StdoutSink() if str(path) == "-" else FileSink(path)
+@contextmanager
+def _gone_is_told() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ExportError("whoever read standard output has gone away; what was written there is not whole") from error
+
+
+def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002
+    """Write results to a file, in the format its name says: .jsonl, .json or .csv; ``-`` is standard output.
+
+    ``format`` is one of these without the dot, where the name does not say.
+    """
+    if format is not None and f".{format}" not in WRITERS:
+        raise UsageError(f"no format {format!r}{suggestion(format, FORMATS)}; there are {', '.join(FORMATS)}")
+    return StdoutSink(format) if str(path) == "-" else FileSink(path, format)
 
 
 def partial_path(path: Path) -> Path:

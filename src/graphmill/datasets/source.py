@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
@@ -28,8 +29,24 @@ class FileSource:
 
     path: str
     format: str
+    offset: int = 0
+    limit: int | None = None
 
     def __iter__(self) -> Iterator[Any]:
+        with closing(self._all()) as items:
+            yield from islice(items, self.offset, None if self.limit is None else self.offset + self.limit)
+
+    def note(self) -> dict[str, Any]:
+        """Tell by what it can be opened again; standard input can not."""
+        path = None if self.path == "-" else str(Path(self.path).absolute())
+        return {"path": path, "format": self.format, "offset": self.offset, "limit": self.limit}
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its items are all there, so that reading never waits for anybody."""
+        return Path(self.path).is_file()
+
+    def _all(self) -> Generator[Any, None, None]:
         position = 0
         with self._open() as stream, closing(READERS[self.format](stream)) as items:
             while True:
@@ -53,7 +70,8 @@ class FileSource:
         if self.format != "jsonl" or not path.is_file() or path.stat().st_size > _MOST_BYTES_COUNTED:
             return None
         with self._open() as stream:
-            return jsonl.count(stream)
+            left = max(0, jsonl.count(stream) - self.offset)
+        return left if self.limit is None else min(left, self.limit)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
@@ -83,10 +101,10 @@ def _standard_input() -> Iterator[BinaryIO]:
         yield stream
 
 
-def source(path: str | Path, *, format: str | None = None) -> FileSource:  # noqa: A002
+def source(path: str | Path, *, format: str | None = None, offset: int = 0, limit: int | None = None) -> FileSource:  # noqa: A002
     """Read items from a file: .jsonl, .json, .yaml or .csv, or ``-`` for JSON Lines on standard input.
 
-    ``format`` says what the file holds where its name does not.
+    ``format`` says what the file holds where its name does not; ``offset`` items are passed over, at most ``limit`` are given.
     """
     name = str(path)
     if format is None:
@@ -97,7 +115,7 @@ def source(path: str | Path, *, format: str | None = None) -> FileSource:  # noq
         raise UsageError(f"no source format {format!r}{suggestion(format, READERS)}; there are {', '.join(READERS)}")
     if name != "-":
         _require_readable(Path(name))
-    return FileSource(name, format)
+    return FileSource(name, format, offset, limit)
 
 
 def _require_readable(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphmill.core.errors import SourceError
+from graphmill.core.errors import ChangedError, GraphmillError, JournalError, SourceError
 from graphmill.core.job import Job
 from graphmill.engine.failures import message_of
 from graphmill.engine.feed import ContainerFeed, Feed, by_priority, open_feed
@@ -13,7 +13,7 @@ from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.workers import Workers
 
 Bind = Callable[[int, Any], Job]
-Ended = Callable[[int, SourceError | None], None]
+Ended = Callable[[int, GraphmillError | None], None]
 
 _MOST_AT_ONCE = 1000  # what one turn of the loop admits is bounded, so that no turn is long
 
@@ -33,6 +33,7 @@ class Admission:
         self._feed: Feed | None = None
         self._asked = 0
         self.is_over = False
+        self.is_at_end = False
         self.is_reordered = False
 
     def open(self, jobs: Any, *, in_order: bool) -> None:
@@ -82,6 +83,7 @@ class Admission:
 
     def _on_end(self, count: int, error: BaseException | None) -> None:
         self.close()
+        self.is_at_end = error is None
         self._ended(count, None if error is None else _source_error(count, error))
 
 
@@ -89,8 +91,8 @@ def _has_priorities(jobs: Sequence[Any]) -> bool:
     return any(isinstance(job, Job) and job.priority for job in jobs) and all(isinstance(job, Job) for job in jobs)
 
 
-def _source_error(position: int, error: BaseException) -> SourceError:
-    if isinstance(error, SourceError):
+def _source_error(position: int, error: BaseException) -> GraphmillError:
+    if isinstance(error, SourceError | ChangedError | JournalError):
         return error
     found = SourceError(f"the source failed after {position:,} items: {type(error).__name__}: {message_of(error)}", position=position)
     found.__cause__ = error

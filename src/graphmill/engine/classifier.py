@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from graphmill.core.errors import StepError
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.failures import Reported, failure_of, kind_of
 from graphmill.engine.subscriber import log
@@ -22,6 +23,9 @@ class Classifier:
 
     def failure(self, error: BaseException) -> Failure:
         """Record an error; one that was recorded in a worker process keeps its record."""
+        if isinstance(error, StepError):
+            failure: Failure = error.failure
+            return replace(failure, message=f"step {error.path}: {failure.message}")
         if isinstance(error, Reported):
             raised = None if self._classify is None else error.exception()
             kind = None if raised is None else self._kind(raised)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
 
-from graphmill.core.errors import InternalError, SourceError, UsageError
+from graphmill.core.errors import GraphmillError, InternalError, StepError, UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status, StopReason
 from graphmill.engine import events
@@ -16,15 +16,19 @@ from graphmill.engine.alerts import Alert, AlertName
 from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.deadlines import Deadlines
-from graphmill.engine.failures import cancelled, paused, timed_out
+from graphmill.engine.delivery import Delivery
+from graphmill.engine.failures import NotBegun, cancelled, doubted, paused, timed_out
 from graphmill.engine.figures import Figures
+from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
+from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
+from graphmill.engine.steps import Steps
 from graphmill.engine.subscriber import BREATH_S, log
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
@@ -34,6 +38,8 @@ BEAT_S = 0.5
 MOST_STUCK = 100
 HASTE_S = 0.5
 _MOST_STARTED_AT_ONCE = 100  # what one turn of the loop starts is bounded, so that no turn is long
+
+_NO_TIMER: asyncio.TimerHandle | None = None
 
 P = ParamSpec("P")
 
@@ -60,34 +66,36 @@ class Conductor:
     It lives on one loop, from its making to ``close``.
     """
 
-    def __init__(self, scheduler: Scheduler, terms: Terms) -> None:
+    def __init__(self, scheduler: Scheduler, terms: Terms, recorder: Recorder | None) -> None:
         policy = terms.policy
+        total = terms.total if recorder is None else recorder.total
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._policy = policy
         self._classifier = Classifier(policy.classify)
-        self._figures = Figures(scheduler, total=terms.total, now=self._loop.time())
+        self._figures = Figures(scheduler, total=total, before={} if recorder is None else recorder.done, now=self._loop.time())
         self._outbox = Outbox()
-        self._workers = Workers(policy, accept=terms.accept, abandoned=self._abandoned)
+        self._recorder = recorder
+        self._delivery = Delivery(scheduler, recorder, show=self._show)
+        self._workers = Workers(policy, accept=terms.accept if recorder is None else recorder.accept, abandoned=self._abandoned)
+        self._steps = Steps(self._workers, self._delivery, recorder, retry=policy.retry, classifier=self._classifier, random=terms.random)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
         self._attempt_deadlines = Deadlines(self._loop, policy.timeout_s, self._attempt_expired)
         self._job_deadlines = Deadlines(self._loop, policy.job_timeout_s, self._job_expired)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._unhanging: asyncio.TimerHandle | None = None
-        self._opening: asyncio.TimerHandle | None = None
-        self._draining: asyncio.TimerHandle | None = None
+        self._unhanging = self._opening = self._draining = self._beating = _NO_TIMER
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
         self._is_starting = False
         self._is_closed = False
-        self._settled: list[tuple[Job, Result]] = []
-        self._source_error: SourceError | None = None
-        self._fault: InternalError | None = None
+        self._undone: list[Failure] = []
+        self._source_error: GraphmillError | None = None
+        self._fault: GraphmillError | None = None
         self.stopped: StopReason | None = None
         self.stopped_because = ""
-        self._audience.tell(events.RunStarted, concurrency=scheduler.limit, total=terms.total)
+        self._audience.tell(events.RunStarted, concurrency=scheduler.limit, total=total)
         self._pulse = Pulse(
             scheduler,
             self._figures,
@@ -97,8 +105,10 @@ class Conductor:
             changed=self._start_soon,
             now=self._loop.time(),
         )
-        self._beating: asyncio.TimerHandle | None = None
         self._beat()
+        if recorder is not None:
+            scheduler.suspect(recorder.suspects)
+            recorder.open(committed=self._committed, broken=self._broken, asked=self._asked)
 
     @_acting
     def open(self, jobs: Any) -> None:
@@ -143,6 +153,11 @@ class Conductor:
         return self._figures.statistics(self._loop.time(), stuck=self._workers.stuck, hook_errors=self._audience.errors)
 
     @property
+    def run_id(self) -> str | None:
+        """Under which id the run is recorded; None if it is not."""
+        return None if self._recorder is None else self._recorder.run_id
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing is left to admit, to start or to end."""
         return self._admission.is_over and not self._scheduler.active
@@ -161,20 +176,23 @@ class Conductor:
         """Start nothing new; what runs goes on. Tell whether it was not so before."""
         if self._scheduler.is_paused or self.stopped is not None or self.is_over:
             return False
-        self._scheduler.is_paused = True
-        self._figures.note_hold(self._loop.time())
-        self._audience.tell_held(self._scheduler.held)
+        self._hold(is_paused=True)
         return True
 
     def unpause(self) -> bool:
         """Start jobs again; tell whether the run was paused."""
         if not self._scheduler.is_paused:
             return False
-        self._scheduler.is_paused = False
-        self._figures.note_hold(self._loop.time())
-        self._audience.tell_held(self._scheduler.held)
+        self._hold(is_paused=False)
         self._start_soon()
         return True
+
+    def _hold(self, *, is_paused: bool) -> None:
+        self._scheduler.is_paused = is_paused
+        self._figures.note_hold(self._loop.time())
+        self._audience.tell_held(self._scheduler.held)
+        if self._recorder is not None:
+            self._recorder.note(is_held=is_paused)
 
     def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
         """Stop, but let what runs end by itself for so long; asked again, for so long from now. For no time at all means in haste."""
@@ -187,6 +205,7 @@ class Conductor:
         """Admit no more and end everything: what runs when it is told to, or by itself before; tell whether there was something to end."""
         if self.is_over:
             return False
+        self._undone += [failure, running or failure]
         if self.stopped is None:
             self.stopped, self.stopped_because = reason, failure.message
             self._admission.close()
@@ -207,6 +226,14 @@ class Conductor:
         else:
             self._finished(ticket, self._scheduler.end(ticket, failure, self._loop.time()))
 
+    def cancel_job(self, job_id: str) -> bool:
+        """Cancel one job; tell whether it was unfinished."""
+        ticket = self._scheduler.find(job_id)
+        if ticket is None or ticket.status.is_final:
+            return False
+        self.end(ticket, cancelled("the job was cancelled"))
+        return True
+
     async def close(self) -> None:
         """See the run out: wait for the last attempts, tell the last news, leave no timer, task or thread behind."""
         try:
@@ -215,13 +242,33 @@ class Conductor:
             except asyncio.CancelledError:  # once, it does not cut short what functions do to end in order
                 await self._wait_quiet()
                 raise
-            self._record()
+            self._delivery.flush()
+            await self._delivery.wait_committed()
             self._figures.end(self._loop.time())
             self._audience.tell_progress(self.progress)
             self._audience.tell(events.RunFinished, statistics=self.statistics())
             await self._audience.settle(self._patience_s)
         finally:
-            await self._clean_up()
+            try:
+                await self._clean_up()
+            finally:
+                await self._close_recorder()
+
+    async def _close_recorder(self) -> None:
+        if self._recorder is None:
+            return
+        fault = self._fault
+        error = self._source_error or fault
+        try:
+            await self._recorder.close(
+                stopped=self.stopped,
+                because=self.stopped_because if error is None else str(error),
+                is_read=self._admission.is_at_end,
+                elapsed_s=self._figures.elapsed_s(self._loop.time()),
+            )
+        except GraphmillError:
+            if fault is None:  # else it was told already
+                raise
 
     async def _wait_quiet(self) -> None:
         """Wait until no attempt runs; when a run ends, each ends, or is abandoned, within its grace."""
@@ -282,13 +329,25 @@ class Conductor:
     def _start(self, ticket: Ticket, now: float) -> None:
         if ticket.is_probe:
             self._health_changed(ticket.lane, HealthState.OPEN)
-        self._attempt_deadlines.set(ticket, now)
-        if ticket.attempts == 1:
+        if ticket.attempts == ticket.job.past.attempts + 1:
             self._job_deadlines.set(ticket, now)
         if self._audience.has_observers:
             self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
+        number = 0 if self._recorder is None else self._recorder.begin(ticket.job, ticket.attempts)
+        if number:
+            self._delivery.after(number, partial(self._begin, ticket))
+        else:
+            self._begin(ticket)
+
+    def _begin(self, ticket: Ticket) -> None:
         ended = partial(self._attempt_ended, ticket)
-        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, is_suspect=ticket.crashes > 0)
+        if ticket.verdict is not None and self._recorder is not None:  # ended from outside before it could begin
+            self._recorder.fail(ticket.job, ticket.attempts, ticket.verdict.failure)
+            self._loop.call_soon(ended, None, NotBegun())
+            return
+        self._attempt_deadlines.set(ticket, self._loop.time())
+        frame = Frame(self._steps, ticket)
+        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, frame=frame, is_suspect=ticket.crashes > 0)
 
     @_acting
     def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
@@ -299,10 +358,12 @@ class Conductor:
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
-            self._failed(ticket, verdict.failure, now, is_final=verdict.is_final)
+            self._failed(ticket, verdict.failure, error, now, is_final=verdict.is_final)
         elif error is not None:
-            self._failed(ticket, self._classifier.failure(error), now, is_final=False)
+            self._failed(ticket, self._classifier.failure(error), error, now, is_final=isinstance(error, StepError))
         else:
+            if self._recorder is not None:
+                value, ticket.body = value
             self._finished(ticket, self._scheduler.succeed(ticket, value, now))
         if lane.limit != limit:
             self._audience.tell(events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason)
@@ -322,11 +383,15 @@ class Conductor:
         if health.state is HealthState.PARKED and self.stopped is None:
             self.drain(StopReason.PARKED, f"{name}{health.reason}", within_s=self._policy.drain_s)
 
-    def _failed(self, ticket: Ticket, failure: Failure, now: float, *, is_final: bool) -> None:
+    def _failed(self, ticket: Ticket, failure: Failure, error: BaseException | None, now: float, *, is_final: bool) -> None:
+        if ticket.job.effect == "unsafe":
+            failure = doubted(failure, error)
         outcome = self._scheduler.end(ticket, failure, now) if is_final else self._scheduler.fail(ticket, failure, now)
         if isinstance(outcome, Result):
             self._finished(ticket, outcome)
             return
+        if self._recorder is not None:
+            self._recorder.fail(ticket.job, ticket.attempts, failure)
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
 
@@ -341,32 +406,76 @@ class Conductor:
             ticket.timer.cancel()
             ticket.timer = None
         self._job_deadlines.clear(ticket)
-        if not self._settled:
-            self._loop.call_soon(self._loop.call_soon, self._record)
-        self._settled.append((ticket.job, result))
+        is_undone = bool(self._undone) and any(result.error is failure for failure in self._undone)
+        if self._delivery.settle(ticket, result, is_undone=is_undone):
+            self._loop.call_soon(self._loop.call_soon, self._flush)
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, cancelled(f"{reason}: job {result.job_id!r:.80} failed"))
 
     @_acting
-    def _record(self) -> None:
-        """Count results, tell of them, hand them out; two turns late, so that what takes the free slots is under way before."""
-        settled, self._settled = self._settled, []
-        now = self._loop.time()
-        for job, result in settled:
-            self._figures.add(result)
-            self._pulse.saw(result, now)
-            if self._audience.has_observers:
-                self._audience.tell(events.JobFinished, result=result)
-            self._audience.show(job, result)
+    def _flush(self) -> None:
+        """Let results go; two turns late, so that what takes the free slots is under way before."""
+        self._delivery.flush()
+
+    @_acting
+    def _committed(self, number: int) -> None:
+        self._delivery.committed(number)
+        self._start_soon()
+        self._is_quiet.set()
+
+    @_acting
+    def _broken(self, error: GraphmillError) -> None:
+        """End at once, and say nothing of what is not durable: the journal has failed, or somebody else has the run."""
+        log.error("the journal failed: %s", error)
+        self._fault = self._fault or error
+        self._delivery.forget()
+        self._patience_s = HASTE_S
+        self._workers.hasten(HASTE_S)
+        self.stop(StopReason.JOURNAL, cancelled("the journal failed"))
+        self._delivery.forget()
+        self._arrived.set()
+        self._is_quiet.set()
+
+    @_acting
+    def _asked(self, word: str, argument: str) -> None:
+        """Do what somebody asks through the journal."""
+        if word == "pause":
+            self.pause()
+        elif word == "unpause":
+            self.unpause()
+        elif word == "limit":
+            self._limit_as_asked(argument)
+        elif word == "cancel":
+            self.stop(StopReason.CANCELLED, cancelled("the run was cancelled"))
+        elif word == "cancel_item":
+            self.cancel_job(argument)
+
+    def _limit_as_asked(self, argument: str) -> None:
+        try:
+            self.set_limit(int(argument))
+        except ValueError as error:  # a UsageError too
+            log.warning("a limit of %.20s was asked for: %s", argument, error)
+            return
+        if self._recorder is not None:
+            self._recorder.note(limit=int(argument))
+
+    def _show(self, job: Job, result: Result) -> None:
+        """Count a result, tell of it, hand it out."""
+        self._figures.add(result)
+        self._pulse.saw(result, self._loop.time())
+        if self._audience.has_observers:
+            self._audience.tell(events.JobFinished, result=result)
+        self._audience.show(job, result)
 
     def _deliver(self, result: Result) -> None:
         if self._outbox.put(result):
             self._arrived.set()
 
-    def _source_ended(self, count: int, error: SourceError | None) -> None:
+    def _source_ended(self, count: int, error: GraphmillError | None) -> None:
         self._source_error = error
+        self._scheduler.acquit()
         if error is None:
-            self._figures.total = count
+            self._figures.end_source(count)
         self._audience.tell(events.SourceEnded, count=count, error=None if error is None else str(error))
         self._arrived.set()
 

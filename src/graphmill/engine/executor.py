@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,6 +19,7 @@ from graphmill.engine.machine import Machine
 from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Readable
+from graphmill.engine.recorder import Journal, Recorder
 from graphmill.engine.run import Run
 from graphmill.engine.terms import Terms
 
@@ -39,6 +41,7 @@ class BatchExecutor:
         on_progress: Callable[[Progress], Any] | None = None,
         on_alert: Callable[[Alert], Any] | None = None,
         observers: Sequence[Callable[[Event], Any]] = (),
+        journal: Journal | None = None,
         random: Random | None = None,
         machine: Readable | None = None,
     ) -> None:
@@ -48,6 +51,7 @@ class BatchExecutor:
         self._hooks = Hooks(on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
         self._machine = machine or Machine()
+        self._journal = journal
 
     def start(
         self,
@@ -55,15 +59,26 @@ class BatchExecutor:
         *,
         bind: Bind | None = None,
         total: int | None = None,
-        accept: Callable[[Any], None] | None = None,
+        accept: Callable[[Any], Any] | None = None,
+        run_id: str | None = None,
+        recorder: Callable[[], Recorder] | None = None,
     ) -> Run:
         """Make a run over these jobs; it begins when it is entered with ``async with``.
 
         With ``bind`` the series may hold anything: ``bind(position, item)`` makes the job of an item. ``total`` tells
         how many there will be, for a series that can not say so itself. ``accept(output)`` is called on every output where
-        it was made; what it raises is the attempt's failure.
+        it was made: what it gives stands for it, what it raises is the attempt's failure. ``recorder`` takes hold of the run in
+        a journal, when it begins; then its jobs are run. With the executor's own ``journal`` it is recorded as ``run_id``, new
+        or gone on with.
         """
         require_series(jobs)
+        total = known_length(jobs) if total is None else total
+        if (self._journal is not None or recorder is not None) and bind is not None:
+            raise UsageError("bind makes jobs of items, and a journal takes them as they are; give it jobs, or use gm.batch")
+        if self._journal is not None and recorder is None:
+            recorder = partial(self._journal.recorder, jobs, run_id=run_id, total=total)
+        elif run_id is not None:
+            raise UsageError("a run_id names a run in a journal, and there is none: BatchExecutor(policy, journal=gm.open_journal())")
         terms = Terms(
             policy=self._policy,
             hooks=self._hooks,
@@ -71,6 +86,7 @@ class BatchExecutor:
             machine=self._machine,
             bind=bind,
             accept=accept,
-            total=known_length(jobs) if total is None else total,
+            total=total,
+            recorder=recorder,
         )
         return Run(jobs, terms)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
+from graphmill.core.errors import Ambiguous, Permanent, Throttled, Transient, Unavailable
 from graphmill.core.result import Failure, Kind
 
 MOST_MESSAGE_CHARS = 2000
@@ -40,6 +41,8 @@ _PERMANENT = (
 
 def kind_of(error: BaseException) -> Kind:
     """Tell an exception's kind by its type; what is not known to be permanent may go well next time."""
+    if isinstance(error, Reported):
+        return error.failure.kind
     raised = type(error)
     if issubclass(raised, Transient):
         return Kind.TRANSIENT
@@ -47,6 +50,8 @@ def kind_of(error: BaseException) -> Kind:
         return Kind.THROTTLED
     if issubclass(raised, Unavailable):
         return Kind.UNAVAILABLE
+    if issubclass(raised, Ambiguous):
+        return Kind.AMBIGUOUS
     return Kind.PERMANENT if issubclass(raised, _PERMANENT) else Kind.TRANSIENT
 
 
@@ -78,6 +83,22 @@ def timed_out(message: str) -> Failure:
 def crashed(message: str) -> Failure:
     """Record that a worker process died under an attempt."""
     return Failure(kind=Kind.CRASH, message=message, type="graphmill.WorkerCrash")
+
+
+def ambiguous(message: str) -> Failure:
+    """Record that nobody knows whether something happened that must not happen twice."""
+    return Failure(kind=Kind.AMBIGUOUS, message=message, type="graphmill.Ambiguous")
+
+
+class NotBegun(Exception):  # noqa: N818  an end, not an error
+    """An attempt was ended before its function was called."""
+
+
+def doubted(failure: Failure, error: BaseException | None) -> Failure:
+    """Give what a failure means for an attempt that must not happen twice: nobody knows whether it has, unless it surely was not sent."""
+    if failure.kind not in (Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH) or isinstance(error, ConnectionRefusedError | NotBegun):
+        return failure
+    return replace(failure, kind=Kind.AMBIGUOUS, message=f"it may have happened: {failure.message}")
 
 
 class Reported(Exception):  # noqa: N818  it carries what has already been named

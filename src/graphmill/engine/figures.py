@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from graphmill.core.result import Result, Status
 from graphmill.engine.lane import Lane
 from graphmill.engine.machine import Reading
@@ -11,18 +13,23 @@ from graphmill.engine.statistics import Statistics, Tally
 
 
 class Figures:
-    """Counts results and reads them out, with the scheduler's numbers beside them; every reading brings its time."""
+    """Counts results and reads them out, with the scheduler's numbers beside them; every reading brings its time.
 
-    def __init__(self, scheduler: Scheduler, *, total: int | None, now: float) -> None:
+    ``before`` counts what earlier processes have done of the same run, as that is found: it is shown as done, and is no part of
+    any rate.
+    """
+
+    def __init__(self, scheduler: Scheduler, *, total: int | None, before: Mapping[Status, int], now: float) -> None:
         self._scheduler = scheduler
         self._tally = Tally()
+        self._before = before
         self._meter = RateMeter(now)
         self._started_at = now
         self._ended_at: float | None = None
         self._reading = Reading(memory=0.0, cpu=0.0)
         self._held_s = 0.0
         self._held_since: float | None = None
-        self.total = total
+        self._total = total
 
     def add(self, result: Result) -> None:
         """Count a result."""
@@ -38,6 +45,14 @@ class Figures:
         self._held_s = self._held_until(now)
         self._held_since = None if self._scheduler.held is None else now
 
+    def end_source(self, count: int) -> None:
+        """Know how many there are: these, and what was done before."""
+        self._total = count + sum(self._before.values())
+
+    def elapsed_s(self, now: float) -> float:
+        """Tell how long the run has taken."""
+        return self._until(now) - self._started_at
+
     def end(self, now: float) -> None:
         """Stop the clock, the first time this is called."""
         if self._ended_at is None:
@@ -45,17 +60,17 @@ class Figures:
 
     def progress(self, now: float) -> Progress:
         """Read how far the run is."""
-        scheduler, done, by_status = self._scheduler, self._tally.done, self._tally.by_status
+        scheduler, done = self._scheduler, sum(self._before.values()) + self._tally.done
         rate = self._meter.rate(self._until(now), self._tally.judged)
-        left = None if self.total is None else max(0, self.total - done)
+        left = None if self._total is None else max(0, self._total - done)
         return Progress(
-            total=self.total,
+            total=self._total,
             done=done,
-            succeeded=by_status[Status.SUCCEEDED],
-            failed=by_status[Status.FAILED],
-            timed_out=by_status[Status.TIMED_OUT],
-            cancelled=by_status[Status.CANCELLED],
-            paused=by_status[Status.PAUSED],
+            succeeded=self._count(Status.SUCCEEDED),
+            failed=self._count(Status.FAILED),
+            timed_out=self._count(Status.TIMED_OUT),
+            cancelled=self._count(Status.CANCELLED),
+            paused=self._count(Status.PAUSED),
             running=scheduler.running,
             queued=scheduler.queued,
             retrying=scheduler.retrying,
@@ -64,19 +79,22 @@ class Figures:
             lanes=tuple(map(_reading, scheduler.lanes)),
             rate=rate,
             eta_s=None if left is None or not rate or not scheduler.is_going_on else left / rate,
-            elapsed_s=self._until(now) - self._started_at,
+            elapsed_s=self.elapsed_s(now),
         )
 
     def statistics(self, now: float, *, stuck: int, hook_errors: int) -> Statistics:
         """Read all figures."""
         return self._tally.statistics(
-            total=self.total,
-            elapsed_s=self._until(now) - self._started_at,
+            total=self._total,
+            elapsed_s=self.elapsed_s(now),
             held_s=self._held_until(self._until(now)),
             stuck=stuck,
             hook_errors=hook_errors,
             reading=self._reading,
         )
+
+    def _count(self, status: Status) -> int:
+        return self._before.get(status, 0) + self._tally.by_status[status]
 
     def _held_until(self, now: float) -> float:
         return self._held_s if self._held_since is None else self._held_s + now - self._held_since

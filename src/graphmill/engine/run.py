@@ -14,6 +14,7 @@ from graphmill.engine.conductor import Conductor
 from graphmill.engine.failures import cancelled
 from graphmill.engine.policy import require_seconds
 from graphmill.engine.progress import Progress
+from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
 from graphmill.engine.terms import Terms
@@ -21,6 +22,7 @@ from graphmill.engine.terms import Terms
 T = TypeVar("T")
 _ANSWER_S = 30.0
 _LOOK_S = 0.05
+_OPENED_WITHIN_S = 2.0
 
 
 class Run:
@@ -41,13 +43,20 @@ class Run:
         if self._live is not None:
             raise UsageError("a run is entered once; start another with BatchExecutor.start")
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
-        self._live = Conductor(self._scheduler, self._terms)
-        self._loop.call_soon(self._live.open, self._jobs)  # not at once, so that ordered results can be asked for first
+        recorder = None if self._terms.recorder is None else await _opened(self._terms.recorder)
+        self._live = Conductor(self._scheduler, self._terms, recorder)
+        jobs = self._jobs if recorder is None else recorder.jobs
+        self._loop.call_soon(self._live.open, jobs)  # not at once, so that ordered results can be asked for first
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._conductor.stop(StopReason.CANCELLED, cancelled("the run was left before its end"))
         await self._conductor.close()
+
+    @property
+    def id(self) -> str | None:
+        """Under which id it is recorded; None if it is not."""
+        return self._conductor.run_id
 
     @property
     def drain_s(self) -> float:
@@ -135,20 +144,13 @@ class Run:
         """Cancel one job, or the whole run; tell whether there was something to cancel."""
         if job_id is None:
             return self._ask(lambda: self._conductor.stop(StopReason.CANCELLED, cancelled("the run was cancelled")))
-        return self._ask(lambda: self._cancel_job(job_id))
+        return self._ask(lambda: self._conductor.cancel_job(job_id))
 
     @property
     def _conductor(self) -> Conductor:
         if self._live is None:
             raise UsageError("enter the run first: `async with executor.start(jobs) as run:`")
         return self._live
-
-    def _cancel_job(self, job_id: str) -> bool:
-        ticket = self._scheduler.find(job_id)
-        if ticket is None or ticket.status.is_final:
-            return False
-        self._conductor.end(ticket, cancelled("the job was cancelled"))
-        return True
 
     async def _read(self, live: Conductor) -> AsyncIterator[Result]:
         while taken := await live.take():
@@ -180,3 +182,19 @@ def _answer(question: Callable[[], T], answer: Future[T]) -> None:
         answer.set_result(question())
     except Exception as error:  # noqa: BLE001  raised where it was asked
         answer.set_exception(error)
+
+
+async def _opened(recorder: Callable[[], Recorder]) -> Recorder:
+    """Take hold of a run in a thread; if nobody wants it any more when that is done, let it go."""
+    opening = asyncio.get_running_loop().run_in_executor(None, recorder)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_let_go)
+        await asyncio.wait([opening], timeout=_OPENED_WITHIN_S)  # not for ever: the store may be busy
+        raise
+
+
+def _let_go(opening: asyncio.Future[Recorder]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().abandon()

@@ -30,6 +30,9 @@ class Scheduler:
         self._idle_lanes: dict[str, Lane] = {}
         self._heads: list[tuple[float, int, str]] = []  # of each lane its first ticket's rank and position; stale ones are passed over
         self._is_adaptive = bool(policy.adaptive)
+        self._suspects = 0
+        self._uncommitted = 0
+        self._uncommitted_unsafe = 0
         self._leaving: Failure | None = None
         self.limit = policy.concurrency
         self.is_paused = False  # by a person: nothing starts
@@ -192,8 +195,32 @@ class Scheduler:
             return None
         return None if policy.tolerates(self._failed, judged) else StopReason.MAX_FAILURES
 
+    def suspect(self, count: int) -> None:
+        """Run one job at a time until so many suspects are finished: the process has died under them."""
+        self._suspects = count
+
+    def acquit(self) -> None:
+        """Wait no more for suspects that have not been admitted: there will be none."""
+        self._suspects = sum(ticket.job.past.is_suspect and not ticket.status.is_final for ticket in self._tickets.values())
+
+    def note_written(self, job: Job) -> None:
+        """Count a result that is on its way to the journal."""
+        self._uncommitted += 1
+        self._uncommitted_unsafe += job.effect == "unsafe"
+
+    def note_committed(self, job: Job) -> None:
+        """Count it no more."""
+        self._uncommitted -= 1
+        self._uncommitted_unsafe -= job.effect == "unsafe"
+
     def _has_slot(self) -> bool:
-        return not self.is_paused and self.running < (self.limit if self.full is None else 1)
+        """Tell whether one more may run: what runs and what is not yet committed would be repeated after a crash."""
+        most = self.limit if self.full is None and self._suspects <= 0 else 1
+        return (
+            not self.is_paused
+            and self.running + self._uncommitted_unsafe < most  # what must not be repeated keeps its slot until then
+            and self.running + self._uncommitted < 2 * most
+        )
 
     def _first_open(self, now: float) -> Lane | None:
         """Find the lane whose first ticket is the next to start, and take its head."""
@@ -258,6 +285,7 @@ class Scheduler:
         lane.jobs -= 1
         if not lane.jobs:
             self._idle_lanes[lane.key] = lane
+        self._suspects -= ticket.job.past.is_suspect
         self._succeeded += status is Status.SUCCEEDED
         self._failed += status is Status.FAILED or status is Status.TIMED_OUT
         started_at = now if ticket.started_at is None else ticket.started_at

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 import resource
 import sys
 from collections import Counter
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
 
-from graphmill.core.result import Failure, Result, Status
+from graphmill.core.result import Result, Status
+from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
 from graphmill.engine.machine import Reading
 
 _ACCURACY = 0.01
 _LOG_GAMMA = math.log((1 + _ACCURACY) / (1 - _ACCURACY))
 _LEAST_S = 1e-6
 _SLOWEST = 5
-_MOST_ERROR_GROUPS = 100
-_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +27,6 @@ class Percentiles:
     p90: float
     p99: float
     highest: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorGroup:
-    """Failures of one kind whose messages differ at most in their numbers; ``message`` is the first one's."""
-
-    kind: str
-    message: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +124,7 @@ class Tally:
         self._queued = Sketch()
         self._duration = Sketch()
         self._slowest: list[tuple[float, int, str]] = []
-        self._errors: dict[tuple[str, str], list[str | int]] = {}
+        self._errors = ErrorGroups()
 
     def add(self, result: Result) -> None:
         """Count one result."""
@@ -148,7 +137,7 @@ class Tally:
             self._duration.add(result.duration_s)
             self._rank(result)
         if result.error is not None and result.is_failure:
-            self._group(result.error)
+            self._errors.add(result.error)
 
     @property
     def judged(self) -> int:
@@ -172,7 +161,7 @@ class Tally:
             throughput=self.judged / elapsed_s if elapsed_s > 0 else 0.0,
             queued_s=self._queued.percentiles(),
             duration_s=self._duration.percentiles(),
-            errors=self._error_groups(),
+            errors=self._errors.largest_first(),
             slowest=tuple(SlowJob(job_id=name, duration_s=seconds) for seconds, _, name in sorted(self._slowest, reverse=True)),
             stuck=stuck,
             hook_errors=hook_errors,
@@ -188,17 +177,6 @@ class Tally:
             heappush(self._slowest, entry)
         elif result.duration_s > self._slowest[0][0]:
             heappushpop(self._slowest, entry)
-
-    def _group(self, failure: Failure) -> None:
-        key = (str(failure.kind), _NUMBERS.sub("#", failure.message[:200]))
-        if key not in self._errors and len(self._errors) >= _MOST_ERROR_GROUPS:
-            key = (str(failure.kind), "(other messages)")
-        group = self._errors.setdefault(key, [failure.message if key[1] != "(other messages)" else key[1], 0])
-        group[1] += 1  # type: ignore[operator]
-
-    def _error_groups(self) -> tuple[ErrorGroup, ...]:
-        groups = [ErrorGroup(kind=kind, message=str(first), count=int(count)) for (kind, _), (first, count) in self._errors.items()]
-        return tuple(sorted(groups, key=lambda group: -group.count))
 
 
 def peak_memory_bytes() -> int:

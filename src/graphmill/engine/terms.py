@@ -11,16 +11,21 @@ from graphmill.engine.admission import Bind
 from graphmill.engine.audience import Hooks
 from graphmill.engine.policy import Policy
 from graphmill.engine.pulse import Readable
+from graphmill.engine.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """``bind`` makes the job of an item, ``accept`` is called on every output, ``total`` is None where it is not known."""
+    """``bind`` makes the job of an item, ``accept`` is called on every output, ``total`` is None where it is not known.
+
+    ``recorder`` takes hold of the run in a journal; it blocks, and is called in a thread.
+    """
 
     policy: Policy
     hooks: Hooks
     random: Random
     machine: Readable
     bind: Bind | None
-    accept: Callable[[Any], None] | None
+    accept: Callable[[Any], Any] | None
     total: int | None
+    recorder: Callable[[], Recorder] | None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from asyncio import TimerHandle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Status
 from graphmill.engine.adaptive import Stamp
+from graphmill.engine.recorder import Recall
 from graphmill.engine.workers import Attempt
 
 if TYPE_CHECKING:
@@ -17,19 +18,21 @@ if TYPE_CHECKING:
 class Ticket:
     """The run's own mutable record of one job, from its admission until its result is taken.
 
-    The scheduler and its lanes keep the upper fields, the conductor the last three.
+    The scheduler and its lanes keep the upper fields, the conductor and the steps the last five.
     """
 
     __slots__ = (
         "admitted_at",
         "attempt",
         "attempts",
+        "body",
         "crashes",
         "is_probe",
         "job",
         "lane",
         "position",
         "rank",
+        "recall",
         "refusals",
         "stamp",
         "started_at",
@@ -49,17 +52,19 @@ class Ticket:
         self.admitted_at = now
         self.started_at: float | None = None
         self.status = Status.PENDING
-        self.attempts = 0
-        self.crashes = 0
+        self.attempts = job.past.attempts
+        self.crashes = job.past.crashes
         self.throttles = 0
         self.throttled_s = 0.0
         self.throttled_at = now
-        self.refusals = 0
+        self.refusals = job.past.attempts - job.past.counted
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
         self.attempt: Attempt | None = None
         self.timer: TimerHandle | None = None
         self.verdict: Verdict | None = None
+        self.body: Any = None
+        self.recall: Recall | None = None
 
 
 class Verdict:

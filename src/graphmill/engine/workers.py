@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from graphmill.core.errors import UsageError
 from graphmill.core.fresh import fresh
 from graphmill.engine.deadlines import Deadlines
+from graphmill.engine.frame import Frame
+from graphmill.engine.frame import current as current_frame
 from graphmill.engine.policy import Policy
 from graphmill.engine.processes.pool import Processes
 from graphmill.engine.threads import Ended, Threads
@@ -34,10 +36,10 @@ class Workers:
     """Runs attempts: async functions as tasks on the loop, plain ones in daemon threads; with isolation all in worker processes.
 
     ``abandoned`` is called after each attempt that had to be given up while its function still ran; ``accept`` with every
-    output where it was made, and what it raises is the attempt's failure.
+    output where it was made: what it gives is the attempt's value, what it raises its failure.
     """
 
-    def __init__(self, policy: Policy, *, accept: Callable[[Any], None] | None, abandoned: Callable[[], None]) -> None:
+    def __init__(self, policy: Policy, *, accept: Callable[[Any], Any] | None, abandoned: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.abandoned = abandoned
         self.grace: Deadlines[LoopAttempt] = Deadlines(self.loop, policy.grace_s, LoopAttempt.abandon)
@@ -63,13 +65,13 @@ class Workers:
         """Abandoned attempts that still run: tasks that swallow cancellation, threads that do not return."""
         return self.stuck_tasks + self.threads.stuck
 
-    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False) -> Attempt:
+    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, frame: Frame, is_suspect: bool = False) -> Attempt:
         """Start an attempt; ``ended`` is told its value or error, once, on the loop. A suspect gets a worker process that is new."""
         if self._processes is not None:
             return self._processes.begin(graph, value, ended, is_suspect=is_suspect)
         if self._last_graph[0] is not graph:
             self._last_graph = (graph, is_async(graph))
-        return LoopAttempt(self, graph, value, ended) if self._last_graph[1] else ThreadAttempt(self, graph, value, ended)
+        return LoopAttempt(self, graph, value, ended, frame) if self._last_graph[1] else ThreadAttempt(self, graph, value, ended, frame)
 
     def task(self, work: Coroutine[Any, Any, None]) -> Task[None]:
         """Make a task with a context of its own."""
@@ -115,11 +117,12 @@ class Workers:
 class LoopAttempt:
     """An attempt as a task. Interrupted, it is cancelled and has its grace; then it is abandoned."""
 
-    __slots__ = ("_ended", "_is_interrupted", "_is_over", "_task", "_work", "_workers")
+    __slots__ = ("_ended", "_frame", "_is_interrupted", "_is_over", "_task", "_work", "_workers")
 
-    def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended) -> None:
+    def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended, frame: Frame) -> None:
         self._workers = workers
         self._ended = ended
+        self._frame = frame
         self._is_interrupted = False
         self._is_over = False
         self._work = self._run(graph, value)
@@ -145,11 +148,10 @@ class LoopAttempt:
     async def _run(self, graph: Callable[[Any], Any], value: Any) -> None:
         self._task.remove_done_callback(self._never_begun)
         output, error = None, None
+        current_frame.set(self._frame)
         try:
             made = await graph(fresh(value))
-            if self._workers.accept is not None:
-                self._workers.accept(made)
-            output = made
+            output = made if self._workers.accept is None else self._workers.accept(made)
         except KeyboardInterrupt as raised:
             self._end(None, raised)
             raise
@@ -174,12 +176,13 @@ class LoopAttempt:
 class ThreadAttempt:
     """An attempt in a thread. A thread can not be stopped: interrupted, the attempt is abandoned at once."""
 
-    __slots__ = ("_awaited", "_call", "_ended", "_workers")
+    __slots__ = ("_awaited", "_call", "_ended", "_frame", "_workers")
 
-    def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended) -> None:
+    def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended, frame: Frame) -> None:
         self._workers = workers
         self._ended = ended
         self._awaited: LoopAttempt | None = None
+        self._frame = frame
         self._call = workers.threads.submit(workers.in_context(lambda: self._output(graph, value)), self._returned)
 
     def interrupt(self) -> None:
@@ -191,14 +194,15 @@ class ThreadAttempt:
             self._workers.abandoned()
 
     def _output(self, graph: Callable[[Any], Any], value: Any) -> Any:
+        current_frame.set(self._frame)
         output = graph(fresh(value))
-        if self._workers.accept is not None and not _is_awaitable(output):
-            self._workers.accept(output)
-        return output
+        if self._workers.accept is None or _is_awaitable(output):
+            return output
+        return self._workers.accept(output)
 
     def _returned(self, output: Any, error: BaseException | None) -> None:
         if _is_awaitable(output):  # such as the coroutine that a lambda made
-            self._awaited = LoopAttempt(self._workers, lambda awaitable: awaitable, output, self._ended)
+            self._awaited = LoopAttempt(self._workers, lambda awaitable: awaitable, output, self._ended, self._frame)
         else:
             self._ended(output, error)
 
@@ -210,7 +214,7 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     workers = _current.get(None)
     if workers is None:
         raise UsageError("a workflow runs as a job of a batch: gm.batch(graph, [item])")
-    value = await workers.submit(partial(function, *args, **kwargs))
+    value = await workers.submit(partial(copy_context().run, function, *args, **kwargs))  # where it is called, not where the run began
     return await value if _is_awaitable(value) else value
 
 

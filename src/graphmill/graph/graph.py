@@ -16,9 +16,10 @@ from graphmill.graph.template import resolve
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A vertex: its params as written, and what runs one step of it."""
+    """A vertex: its type's name, its params as written, and what runs one step of it."""
 
     id: str
+    type: str
     params: Mapping[str, Any]
     step: Step
 
@@ -37,6 +38,7 @@ class Graph:
     nodes: tuple[Node, ...]
     outputs: Mapping[str, Any] | None
     given: Mapping[str, Any]
+    path: str | None = None
 
     async def __call__(self, item: Any) -> Any:
         """Run one job and give its outputs; without declared outputs, the last node's."""

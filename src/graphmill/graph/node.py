@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Any, Protocol
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, runtime_checkable
 
 from graphmill.core.names import suggestion
 
@@ -22,10 +22,18 @@ class NodeType(Protocol):
         """
 
 
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A node type that can tell which code runs, besides itself, when a node of it does."""
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Give a text that changes when that code does, for params that ``prepare`` has accepted."""
+
+
 @cache
 def node_types() -> dict[str, NodeType]:
     """Load every node type that is installed, by name."""
-    return {entry.name: entry.load()() for entry in entry_points(group="graphmill.nodes")}
+    return {name: entry.load()() for name, entry in _entries().items()}
 
 
 def find_node_type(name: object) -> NodeType:
@@ -34,6 +42,20 @@ def find_node_type(name: object) -> NodeType:
     if not isinstance(name, str) or name not in types:
         raise ValueError(f"no node type {name!r}{suggestion(str(name), types)}; there are {', '.join(sorted(types))}")
     return types[name]
+
+
+def code_fingerprint(name: str, params: Mapping[str, Any]) -> str:
+    """Tell which code a node of this type runs: as the type says, else the version of the package that it comes from."""
+    node_type = find_node_type(name)
+    if isinstance(node_type, Fingerprinted):
+        return node_type.fingerprint(params)
+    package = _entries()[name].dist
+    return "" if package is None else f"{package.name} {package.version}"
+
+
+@cache
+def _entries() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group="graphmill.nodes")}
 
 
 def key_problems(found: Mapping[str, Any], *, known: tuple[str, ...], required: tuple[str, ...] = ()) -> list[str]:

@@ -56,7 +56,9 @@ class _Compiler:
         if self._problems:
             raise WorkflowError(self._path, self._problems)
         name = str(self._data.get("name") or Path(self._path).stem)
-        return Graph(name=name, inputs=inputs, required=required, nodes=nodes, outputs=outputs, given={})
+        return Graph(
+            name=name, inputs=inputs, required=required, nodes=nodes, outputs=outputs, given={}, path=str(Path(self._path).absolute())
+        )
 
     def _inputs(self, inputs: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
         if not isinstance(inputs, Mapping):
@@ -108,7 +110,7 @@ class _Compiler:
         except ValueError as error:
             self._problems.append(f"{place}: {error}")
         else:
-            yield Node(str(entry.get("id")), params, step)
+            yield Node(str(entry.get("id")), entry["type"], params, step)
 
     def _claim(self, name: Any, place: str) -> None:
         """One namespace holds inputs and nodes; each name stands once."""

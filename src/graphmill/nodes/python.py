@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import Permanent
+from graphmill.core.fingerprint import function_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call
@@ -32,6 +33,10 @@ class PythonNode:
         if isinstance(inputs, Mapping):
             _require_fit(function, inputs)
         return partial(_call, function)
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Give the function's."""
+        return function_fingerprint(find_function(params["function"]))
 
 
 async def _call(function: Callable[..., Any], params: Mapping[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,15 +27,18 @@ class Report:
 
     ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, drained, parked, stuck; None if it did
     not. ``stopped_because`` says it in words.
-    ``errors`` are the first five failures. Results are in input order, whatever order they came in.
+    ``errors`` are the first five failures. Results are in input order, whatever order they came in; those of a recorded run,
+    which has a ``run_id``, are read from its journal each time; ``done_now`` of them are of this time, the others of before.
     """
 
+    run_id: str | None = None
+    done_now: int = 0
     statistics: Statistics
     stopped: StopReason | None
     stopped_because: str
     errors: tuple[Result, ...]
     policy: Policy
-    kept: tuple[Result, ...] | None
+    kept: Iterable[Result] | None
 
     @property
     def is_failure(self) -> bool:

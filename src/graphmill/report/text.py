@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
-from graphmill.core.result import Failure, Kind, Result
+from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.engine.statistics import Statistics
 
 ERRORS_SHOWN = 5
@@ -13,35 +14,47 @@ _MESSAGE_CHARS = 160
 
 def summary_line(statistics: Statistics) -> str:
     """Say how many items succeeded, as in '9,998/10,000 items succeeded, 2 failed'."""
-    failed = statistics.failed + statistics.timed_out
-    total = max(statistics.total or 0, statistics.done)
-    counts = (
-        (failed, "failed"),
-        (statistics.cancelled, "cancelled"),
-        (statistics.paused, "paused"),
-        (total - statistics.done, "not reached"),
+    counts = {
+        Status.SUCCEEDED: statistics.succeeded,
+        Status.FAILED: statistics.failed,
+        Status.TIMED_OUT: statistics.timed_out,
+        Status.CANCELLED: statistics.cancelled,
+        Status.PAUSED: statistics.paused,
+    }
+    return counts_line(counts, statistics.total)
+
+
+def counts_line(counts: Mapping[Status, int], total: int | None, *, rest: str = "not reached") -> str:
+    """Say the same of counts by status; ``rest`` is the word for items that have no result."""
+    done = sum(counts.values())
+    total = max(total or 0, done)
+    parts = (
+        (counts.get(Status.FAILED, 0) + counts.get(Status.TIMED_OUT, 0), "failed"),
+        (counts.get(Status.CANCELLED, 0), "cancelled"),
+        (counts.get(Status.PAUSED, 0), "paused"),
+        (total - done, rest),
     )
-    return f"{statistics.succeeded:,}/{total:,} items succeeded" + "".join(f", {count:,} {word}" for count, word in counts if count)
+    succeeded = counts.get(Status.SUCCEEDED, 0)
+    return f"{succeeded:,}/{total:,} items succeeded" + "".join(f", {count:,} {word}" for count, word in parts if count)
 
 
 def error_lines(first: Sequence[Result], failed: int) -> list[str]:
     """Show the first failures and say how many more there are."""
-    rows = [(shown(result.job_id, 40), *_columns(result)) for result in first]
-    id_width, kind_width = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
-    lines = [f"  {name:<{id_width}}   {kind:<{kind_width}}   {message}" for name, kind, message in rows]
+    rows = [(shown(result.job_id, 40), *_told(result)) for result in first]
+    lines = [f"  {line}" for line in columns(rows)]
     if failed > len(first):
         lines.append(f"  ...and {failed - len(first):,} more")
     return lines
 
 
-def _columns(result: Result) -> tuple[str, str]:
+def _told(result: Result) -> tuple[str, str]:
     if result.error is None:
         return str(result.status), ""
     tries = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
-    return str(result.error.kind), f"{shown(_message(result.error), _MESSAGE_CHARS)} ({tries})"
+    return str(result.error.kind), f"{shown(failure_text(result.error), _MESSAGE_CHARS)} ({tries})"
 
 
-def _message(failure: Failure) -> str:
+def failure_text(failure: Failure) -> str:
     """Name the exception's type, unless it is one of ours, which say it all in their message."""
     name = failure.type.rpartition(".")[2]
     is_said = failure.type.startswith("graphmill.") or failure.kind is Kind.TIMEOUT or failure.message.startswith(name)
@@ -62,3 +75,24 @@ def seconds(value: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def size(count: int) -> str:
+    """Write a number of bytes as people say it: '312 B', '4.1 MB'."""
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if round(value, 1) < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def moment(at: float) -> str:
+    """Write a time of the wall clock as it is here, to the minute: '2026-11-15 18:04'."""
+    return datetime.fromtimestamp(at, UTC).astimezone().replace(tzinfo=None).isoformat(sep=" ", timespec="minutes")
+
+
+def columns(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
+    """Set rows of short texts under each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [gap.join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -36,17 +36,16 @@ def test_a_reading_is_one_line(changes, line):
 def test_without_a_terminal_a_plain_line_is_printed_every_few_seconds(monkeypatch, capsys):
     now = 100.0
     monkeypatch.setattr(display.time, "monotonic", lambda: now)
-    with Display("title") as shown:
+    with Display() as shown:
         for now in (100.5, 104.9, 105.1, 106.0, 110.2):
             shown.show(reading(done=int(now)))
     assert capsys.readouterr().err.splitlines() == [
-        "title",
         "105/164 · 3 running · 2 failed · 41.2/min · eta 1:07",
         "110/164 · 3 running · 2 failed · 41.2/min · eta 1:07",
     ]
 
 
-def test_a_title_can_not_write_on_the_terminal_what_it_likes(capsys):
-    with Display("evil \x1b[2J\nname"):
-        pass
+def test_a_note_can_not_write_on_the_terminal_what_it_likes(capsys):
+    with Display() as shown:
+        shown.note("evil \x1b[2J\nname")
     assert capsys.readouterr().err == "evil  [2J name\n"

@@ -37,7 +37,7 @@ def strike(monkeypatch, tmp_path):
     monkeypatch.setattr(interruption.os, "_exit", leave)
     now = 0.0
     recorder = Recorder()
-    subject = Interruption(Display("title"), sink(tmp_path / "out.jsonl"), now=lambda: now)
+    subject = Interruption(Display(), sink(tmp_path / "out.jsonl"), now=lambda: now)
 
     def strike(at, number=signal.SIGINT):
         nonlocal now

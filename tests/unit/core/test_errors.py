@@ -32,12 +32,18 @@ def test_a_workflow_error_names_the_file_before_each_problem():
     assert (error.path, error.problems) == ("flow.yaml", ["one", "two"])
 
 
+NAMED = (gm.WorkflowError, gm.SourceError, gm.DuplicateIdError, gm.StepError, gm.Throttled)
 MADE = [
     gm.WorkflowError("flow.yaml", ["one", "two"]),
     gm.SourceError("broken", position=7),
     gm.DuplicateIdError("x", first=1, second=2),
+    gm.StepError("fetch#1", gm.Failure(kind=gm.Kind.TRANSIENT, message="m", type="t")),
     gm.Throttled("slow down", retry_after_s=2.5),
-    *(kind("message") for kind in CLASSES if kind not in (gm.WorkflowError, gm.SourceError, gm.DuplicateIdError, gm.Throttled)),
+    *(
+        kind("message")
+        for kind in CLASSES
+        if kind not in (gm.WorkflowError, gm.SourceError, gm.DuplicateIdError, gm.StepError, gm.Throttled)
+    ),
 ]
 
 

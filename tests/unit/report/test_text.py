@@ -1,3 +1,4 @@
+import time
 import unicodedata
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.report.text import seconds, shown
+from graphmill.report.text import moment, seconds, shown, size
 
 
 def failing(messages, ids=None, retry=None):
@@ -98,3 +99,29 @@ def test_of_controls_only_blanks_are_left(text):
 )
 def test_a_duration_is_written_as_people_say_it(value, text):
     assert seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (39_600, "39.6 kB"),
+        (999_960, "1.0 MB"),
+        (4_100_000, "4.1 MB"),
+        (5 * 10**15, "5000.0 TB"),
+    ],
+)
+def test_a_number_of_bytes_is_written_as_people_say_it(count, text):
+    assert size(count) == text
+
+
+def test_a_time_is_written_as_it_is_here_to_the_minute(monkeypatch):
+    try:
+        monkeypatch.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        assert moment(1_795_000_000.0) == "2026-11-18 16:36"
+    finally:
+        monkeypatch.undo()
+        time.tzset()

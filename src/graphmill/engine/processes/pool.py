@@ -32,7 +32,7 @@ _REAPED_S = 5.0  # a killed process is gone in milliseconds, unless it hangs in 
 class Processes:
     """As many workers as there are attempts at once; idle ones are used again, the latest first. They end when closed."""
 
-    def __init__(self, loop: AbstractEventLoop, *, accept: Callable[[Any], None] | None, memory_bytes: int | None) -> None:
+    def __init__(self, loop: AbstractEventLoop, *, accept: Callable[[Any], Any] | None, memory_bytes: int | None) -> None:
         self.loop = loop
         self._accept = None if accept is None else require_importable(accept)
         self._memory_bytes = memory_bytes

@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any
 
 from graphmill.core.errors import Permanent
+from graphmill.engine import frame
 from graphmill.engine.failures import failure_of, kind_of, message_of
 from graphmill.engine.processes.importable import imported
 from graphmill.engine.processes.messages import FAILURE, PIECE_BYTES, VALUE, Incoming, message
@@ -33,6 +34,7 @@ def main(descriptor: int, parent: int, accept: tuple[str, str] | None) -> None:
     Thread(target=_watch, args=(descriptor,), name="graphmill-watch", daemon=True).start()
     connection = socket(fileno=descriptor)
     with asyncio.Runner() as runner, suppress(ConnectionError):  # the other side died; so do we, in silence
+        frame.is_worker_process = True
         _serve(connection, _Calls(runner, accept))
     connection.detach()  # its end tells the other side that this process is over, which it is only after its exit functions
 
@@ -72,9 +74,7 @@ class _Calls:
             output, error = self._runner.run(_awaited(output), context=copy_context())
             if error is not None:
                 raise error
-        if self._accept is not None:
-            self._accept(output)
-        return output
+        return output if self._accept is None else self._accept(output)
 
 
 @cache

@@ -306,7 +306,7 @@ def test_every_output_is_shown_to_accept_where_it_was_made(isolation, function):
     async def main():
         workers = Workers(Policy(isolation=isolation), accept=functions.refused, abandoned=lambda: None)
         ends = Ends()
-        workers.begin(function, 402, ends)
+        workers.begin(function, 402, ends, frame=None)
         try:
             async with asyncio.timeout(HANG_S):
                 return await ends.first

@@ -1,0 +1,192 @@
+"""The facade: what every door and every program calls."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from graphmill.api.reader import Reader
+from graphmill.api.recording import Place, Recording, planned
+from graphmill.core.errors import UsageError
+from graphmill.core.identity import item_id
+from graphmill.core.job import Effect, Job
+from graphmill.core.json_text import require_json
+from graphmill.core.result import Result
+from graphmill.datasets.sink import Sink
+from graphmill.engine.alerts import Alert
+from graphmill.engine.bridge import blocking
+from graphmill.engine.events import Event
+from graphmill.engine.executor import BatchExecutor
+from graphmill.engine.policy import Isolation, Policy, require_policy
+from graphmill.engine.processes.importable import require_importable
+from graphmill.engine.progress import Progress
+from graphmill.engine.run import Run
+from graphmill.graph.graph import Graph
+from graphmill.graph.workflow import load
+from graphmill.journal.intake import OnChange
+from graphmill.report.report import Report
+
+
+class Watching(TypedDict, total=False):
+    """Who is told, and what is kept, while a batch runs; see ``abatch``."""
+
+    sinks: Sequence[Sink]
+    on_start: Callable[[Run], Any] | None
+    on_result: Callable[[Job, Result], Any] | None
+    on_progress: Callable[[Progress], Any] | None
+    on_alert: Callable[[Alert], Any] | None
+    observers: Sequence[Callable[[Event], Any]]
+
+
+async def abatch(  # noqa: PLR0913  one parameter per choice
+    graph: Callable[[Any], Any] | str | Path,
+    items: Iterable[Any] | AsyncIterable[Any],
+    *,
+    concurrency: int | None = None,
+    isolation: Isolation | None = None,
+    policy: Policy | None = None,
+    id_field: str | None = None,
+    total: int | None = None,
+    keep_results: bool = True,
+    run_id: str | None = None,
+    journal: Place | None = None,
+    on_change: OnChange = "refuse",
+    effect: Effect = "repeatable",
+    version: str | None = None,
+    notes: Mapping[str, Any] | None = None,
+    **watching: Unpack[Watching],
+) -> Report:
+    """Run a function or a workflow over items and report how it went.
+
+    ``graph`` is a function of one item, async or plain, a loaded workflow, or the path of one. ``items`` is any iterable or
+    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10) and ``isolation``
+    (None, or "process") override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position.
+    ``sinks`` get every result while the batch runs; with ``keep_results=False`` the report holds none, and memory does not grow
+    with the number of items.
+
+    With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded, and goes on where it was if that run
+    is there already; an item without an id then goes by its content. ``on_change`` says what to do if the graph or an item is
+    not what it was: "refuse", "invalidate" (do again what it concerns) or "keep". A changed ``version`` counts as a changed
+    function; ``notes`` are kept in the manifest. With ``effect="unsafe"`` an item must not happen twice: one of which nobody
+    knows whether it has happened is failed as ambiguous.
+
+    ``on_start(run)`` is given the live run, for its controls; ``on_result(job, result)`` sees every result,
+    ``on_progress(progress)`` the newest reading twice a second, ``on_alert(alert)`` what the policy's alerts find, each of
+    ``observers`` every event.
+
+    A failing item is a result, never an exception. A source that fails raises SourceError after everything it gave is
+    finished, a sink that fails raises ExportError, a journal that fails JournalError; the report up to there is the
+    exception's ``report``. A batch that is cancelled, by Ctrl-C for one, still commits its sinks.
+    """
+    function = function_of(graph)
+    policy = policy_with(policy, concurrency=concurrency, isolation=isolation)
+    recording = None
+    if run_id is not None or journal is not None:
+        recording = planned(
+            journal,
+            graph=function,
+            items=items,
+            policy=policy,
+            options={"id_field": id_field, **(notes or {})},
+            run_id=run_id,
+            total=total,
+            on_change=on_change,
+            effect=effect,
+            version=version,
+        )
+    bind = _binder(function, id_field, effect)
+    return await execute(function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching)
+
+
+batch = blocking(abatch)
+
+
+async def execute(
+    function: Callable[[Any], Any],
+    items: Any,
+    policy: Policy,
+    recording: Recording | None,
+    *,
+    bind: Callable[[int, Any], Job] | None = None,
+    total: int | None = None,
+    keep_results: bool = True,
+    **watching: Unpack[Watching],
+) -> Report:
+    """Run a batch to its end; what every way to begin one comes to."""
+    sinks, on_start = watching.get("sinks", ()), watching.get("on_start")
+    _require_sinks(sinks)
+    if policy.isolation == "process":
+        _require_isolable(function)
+    # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.
+    accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
+    executor = BatchExecutor(
+        policy,
+        on_result=watching.get("on_result"),
+        on_progress=watching.get("on_progress"),
+        on_alert=watching.get("on_alert"),
+        observers=watching.get("observers", ()),
+    )
+    if recording is None:
+        run = executor.start(items, bind=bind, total=total, accept=accept)
+        reader = Reader(run, sinks, policy, keep_results=keep_results)
+    else:
+        run = executor.start(items, recorder=recording.begin)
+        reader = Reader(run, sinks, policy, keep_results=False, stored=recording.stored)
+    try:
+        async with run:
+            if on_start is not None:
+                on_start(run)
+            await reader.read_all()
+        if reader.is_cancelled:
+            raise asyncio.CancelledError
+        report = reader.report() if recording is None else await asyncio.to_thread(reader.report)
+    finally:
+        if recording is not None:
+            recording.close()
+    if reader.error is not None:
+        reader.error.report = report
+        raise reader.error
+    return report
+
+
+def policy_with(policy: Policy | None, *, concurrency: int | None, isolation: Isolation | None) -> Policy:
+    """Give the policy with what was said beside it."""
+    policy = require_policy(policy)
+    if concurrency is not None:
+        policy = replace(policy, concurrency=concurrency)
+    return policy if isolation is None else replace(policy, isolation=isolation)
+
+
+def function_of(graph: Any) -> Callable[[Any], Any]:
+    """Give what is called with each item."""
+    function = load(graph) if isinstance(graph, str | Path) else graph
+    if not callable(function):
+        raise UsageError(f"the graph is a function, a workflow or a workflow's path, not {graph!r:.80}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"{graph!r:.80} yields; a job has one output: return a list")
+    return function
+
+
+def _require_sinks(sinks: Sequence[Sink]) -> None:
+    is_series = isinstance(sinks, Sequence) and not isinstance(sinks, str)
+    if not is_series or not all(hasattr(sink, "write") and hasattr(sink, "commit") and hasattr(sink, "abort") for sink in sinks):
+        raise UsageError(f"sinks is a list of sinks, such as [gm.sink('out.jsonl')], not {sinks!r:.80}")
+
+
+def _binder(function: Callable[[Any], Any], id_field: str | None, effect: Effect) -> Callable[[int, Any], Job]:
+    def bind(position: int, item: Any) -> Job:
+        if isinstance(item, Job):
+            raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
+        return Job(id=item_id(item, position=position, id_field=id_field), graph=function, input=item, effect=effect)
+
+    return bind
+
+
+def _require_isolable(function: Callable[[Any], Any]) -> None:
+    if isinstance(function, Graph):
+        raise UsageError("a workflow can not run with isolation='process' yet; leave isolation out, or run a function")
+    require_importable(function)

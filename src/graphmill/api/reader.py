@@ -1,0 +1,136 @@
+"""Reads a run to its end: into the sinks, off the loop, and into the report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from graphmill.core.errors import ChangedError, ExportError, JournalError, SourceError
+from graphmill.core.result import Result
+from graphmill.datasets.sink import Sink
+from graphmill.engine.policy import Policy
+from graphmill.engine.run import Run
+from graphmill.report.report import Report
+from graphmill.report.stored import StoredResults
+from graphmill.report.text import ERRORS_SHOWN
+
+Ended = SourceError | ChangedError | JournalError | ExportError
+
+
+class Reader:
+    """Reads a run to its end: into the sinks, off the loop, and into the report."""
+
+    def __init__(
+        self, run: Run, sinks: Sequence[Sink], policy: Policy, *, keep_results: bool, stored: Callable[[str], StoredResults] | None = None
+    ) -> None:
+        self._run = run
+        self._sinks = sinks
+        self._policy = policy
+        self._kept: list[Result] | None = [] if keep_results else None
+        self._stored = stored
+        self._first_errors: list[Result] = []
+        self._taken: list[Result] = []
+        self._writing: asyncio.Future[None] | None = None
+        self.error: Ended | None = None
+        self.is_cancelled = False
+
+    async def read_all(self) -> None:
+        """Read until nothing is left, then let the sinks keep it. When cancelled, cancel the run and keep what it has come to."""
+        try:
+            await self._insist(self._read)
+            await self._insist(self._commit)
+        except ExportError as error:
+            self.error = error
+            for result in self._taken:
+                self._note(result)
+            self._abort()
+        except BaseException:
+            self._abort()
+            raise
+
+    def report(self) -> Report:
+        """Sum up: what was seen here or, where the run is recorded, what its rows say."""
+        statistics = self._run.statistics()
+        report = Report(
+            run_id=self._run.id,
+            done_now=statistics.done,
+            statistics=statistics,
+            stopped=self._run.stopped,
+            stopped_because=self._run.stopped_because,
+            errors=tuple(self._first_errors),
+            policy=self._policy,
+            kept=None if self._kept is None else tuple(sorted(self._kept, key=lambda result: result.position)),
+        )
+        if self._stored is None or self._run.id is None or isinstance(self.error, JournalError):
+            return report
+        return self._stored(self._run.id).complete(report)
+
+    async def _insist(self, work: Callable[[], Any]) -> None:
+        """Do something to its end though cancelled once; a second cancellation is obeyed."""
+        try:
+            await work()
+        except asyncio.CancelledError:
+            if self.is_cancelled:
+                raise
+            self.is_cancelled = True
+            self._run.cancel()
+            await work()
+
+    async def _read(self) -> None:
+        try:
+            while self._taken or await self._take():
+                await self._in_thread(self._write_all)
+                for result in self._taken:
+                    self._note(result)
+                    self._run.release(result)
+                self._taken = []
+        except (SourceError, ChangedError, JournalError) as error:
+            self.error = error
+
+    async def _take(self) -> bool:
+        self._taken = await self._run.take()
+        return bool(self._taken)
+
+    async def _commit(self) -> None:
+        complete = self.error is None and self._run.stopped is None
+        await self._in_thread(partial(self._commit_all, complete=complete))
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        """Let the sinks work in a thread; what is under way is waited for, never begun twice."""
+        if not self._sinks:
+            return
+        if self._writing is None:
+            self._writing = self._run.call_in_thread(work)
+        await asyncio.shield(self._writing)
+        self._writing = None
+
+    def _write_all(self) -> None:
+        for result in self._taken:
+            for sink in self._sinks:
+                _guarded(sink.write, result)
+
+    def _commit_all(self, *, complete: bool) -> None:
+        for sink in self._sinks:
+            _guarded(sink.commit, complete=complete)
+
+    def _abort(self) -> None:
+        for sink in self._sinks:
+            sink.abort()
+
+    def _note(self, result: Result) -> None:
+        if self._kept is not None:
+            self._kept.append(result)
+        if result.is_failure and len(self._first_errors) < ERRORS_SHOWN:
+            self._first_errors.append(result)
+
+
+def _guarded(act: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    """Turn whatever a sink raises into the one error that a batch raises for it."""
+    try:
+        act(*args, **kwargs)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"a sink failed: {type(error).__name__}: {error}") from error

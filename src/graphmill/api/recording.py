@@ -1,0 +1,147 @@
+"""How a batch is written down: in which journal, as which run, and what of it is left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from graphmill.core.errors import UsageError
+from graphmill.core.identity import own_id
+from graphmill.core.job import Effect, Job
+from graphmill.datasets.source import FileSource
+from graphmill.engine.feed import known_length
+from graphmill.engine.policy import Policy
+from graphmill.engine.recorder import Recorder
+from graphmill.graph.fingerprint import graph_fingerprints
+from graphmill.graph.graph import Graph
+from graphmill.journal.intake import Draft, Identify, OnChange
+from graphmill.journal.journal import Journal, Plan, Selection
+from graphmill.journal.manifest import manifest_of, openable
+from graphmill.journal.opening import default_journal, open_store
+from graphmill.journal.records import Entry
+from graphmill.report.stored import StoredResults
+
+Place = Journal | str | Path
+
+
+class Recording:
+    """A batch's place in a journal; ``begin`` takes hold of it there."""
+
+    def __init__(self, journal: Place | None, begin: Callable[[Journal], Recorder]) -> None:
+        self._place = _held(journal)
+        self._opened: Journal | None = None
+        self._begin = begin
+
+    def begin(self) -> Recorder:
+        """Take hold of the run; it blocks."""
+        self._opened = opened(self._place)
+        return self._begin(self._opened)
+
+    def stored(self, run_id: str) -> StoredResults:
+        """Give what the journal holds of the run; it can be read for as long as there is a journal."""
+        return StoredResults(partial(lent, self._place), run_id)
+
+    def close(self) -> None:
+        """Let go of a journal that was opened here."""
+        if self._opened is not None and self._opened is not self._place:
+            self._opened.close()
+
+
+def _held(place: Place | None) -> Journal | str | Path:
+    """Hold on to a place by what it is now: the working directory may change, and memory is opened once."""
+    if isinstance(place, Journal):
+        return place
+    name = default_journal() if place is None else place
+    if name == "memory:":
+        return opened(name)
+    return name if isinstance(name, str) and ":" in name else Path(name).absolute()
+
+
+def opened(place: Place | None, *, create: bool = True) -> Journal:
+    """Open a journal, unless it is open."""
+    return place if isinstance(place, Journal) else Journal(open_store(place, create=create))
+
+
+@contextmanager
+def lent(place: Place | None) -> Iterator[Journal]:
+    """Open a journal that is there, for a while, unless it is open."""
+    if isinstance(place, Journal):
+        yield place
+        return
+    with closing(opened(place, create=False)) as journal:
+        yield journal
+
+
+def planned(  # noqa: PLR0913
+    journal: Place | None,
+    *,
+    graph: Callable[[Any], Any],
+    items: Any,
+    policy: Policy,
+    options: Mapping[str, Any],
+    run_id: str | None,
+    total: int | None,
+    on_change: OnChange,
+    effect: Effect,
+    version: str | None,
+) -> Recording:
+    """Record a batch as a new run, or go on with the one of that id."""
+    if on_change not in ("refuse", "invalidate", "keep"):
+        raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
+    plan = Plan(
+        items=items,
+        identify=_identify(graph, options.get("id_field"), effect),
+        manifest=manifest_of(
+            graph=_graph_note(graph),
+            fingerprints=graph_fingerprints(graph, version=version),
+            source=items.note() if isinstance(items, FileSource) else None,
+            policy=policy,
+            options={**options, "effect": effect, "version": version},
+        ),
+        run_id=run_id,
+        total=known_length(items) if total is None else total,
+        on_change=on_change,
+    )
+    return Recording(journal, lambda opened: opened.begin(plan))
+
+
+def repeated(
+    journal: Place | None,
+    *,
+    graph: Callable[[Any], Any],
+    run_id: str,
+    selection: Selection,
+    on_change: OnChange,
+    effect: Effect,
+    version: str | None,
+) -> Recording:
+    """Record failed items of a run once more."""
+    fingerprints = graph_fingerprints(graph, version=version)
+    bind = partial(_again, graph, effect)
+    return Recording(journal, lambda opened: opened.retry(run_id, selection, bind, fingerprints=fingerprints, on_change=on_change))
+
+
+def _identify(function: Callable[[Any], Any], id_field: str | None, effect: Effect) -> Identify:
+    def identify(position: int, item: Any) -> Draft:
+        if isinstance(item, Job):
+            raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
+        return Draft(own_id(item, position=position, id_field=id_field), function, item, effect=effect)
+
+    return identify
+
+
+def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
+    if "input_left_out" in entry.result.metadata:
+        raise UsageError(
+            f"the input of {entry.result.job_id!r:.80} is not plain data, so it was not stored; run the batch again with its items"
+        )
+    return Draft(entry.result.job_id, graph, entry.result.input, effect=effect, position=entry.result.position)
+
+
+def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
+    if isinstance(graph, Graph):
+        return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given)}
+    return {"kind": "function", "name": getattr(graph, "__name__", type(graph).__name__), "function": openable(graph)}

@@ -1,0 +1,145 @@
+"""Going on with a recorded run, and doing its failed items again: with what its manifest says it was begun with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from graphmill.api.batch import Watching, abatch, execute, function_of, policy_with
+from graphmill.api.recording import Place, lent, repeated
+from graphmill.core.errors import UsageError
+from graphmill.core.names import suggestion
+from graphmill.core.result import Kind
+from graphmill.datasets.source import FileSource
+from graphmill.engine.bridge import blocking
+from graphmill.engine.policy import Isolation, Policy
+from graphmill.engine.processes.importable import imported
+from graphmill.graph.workflow import load
+from graphmill.journal.intake import OnChange
+from graphmill.journal.journal import Selection
+from graphmill.journal.manifest import policy_from
+from graphmill.journal.records import RunRecord
+from graphmill.report.report import Report
+
+GraphLike = Callable[[Any], Any] | str | Path
+
+
+async def aresume(  # noqa: PLR0913  one parameter per choice
+    run_id: str,
+    *,
+    graph: GraphLike | None = None,
+    items: Iterable[Any] | AsyncIterable[Any] | None = None,
+    journal: Place | None = None,
+    policy: Policy | None = None,
+    concurrency: int | None = None,
+    isolation: Isolation | None = None,
+    total: int | None = None,
+    on_change: OnChange = "refuse",
+    **watching: Unpack[Watching],
+) -> Report:
+    """Go on with a run: do what is not done, and report on all of it.
+
+    Graph, items and policy are opened again as the run's manifest names them, unless they are given; a lambda or a generator
+    can not be, and must be. ``run_id`` may be the beginning of one.
+    """
+    run = _found(journal, run_id)
+    options = run.manifest.get("options", {})
+    series = items if items is not None else source_of(run)
+    return await abatch(
+        graph if graph is not None else graph_of(run),
+        series,
+        policy=policy_with(policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation),
+        id_field=options.get("id_field"),
+        total=series.count() if total is None and isinstance(series, FileSource) else total,
+        run_id=run.id,
+        journal=journal,
+        on_change=on_change,
+        effect=options.get("effect", "repeatable"),
+        version=options.get("version"),
+        notes={name: value for name, value in options.items() if name not in ("id_field", "effect", "version")},
+        **watching,
+    )
+
+
+async def aretry(  # noqa: PLR0913
+    run_id: str,
+    *,
+    items: Iterable[str] | None = None,
+    kinds: Iterable[str] | None = None,
+    graph: GraphLike | None = None,
+    journal: Place | None = None,
+    policy: Policy | None = None,
+    concurrency: int | None = None,
+    isolation: Isolation | None = None,
+    on_change: OnChange = "refuse",
+    **watching: Unpack[Watching],
+) -> Report:
+    """Do the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
+
+    Their inputs are those that were recorded; the attempts are counted from 1 again. After a change of the graph say
+    ``on_change="keep"``: what succeeded before stays.
+    """
+    if on_change not in ("refuse", "keep"):
+        raise UsageError(f"on_change is refuse or keep here, not {on_change!r:.80}; to do everything again, resume with 'invalidate'")
+    run = _found(journal, run_id)
+    options = run.manifest.get("options", {})
+    function = function_of(graph if graph is not None else graph_of(run))
+    recording = repeated(
+        journal,
+        graph=function,
+        run_id=run.id,
+        selection=Selection(items=_names(items), kinds=_kinds(kinds)),
+        on_change=on_change,
+        effect=options.get("effect", "repeatable"),
+        version=options.get("version"),
+    )
+    rules = policy_with(policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
+    return await execute(function, [], rules, recording, **watching)
+
+
+resume = blocking(aresume)
+retry = blocking(aretry)
+
+
+def graph_of(run: RunRecord) -> Callable[[Any], Any]:
+    """Open a run's graph again."""
+    note: Mapping[str, Any] = run.manifest.get("graph", {})
+    if note.get("path"):
+        return load(note["path"]).with_inputs(note.get("given", {}))
+    if note.get("function"):
+        module, _, name = note["function"].partition(":")
+        found: Callable[[Any], Any] = imported(module, name)
+        return found
+    raise UsageError(
+        f"the function of run {run.id} can not be found again by its name; go on with gm.batch(function, items, run_id={run.id!r})"
+    )
+
+
+def source_of(run: RunRecord) -> FileSource:
+    """Open a run's source again."""
+    note: Mapping[str, Any] | None = run.manifest.get("source")
+    if not note or not note.get("path"):
+        raise UsageError(
+            f"the items of run {run.id} can not be had again from where they came; give them once more: --source FILE, or "
+            f"gm.batch(function, items, run_id={run.id!r})"
+        )
+    return FileSource(note["path"], note["format"], note.get("offset", 0), note.get("limit"))
+
+
+def _found(journal: Place | None, run_id: str) -> RunRecord:
+    with lent(journal) as opened:
+        return opened.archive.find(run_id)
+
+
+def _names(items: Iterable[str] | None) -> frozenset[str] | None:
+    return None if items is None else frozenset(items)
+
+
+def _kinds(kinds: Iterable[str] | None) -> frozenset[Kind] | None:
+    if kinds is None:
+        return None
+    for kind in kinds:
+        if kind not in set(Kind):
+            raise UsageError(f"no kind {kind!r:.80}{suggestion(str(kind), Kind)}; kinds are {', '.join(Kind)}")
+    return frozenset(Kind(kind) for kind in kinds)

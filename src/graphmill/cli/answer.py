@@ -1,0 +1,33 @@
+"""What a command answers on standard output: lines or JSON, in which nothing can write on the terminal what it likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+
+from graphmill.cli.exit_code import ExitCode
+from graphmill.core.json_text import to_json
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Print lines."""
+    _print("\n".join("".join(char if char.isprintable() else " " for char in line) for line in lines))
+
+
+def tell_json(value: Any) -> None:
+    """Print one line of JSON; what a terminal might obey stands there escaped."""
+    _print("".join(char if char.isprintable() else _escaped(char) for char in to_json(value)))
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def _print(text: str) -> None:
+    try:
+        typer.echo(text)
+    except BrokenPipeError:  # a reader that is gone knows why
+        raise typer.Exit(ExitCode.OUTPUT) from None

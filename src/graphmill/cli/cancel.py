@@ -1,0 +1,71 @@
+"""``graphmill cancel``: end a run, or one of its items."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphmill.cli.answer import tell
+from graphmill.cli.asking import ask, not_answered, require_live, stands
+from graphmill.cli.journal import Journal, RunName, opened
+from graphmill.core.errors import UsageError
+from graphmill.core.keys import item_key
+from graphmill.journal.ports import Archive, Store
+from graphmill.journal.records import Request, RunRecord, RunRow, RunState
+from graphmill.report.run_view import run_name
+from graphmill.report.text import shown
+
+_ID_CHARS = 80
+_CAN_BE_GIVEN_UP = (RunState.PAUSED, RunState.INTERRUPTED)
+
+
+def cancel(
+    run: RunName,
+    *,
+    item: Annotated[str | None, typer.Option(metavar="ID", help="Cancel only this item.", show_default=False)] = None,
+    journal: Journal = None,
+) -> None:
+    """End a run, or one of its items.
+
+    What is done is kept, the rest is cancelled. An item can be ended while its run is under way.
+
+    Example: graphmill cancel k7f2 --item HumanEval/118
+    """
+    with opened(journal) as store:
+        found = store.archive.find(run)
+        if item is not None:
+            answer = _cancel_item(store.archive, found, item)
+        elif found.state.is_live:
+            ended = ask(store.archive, found, Request("cancel"), lambda now: not now.state.is_live)
+            answer = not_answered(found) if ended is None else stands(ended)
+        else:
+            answer = _give_up(store, found)
+    tell([answer])
+
+
+def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
+    require_live(run, "an item can be cancelled only while its run is under way")
+    key, name = item_key(item), shown(item, _ID_CHARS)
+    before = archive.outcomes(run, [key]).get(key)
+    if before is not None and before.generation >= before.wanted:
+        return f"item {name} has ended already: {before.status}"
+    ended = ask(archive, run, Request("cancel_item", item), lambda _: archive.outcomes(run, [key]).get(key) != before)
+    if ended is None:
+        return not_answered(run)
+    after = archive.outcomes(run, [key]).get(key)
+    return stands(ended) if after is None or after == before else f"item {name} is {after.status}"
+
+
+def _give_up(store: Store, run: RunRecord) -> str:
+    """Cancel a run that nobody is at work on, by becoming its owner for a moment."""
+    if run.state is RunState.CANCELLED:
+        return stands(run)
+    if run.state not in _CAN_BE_GIVEN_UP:
+        raise UsageError(f"{stands(run)}; there is nothing to cancel")
+    ledger = store.take(run.id)
+    try:
+        ledger.append([RunRow(state=RunState.CANCELLED, reason="cancelled by a person")])
+    finally:
+        ledger.release()
+    return f"run {run_name(run)} was {run.state} and is cancelled now"

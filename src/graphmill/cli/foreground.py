@@ -1,0 +1,138 @@
+"""A run in the foreground of a command: its live display, what signals do to it, its output, its summary and its status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+
+import typer
+
+from graphmill.api.reader import Ended
+from graphmill.cli.display import Display, tell_error
+from graphmill.cli.exit_code import ExitCode
+from graphmill.cli.interruption import Interruption
+from graphmill.cli.journal import opened
+from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
+from graphmill.core.json_text import to_json
+from graphmill.core.result import StopReason
+from graphmill.datasets.sink import FileSink, Sink, sink, write_all
+from graphmill.engine.progress import Progress
+from graphmill.engine.run import Run
+from graphmill.report.next_steps import next_lines
+from graphmill.report.record import report_record
+from graphmill.report.report import Report
+from graphmill.report.run_view import view_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a run is to be started with so that a person can follow and end it."""
+
+    sinks: list[Sink]
+    on_start: Callable[[Run], None]
+    on_progress: Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreground:
+    """How a command shows its run.
+
+    ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if there was
+    nothing to do.
+    """
+
+    title: str
+    details: tuple[str, ...] = ()
+    output: str | None
+    as_json: bool
+    is_recorded: bool
+    journal: str | None = None
+    if_idle: str = ""
+
+    def __post_init__(self) -> None:
+        if self.as_json and self.output == "-":
+            raise UsageError("--json and --output - both want standard output; write the results to a file")
+
+    def perform(self, work: Callable[[Watch], Report]) -> None:
+        """Run to the end; raise what ended it early, or typer.Exit with the status."""
+        target = None if self.output is None else sink(self.output)
+        is_later = self.is_recorded and isinstance(target, FileSink) and not target.is_special
+        display = Display()
+        with Interruption(display, target) as interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
+
+            def start(run: Run) -> None:
+                interruption.watch(run)
+                display.note(" · ".join([self.title, *([] if run.id is None else [f"run {run.id}"]), *self.details]))
+
+            watch = Watch(sinks=[] if target is None or is_later else [target], on_start=start, on_progress=display.show)
+            report, error = _run(work, watch)
+            if is_later and target is not None and not interruption.is_hasty:
+                error = _written(report, target, error)
+        is_told = self._tell(report, error)
+        _tell_partial(target)
+        if interruption.code is not None:
+            if error is not None:
+                tell_error(error)
+            raise typer.Exit(interruption.code)
+        if error is not None:
+            raise error
+        raise typer.Exit(_exit_code(report, is_told=is_told))
+
+    def _tell(self, report: Report, error: GraphmillError | None) -> bool:
+        """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
+        try:
+            if self.as_json:
+                typer.echo(to_json(report_record(report, error)))
+            else:
+                idle = [self.if_idle] if self.if_idle and not report.done_now and report.stopped is None and error is None else []
+                lines = [*idle, report.closing_line(), *report.error_lines(), *self._next(report, error)]
+                typer.echo("\n".join(lines), err=self.output == "-")
+        except OSError as trouble:
+            if not isinstance(trouble, BrokenPipeError):  # a reader that is gone knows why
+                tell_error(trouble)
+            return False
+        return True
+
+    def _next(self, report: Report, error: GraphmillError | None) -> list[str]:
+        if report.run_id is None or isinstance(error, JournalError):
+            return []
+        with opened(self.journal) as store:
+            return next_lines(view_of(store.archive, store.archive.find(report.run_id)))
+
+
+def _run(work: Callable[[Watch], Report], watch: Watch) -> tuple[Report, Ended | None]:
+    """Run the batch; what ended it early still has a report, if it had begun."""
+    try:
+        return work(watch), None
+    except (SourceError, ExportError, ChangedError, JournalError) as error:
+        if error.report is None:
+            raise
+        return error.report, error
+
+
+def _written(report: Report, target: Sink, error: Ended | None) -> Ended | None:
+    """Write the rows of a recorded run; if that fails they are still in the journal."""
+    if isinstance(error, JournalError):
+        return error
+    try:
+        write_all(report.results(), target, complete=report.stopped is None and error is None)
+    except (ExportError, OSError) as trouble:
+        failure = ExportError(f"{trouble}; the results are safe: graphmill export {report.run_id} FILE writes them")
+        failure.report = report
+        return error or failure
+    return error
+
+
+def _tell_partial(target: Sink | None) -> None:
+    if isinstance(target, FileSink) and target.is_partial and target.written is not None:
+        typer.echo(f"the run did not reach its end; its rows are in {target.written.name}", err=True)
+
+
+def _exit_code(report: Report, *, is_told: bool) -> ExitCode:
+    if report.stopped is StopReason.PARKED:
+        return ExitCode.PAUSED
+    if report.is_failure:
+        return ExitCode.FAILURES
+    return ExitCode.DONE if is_told else ExitCode.OUTPUT

@@ -1,0 +1,78 @@
+"""``graphmill resume``: go on with a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphmill import api
+from graphmill.cli.answer import tell
+from graphmill.cli.asking import ask, not_answered, stands
+from graphmill.cli.foreground import Foreground
+from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.options import Concurrency, Output, SourceFormat, WhenChanged
+from graphmill.datasets.source import source
+from graphmill.journal.ports import Store
+from graphmill.journal.records import Request, RunRecord, RunState
+from graphmill.report.run_view import graph_name
+
+
+def resume(
+    run: RunName,
+    *,
+    source_name: Annotated[
+        str | None,
+        typer.Option("--source", "-s", metavar="FILE", help="Take the items from here, not from where they came.", show_default=False),
+    ] = None,
+    source_format: SourceFormat = None,
+    concurrency: Concurrency = None,
+    on_change: WhenChanged = "refuse",
+    output: Output = None,
+    journal: Journal = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run: do what is not done. One that `pause` holds goes on where it is.
+
+    What has a result is not run again; items that are new in the source are run. Workflow, source, policy and output are those
+    that the run was begun with, unless they are given here.
+
+    Example: graphmill resume k7f2 --concurrency 16
+    """
+    with opened(journal) as store:
+        found = store.archive.find(run)
+        if found.state is RunState.HELD:
+            _release(store, found)
+            return
+    items = None if source_name is None else source(source_name, format=source_format)
+    foreground = Foreground(
+        title=f"going on with {graph_name(found.manifest)}",
+        output=output or output_of(found),
+        as_json=as_json,
+        is_recorded=True,
+        journal=journal,
+        if_idle="everything was done already",
+    )
+    foreground.perform(
+        lambda watch: api.resume(
+            found.id,
+            items=items,
+            journal=journal,
+            concurrency=concurrency,
+            on_change=on_change,
+            sinks=watch.sinks,
+            on_start=watch.on_start,
+            on_progress=watch.on_progress,
+        )
+    )
+
+
+def output_of(run: RunRecord) -> str | None:
+    """Tell where a run writes its rows; standard output is not the one it was begun with."""
+    found = run.manifest.get("options", {}).get("output")
+    return found if isinstance(found, str) and found != "-" else None
+
+
+def _release(store: Store, run: RunRecord) -> None:
+    now = ask(store.archive, run, Request("unpause"), lambda now: now.state is RunState.RUNNING)
+    tell([not_answered(run) if now is None else stands(now)])

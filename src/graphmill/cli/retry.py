@@ -1,0 +1,60 @@
+"""``graphmill retry``: run the failed items of a run again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from graphmill import api
+from graphmill.cli.foreground import Foreground
+from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.options import Concurrency, Output
+from graphmill.cli.resume import output_of
+from graphmill.report.run_view import graph_name
+
+
+def retry(
+    run: RunName,
+    *,
+    items: Annotated[
+        list[str] | None, typer.Option("--item", metavar="ID", help="Only this item; may be given more than once.", show_default=False)
+    ] = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Only failures of this kind; may be given more than once.", show_default=False),
+    ] = None,
+    concurrency: Concurrency = None,
+    on_change: Annotated[
+        Literal["refuse", "keep"], typer.Option("--on-change", help="If the workflow is not what it was: refuse, or keep what succeeded.")
+    ] = "refuse",
+    output: Output = None,
+    journal: Journal = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the failed items of a run again, with the inputs that were recorded; what succeeded stays.
+
+    Example: graphmill retry k7f2 --kind timeout
+    """
+    with opened(journal) as store:
+        found = store.archive.find(run)
+    foreground = Foreground(
+        title=f"the failed items of {graph_name(found.manifest)} again",
+        output=output or output_of(found),
+        as_json=as_json,
+        is_recorded=True,
+        journal=journal,
+    )
+    foreground.perform(
+        lambda watch: api.retry(
+            found.id,
+            items=items,
+            kinds=kinds,
+            journal=journal,
+            concurrency=concurrency,
+            on_change=on_change,
+            sinks=watch.sinks,
+            on_start=watch.on_start,
+            on_progress=watch.on_progress,
+        )
+    )

@@ -1,0 +1,56 @@
+"""``graphmill runs``: the runs that are recorded here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphmill.cli.answer import tell, tell_json
+from graphmill.cli.journal import AsJson, Journal, opened
+from graphmill.cli.prune import prune
+from graphmill.core.errors import UnknownRunError
+from graphmill.journal.records import RunState
+from graphmill.report.runs import RunsView, runs_lines, runs_record, runs_view
+
+_SHOWN = 20
+
+runs_app = typer.Typer(rich_markup_mode=None)
+runs_app.command()(prune)
+
+
+@runs_app.callback(invoke_without_command=True)
+def runs(
+    context: typer.Context,
+    *,
+    state: Annotated[RunState | None, typer.Option(help="Only runs in this state.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="Show the newest N.", min=1)] = _SHOWN,
+    as_json: AsJson = False,
+    journal: Journal = None,
+) -> None:
+    """List the runs, newest last.
+
+    A star marks those that are under way.
+
+    Example: graphmill runs --state paused
+    """
+    if context.invoked_subcommand is not None:
+        return
+    view = _view(journal, state, limit)
+    if as_json:
+        tell_json(runs_record(view))
+    else:
+        tell(runs_lines(view) if view.runs else [_none(state)])
+
+
+def _view(journal: str | None, state: RunState | None, limit: int) -> RunsView:
+    try:
+        with opened(journal) as store:
+            found = [run for run in store.archive.runs() if state is None or run.state is state]
+            return runs_view(store, found, limit=limit)
+    except UnknownRunError:  # there is no store, which is as good as an empty one
+        return RunsView(runs=[])
+
+
+def _none(state: RunState | None) -> str:
+    return "no runs here yet" if state is None else f"no runs here that are {state}"

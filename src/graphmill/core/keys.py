@@ -1,0 +1,36 @@
+"""Under which keys things are known for good: hashes that are the same on every machine and after every restart."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Any
+
+from graphmill.core.json_text import encoder, to_json
+
+KEY_BYTES = 16
+
+
+def item_key(item_id: str) -> bytes:
+    """Give the key of an item within its run."""
+    return digest(item_id.encode(errors="surrogatepass"))
+
+
+def digest(data: bytes) -> bytes:
+    """Hash bytes to a key."""
+    return blake2b(data, digest_size=KEY_BYTES).digest()
+
+
+def canonical(value: Any) -> bytes:
+    """Write a value as JSON that is the same whatever the order of its keys; TypeError names what JSON can not hold."""
+    try:
+        return _encode(value).encode()
+    except (TypeError, ValueError):  # a type with a usual form, a number that JSON lacks, half of a surrogate pair, keys of mixed types
+        plain = json.loads(to_json(value))
+    try:
+        return _encode(plain).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+
+
+_encode = encoder(sort_keys=True)

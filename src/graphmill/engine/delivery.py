@@ -1,0 +1,78 @@
+"""From a job's end to whoever waits for it: written down first, where there is a journal, and only then counted, told and handed out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from graphmill.core.job import Job
+from graphmill.core.result import Result
+from graphmill.engine.recorder import Recorder
+from graphmill.engine.scheduler import Scheduler
+from graphmill.engine.ticket import Ticket
+
+
+class Delivery:
+    """Results on their way out. ``show(job, result)`` is called with each when it may be seen."""
+
+    def __init__(self, scheduler: Scheduler, recorder: Recorder | None, *, show: Callable[[Job, Result], None]) -> None:
+        self._scheduler = scheduler
+        self._recorder = recorder
+        self._show = show
+        self._settled: list[tuple[Ticket, Result, bool]] = []
+        self._uncommitted: deque[tuple[int, Callable[[], None]]] = deque()
+        self._is_committed = asyncio.Event()
+        self.is_forgotten = False
+
+    def settle(self, ticket: Ticket, result: Result, *, is_undone: bool) -> bool:
+        """Take a result; one that is undone is shown and not kept. Tell whether it is the first since ``flush``."""
+        if self._recorder is not None and not is_undone:
+            self._scheduler.note_written(ticket.job)  # from now on it counts as uncommitted
+        self._settled.append((ticket, result, is_undone))
+        return len(self._settled) == 1
+
+    def flush(self) -> None:
+        """Write down, or show, what was taken."""
+        settled, self._settled = self._settled, []
+        if self.is_forgotten:
+            return
+        for ticket, result, is_undone in settled:
+            if self._recorder is None:
+                self._show(ticket.job, result)
+            elif is_undone:
+                self._recorder.leave(ticket.job)
+                self._show(ticket.job, result)
+            else:
+                self.after(self._recorder.finish(ticket.job, result, ticket.body), partial(self._commit, ticket.job, result))
+                ticket.body = None
+
+    def after(self, number: int, act: Callable[[], None]) -> None:
+        """Do something once what has this number is durable."""
+        if not self.is_forgotten:
+            self._uncommitted.append((number, act))
+
+    def committed(self, number: int) -> None:
+        """Do what waited for this."""
+        waiting = self._uncommitted
+        while waiting and waiting[0][0] <= number:
+            waiting.popleft()[1]()
+        self._is_committed.set()
+
+    def forget(self) -> None:
+        """Wait for nothing any more: what is not durable by now has not happened."""
+        self.is_forgotten = True
+        self._settled.clear()
+        self._uncommitted.clear()
+        self._is_committed.set()
+
+    async def wait_committed(self) -> None:
+        """Wait until everything is durable and shown, or forgotten."""
+        while self._uncommitted:
+            self._is_committed.clear()
+            await self._is_committed.wait()
+
+    def _commit(self, job: Job, result: Result) -> None:
+        self._scheduler.note_committed(job)
+        self._show(job, result)

@@ -1,0 +1,74 @@
+"""Where in a job code runs: which job, which attempt, which step. Found through the context, however deep the call."""
+
+from __future__ import annotations
+
+from asyncio import Lock
+from collections import Counter
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from graphmill.core.errors import Permanent, UsageError
+from graphmill.core.keys import digest
+from graphmill.core.result import Status
+
+if TYPE_CHECKING:
+    from graphmill.engine.steps import Steps
+    from graphmill.engine.ticket import Ticket
+
+
+class Frame:
+    """One attempt of a job, or one step inside it."""
+
+    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket")
+
+    def __init__(self, steps: Steps, ticket: Ticket, path: str = "") -> None:
+        self.steps = steps
+        self.ticket = ticket
+        self.attempt = ticket.attempts
+        self.path = path
+        self.calls: Counter[str] | None = None
+        self.slot: Lock | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has ended while this went on: what it comes to is fenced off."""
+        return self.ticket.attempts != self.attempt or self.ticket.status is not Status.RUNNING
+
+    def path_of(self, name: str) -> str:
+        """Name a step that is called here: the same call of the same attempt always has the same name."""
+        if self.calls is None:
+            self.calls = Counter()
+        self.calls[name] += 1
+        return f"{self.path}{name}#{self.calls[name]}"
+
+    def lend(self) -> Lock:
+        """Give what a step must hold while it runs: the one slot of whoever calls it."""
+        if self.slot is None:
+            self.slot = Lock()
+        return self.slot
+
+    def key(self) -> str:
+        """Give a text that is the same in every attempt of this job or step, and nowhere else."""
+        return digest(f"{self.steps.run_id}\n{self.ticket.job.id}\n{self.path}".encode(errors="surrogatepass")).hex()
+
+
+current: ContextVar[Frame] = ContextVar("graphmill_frame")
+is_worker_process = False  # set in processes of ours, where no frame can be had
+
+
+def frame_here() -> Frame | None:
+    """Give the frame in which this is called; None outside of a batch."""
+    if is_worker_process:
+        raise Permanent("gm.step and gm.idempotency_key need the process of the run; leave out isolation='process'")
+    return current.get(None)
+
+
+def idempotency_key() -> str:
+    """Give the key to send with a request that must not happen twice: the same in every attempt of this job or step.
+
+    Also after a crash, a resume, or a retry of the failed item.
+    """
+    frame = frame_here()
+    if frame is None:
+        raise UsageError("an idempotency key belongs to a job: call gm.idempotency_key() in a function that a batch runs")
+    return frame.key()

@@ -1,0 +1,95 @@
+"""What the engine needs of a journal while it runs: everything here is called on the loop's thread and returns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from graphmill.core.errors import GraphmillError
+from graphmill.core.job import Job
+from graphmill.core.result import Failure, Result, Status
+
+
+class StepOutcome(NamedTuple):
+    """How a step inside a job ended: with a value, as JSON, or with a failure."""
+
+    body: bytes | None
+    failure: Failure | None
+    attempts: int = 1
+    duration_s: float = 0.0
+
+
+class Recall(NamedTuple):
+    """What is known of a job's steps: outcomes by path and content, and the paths of unsafe ones that were begun."""
+
+    outcomes: dict[tuple[str, bytes], StepOutcome]
+    intended: set[str]
+
+
+def no_recall() -> Recall:
+    """Know of no steps yet."""
+    return Recall({}, set())
+
+
+Committed = Callable[[int], None]
+Broken = Callable[[GraphmillError], None]
+Asked = Callable[[str, str], None]
+
+
+class Recorder(Protocol):
+    """Writes a run down in the background.
+
+    What is handed over gets a number; ``committed(number)`` tells that it, and all before it, is durable. ``jobs`` are what is
+    left to do, each with a ``record`` that is the recorder's own; ``done`` counts what was done before, as the jobs are read;
+    ``suspects`` is how many jobs are to be run one at a time because the whole process has died under them more than once.
+    """
+
+    run_id: str
+    jobs: Any
+    total: int | None
+    done: Mapping[Status, int]
+    suspects: int
+
+    def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
+        """Begin; the three are called on the loop: ``broken`` at most once, ``asked(word, argument)`` with what others want of the run."""
+
+    @property
+    def accept(self) -> Callable[[Any], tuple[Any, Any]]:
+        """A function that is called with each output where it was made; what it raises is the attempt's failure.
+
+        It gives the output and its body, which goes to ``finish``.
+        """
+
+    def begin(self, job: Job, attempt: int, path: str = "") -> int:
+        """Note that an attempt of a job, or of an unsafe step inside it, is to start; not 0 if it must not before that is committed."""
+
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> None:
+        """Note an attempt that failed and will be followed by another."""
+
+    def recall(self, job: Job) -> Recall:
+        """Tell what is recorded of a job's steps."""
+
+    def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
+        """Note how a step inside a job ended."""
+
+    def finish(self, job: Job, result: Result, body: Any) -> int:
+        """Note a job's outcome; the body is None if it has no output."""
+
+    def leave(self, job: Job) -> None:
+        """Note that a job's attempt has ended and its outcome is not to be kept: it is undone."""
+
+    def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
+        """Note that the run starts nothing new for now, or does so again; or how many it runs at once from now on."""
+
+    def abandon(self) -> None:
+        """Let go of a run that was taken and not begun."""
+
+    async def close(self, *, stopped: str | None, because: str, is_read: bool, elapsed_s: float) -> None:
+        """Write what is left, note how the run ended, let go of it; never wait for long."""
+
+
+class Journal(Protocol):
+    """Where runs are recorded."""
+
+    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None) -> Recorder:
+        """Take hold of a run, new or gone on with; it blocks."""

@@ -1,0 +1,210 @@
+"""Durable steps inside a job: a finished one is not run again, neither by the job's next attempt nor after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError as FutureCancelledError
+from concurrent.futures import Future
+from functools import lru_cache, partial
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+from graphmill.core.errors import StepError
+from graphmill.core.fingerprint import function_fingerprint
+from graphmill.core.job import Effect
+from graphmill.core.json_text import json_of
+from graphmill.core.keys import canonical, digest
+from graphmill.core.result import Failure, Kind
+from graphmill.engine.classifier import Classifier
+from graphmill.engine.delivery import Delivery
+from graphmill.engine.failures import ambiguous, doubted
+from graphmill.engine.frame import Frame, current, frame_here
+from graphmill.engine.policy import Retry
+from graphmill.engine.recorder import Recall, Recorder, StepOutcome, no_recall
+from graphmill.engine.retry import next_wait_s
+from graphmill.engine.workers import Workers, call
+
+_PASSED_ON = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)
+
+
+class Steps:
+    """Runs the steps of one run's jobs."""
+
+    def __init__(
+        self, workers: Workers, delivery: Delivery, recorder: Recorder | None, *, retry: Retry, classifier: Classifier, random: Random
+    ) -> None:
+        self._workers = workers
+        self._delivery = delivery
+        self._recorder = recorder
+        self._retry = retry
+        self._classifier = classifier
+        self._random = random
+        self.run_id = uuid4().hex if recorder is None else recorder.run_id
+
+    async def run(
+        self, frame: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], effect: Effect
+    ) -> Any:
+        """Give what a step has come to before, or run it to its end and record that first."""
+        name = getattr(function, "__name__", type(function).__name__)
+        path = frame.path_of(name)
+        content = _content(function, args, kwargs)
+        async with frame.lend():
+            if frame.is_over:
+                raise asyncio.CancelledError
+            known = self._recall(frame, path, content, effect)
+            if known is None:
+                act = partial(self._call, Frame(self, frame.ticket, f"{path}/"), function, args, kwargs)
+                known = await self._attempts(frame, path, effect, act)
+                await self._record(frame, path, content, known)
+        if known.failure is not None:
+            raise StepError(path, known.failure)
+        return json.loads(known.body or b"null")
+
+    def submit(self, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
+        """Do on the run's loop what is asked for in another thread."""
+        future: Future[Any] = Future()
+
+        def begin() -> None:
+            task = self._workers.spawn(_into(future, work))
+            task.add_done_callback(lambda _: _cancelled(future))  # also one that never had its first turn
+
+        self._workers.loop.call_soon_threadsafe(begin)
+        return future
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the run."""
+        return self._workers.loop
+
+    def _recall(self, frame: Frame, path: str, content: bytes, effect: Effect) -> StepOutcome | None:
+        recall = self._recalled(frame)
+        known = recall.outcomes.get((path, content))
+        if known is None and effect == "unsafe" and path in recall.intended:
+            return StepOutcome(None, ambiguous("it was under way when its process or its attempt ended, and may have happened"))
+        return known
+
+    def _recalled(self, frame: Frame) -> Recall:
+        ticket = frame.ticket
+        if ticket.recall is None:
+            ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
+        return ticket.recall
+
+    async def _attempts(self, frame: Frame, path: str, effect: Effect, act: Callable[[], Awaitable[bytes]]) -> StepOutcome:
+        """Try until it goes well or has used up its tries. What the other side's state is to blame for is the job's to wait for."""
+        job, attempt, began = frame.ticket.job, 0, self._workers.loop.time()
+        while True:
+            attempt += 1
+            if effect == "unsafe":
+                self._recalled(frame).intended.add(path)
+                if self._recorder is not None:
+                    await self._durable(self._recorder.begin(job, attempt, path))
+            try:
+                return StepOutcome(await act(), None, attempt, self._workers.loop.time() - began)
+            except Exception as error:
+                failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
+                if failure.kind in _PASSED_ON:
+                    self._unsent(frame, path, attempt, failure, effect)
+                    raise
+                failure = doubted(failure, error) if effect == "unsafe" else failure
+                wait_s = None if isinstance(error, StepError) else self._wait_s(failure, attempt)
+            if frame.is_over or wait_s is None:
+                return StepOutcome(None, failure, attempt, self._workers.loop.time() - began)
+            if self._recorder is not None:
+                self._recorder.fail(job, attempt, failure, path)
+            await asyncio.sleep(wait_s)
+
+    def _unsent(self, frame: Frame, path: str, attempt: int, failure: Failure, effect: Effect) -> None:
+        """Note that an unsafe step has surely not happened."""
+        if effect == "unsafe":
+            self._recalled(frame).intended.discard(path)
+            if self._recorder is not None:
+                self._recorder.fail(frame.ticket.job, attempt, failure, path)
+
+    def _wait_s(self, failure: Failure, attempt: int) -> float | None:
+        return next_wait_s(self._retry, failure, tries=attempt, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
+
+    @staticmethod
+    async def _call(inner: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        token = current.set(inner)
+        try:
+            return json_of(await call(function, *args, **kwargs)).encode()
+        finally:
+            current.reset(token)
+
+    async def _record(self, frame: Frame, path: str, content: bytes, outcome: StepOutcome) -> None:
+        """Make an outcome durable before anybody builds on it; one of an attempt that has ended meanwhile is fenced off."""
+        if frame.is_over:
+            raise asyncio.CancelledError
+        self._recalled(frame).outcomes[path, content] = outcome  # at once: commits are in order, and it must not be run beside its own
+        if self._recorder is not None:
+            await self._durable(self._recorder.step(frame.ticket.job, path, content, outcome))
+
+    async def _durable(self, number: int) -> None:
+        if self._delivery.is_forgotten:
+            raise asyncio.CancelledError
+        done = asyncio.Event()
+        self._delivery.after(number, done.set)
+        await done.wait()
+
+
+def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatable", **kwargs: Any) -> Any:
+    """Call a function as a durable step of the job: once it has ended, it is not run again, also after ``kill -9``.
+
+    In an async function write ``await gm.step(fetch, url)``, in a plain one ``gm.step(fetch, url)``. The function may be
+    async or plain; it is retried by the batch's policy. What it gives must be JSON, and comes back as such: a dataclass
+    as a dict. If it fails for good, StepError; that too is recorded, and raised again after a restart. A step is known
+    by its name, how often it was called before, and its arguments. The steps of one job run one at a time, in its one
+    slot. Outside of a batch the function is simply called.
+    """
+    frame = frame_here()
+    if frame is None:
+        return function(*args, **kwargs)
+    work = partial(frame.steps.run, frame, function, args, kwargs, effect)
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        return frame.steps.submit(work).result()
+    return work() if here is frame.steps.loop else asyncio.wrap_future(frame.steps.submit(work))
+
+
+def _cancelled(future: Future[Any]) -> None:
+    if not future.done():
+        future.set_exception(FutureCancelledError())
+
+
+async def _into(future: Future[Any], work: Callable[[], Awaitable[Any]]) -> None:
+    try:
+        future.set_result(await work())
+    except asyncio.CancelledError as error:
+        future.set_exception(error)
+        raise
+    except BaseException as error:  # noqa: BLE001  raised where it is waited for
+        future.set_exception(error)
+
+
+def _content(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+    """Hash what a step is given; an argument that is no data, such as a client, counts by its type."""
+    found = [_fingerprint(function), [_plain(value) for value in args], {name: _plain(value) for name, value in kwargs.items()}]
+    return digest(canonical(found))
+
+
+def _fingerprint(function: Callable[..., Any]) -> str:
+    try:
+        return _known_fingerprint(function)
+    except TypeError:  # it can not be hashed
+        return function_fingerprint(function)
+
+
+@lru_cache(maxsize=1000)
+def _known_fingerprint(function: Callable[..., Any]) -> str:
+    return function_fingerprint(function)
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return canonical(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__module__}.{type(value).__qualname__}>"

@@ -1,0 +1,280 @@
+"""The items of a source as jobs that are still to be done: each identified, compared with what is recorded, and skipped if that stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice, starmap
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError
+from graphmill.core.job import Effect, Job, Past
+from graphmill.core.json_text import to_json
+from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.result import Kind, Status
+from graphmill.journal.marks import Marks
+from graphmill.journal.ports import Archive
+from graphmill.journal.records import Outcome, RunRecord, StepRow
+from graphmill.journal.seen import Seen
+from graphmill.journal.stand_ins import ambiguous, poisoned
+
+T = TypeVar("T")
+_NO_OUTCOMES: Mapping[bytes, Outcome] = {}
+OnChange = Literal["refuse", "invalidate", "keep"]
+
+CHUNK = 500
+MOST_CRASHES_ALONE = 3
+NOT_COUNTED = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)  # kinds of attempts that use up none
+_ID_CHARS = 16
+
+
+class Draft(NamedTuple):
+    """An item as its source gives it: what it is called, if it says so, and what is to be done with it."""
+
+    id: str | None
+    graph: Callable[[Any], Any]
+    input: Any
+    priority: int = 0
+    lane: str = ""
+    effect: Effect = "repeatable"
+    position: int | None = None
+
+
+Identify = Callable[[int, Any], Draft]
+
+
+class Record(NamedTuple):
+    """What a job's rows need: its keys, where it stands in the source, its input as stored; and what it has done before.
+
+    ``steps`` are those it has finished, ``intended`` the paths of unsafe ones that were begun.
+    """
+
+    key: bytes
+    generation: int
+    position: int
+    content: bytes
+    body: bytes | None
+    steps: Sequence[StepRow] = ()
+    intended: frozenset[str] = frozenset()
+
+
+class _Item(NamedTuple):
+    """An item with its name and keys."""
+
+    position: int
+    draft: Draft
+    name: str
+    key: bytes
+    content: bytes
+
+
+class Intake:
+    """Iterate it once, or, for an async source, asynchronously: it gives the jobs to be done.
+
+    ``count`` are the items so far, ``known`` those of them that have a result, ``done`` counts the results that stand.
+    ``has_past`` says that something is recorded of items that are not finished.
+    ``is_whole`` says that these are all the items of the run, and not only some that are done again.
+    """
+
+    def __init__(
+        self,
+        items: Any,
+        identify: Identify,
+        *,
+        run: RunRecord,
+        archive: Archive,
+        on_change: OnChange,
+        suspects: frozenset[bytes],
+        has_past: bool,
+        is_whole: bool,
+    ) -> None:
+        self._items = items
+        self._identify = identify
+        self._run = run
+        self._archive = archive
+        self._on_change = on_change
+        # A source that may be slow is read one item at a time, so that no item waits until the next one is known.
+        self._chunk = CHUNK if isinstance(items, list | tuple | range) or getattr(items, "is_stored", False) else 1
+        self._suspects = suspects
+        self.is_whole = is_whole
+        self._seen = Seen()
+        self._found = Marks()
+        self._has_past = has_past
+        self._hash = blake2b(digest_size=16)
+        self.count = 0
+        self.known = 0
+        self.done: Counter[Status] = Counter()
+
+    def series(self) -> Iterable[Job] | AsyncIterable[Job]:
+        """Give what the engine runs: iterated in a thread, or, for an async source, on the loop."""
+        return self._asynchronously() if isinstance(self._items, AsyncIterable) else self._plainly()
+
+    @property
+    def input_hash(self) -> str:
+        """The hash of all items so far, in their order."""
+        return self._hash.hexdigest()
+
+    def orphans(self) -> list[bytes]:
+        """List the items that have results and were not in the source."""
+        if self._run.rows <= self.known:  # of before this reading; more rows than items are of several generations
+            return []
+        return [key for row, key in self._archive.rows(self._run) if row not in self._found and key not in self._seen]
+
+    def close(self) -> None:
+        """Let go of the disk."""
+        self._seen.close()
+
+    def _plainly(self) -> Iterator[Job]:
+        items = iter(self._items)
+        try:
+            yield from self._looked_up(items) if self._run.rows else starmap(self._new, enumerate(items))
+        finally:
+            if isinstance(items, Generator):
+                items.close()  # it ends with its reader, not when the last one forgets it
+
+    def _looked_up(self, items: Iterator[Any]) -> Iterator[Job]:
+        entries = enumerate(items)
+        is_over = False
+        while not is_over:
+            chunk: list[tuple[int, Any]] = []
+            error = _each(islice(entries, self._chunk), chunk.append)
+            is_over = len(chunk) < self._chunk
+            yield from self._admit(chunk)
+            if error is not None:
+                raise error
+
+    async def _asynchronously(self) -> AsyncIterator[Job]:
+        position = 0
+        try:
+            async for item in self._items:
+                for job in await self._admitted(position, item):
+                    yield job
+                position += 1
+        finally:
+            if close := getattr(self._items, "aclose", None):
+                await close()
+
+    async def _admitted(self, position: int, item: Any) -> Sequence[Job]:
+        """Look an item up in a thread: the store may be slow, and must not hold the loop."""
+        if not self._run.rows:
+            return [self._new(position, item)]
+        return await asyncio.to_thread(lambda: list(self._admit([(position, item)])))
+
+    def _new(self, position: int, given: Any) -> Job:
+        """Give the job of an item in a run that has no results."""
+        item = self._item(position, given)
+        self.count += 1
+        self._require_new(item)
+        return self._job(item, self._run.generation)
+
+    def _require_new(self, item: _Item) -> None:
+        if self._seen.add(item.key) > 1:
+            raise DuplicateIdError(item.name, first=None, second=item.position)
+
+    def _admit(self, chunk: Sequence[tuple[int, Any]]) -> Iterator[Job]:
+        """Give the jobs of a chunk; what is wrong with an item is raised after those before it."""
+        items: list[_Item] = []
+        error = _each(chunk, lambda entry: items.append(self._item(*entry)))
+        self.count += len(items)
+        outcomes = self._archive.outcomes(self._run, [item.key for item in items]) if self._run.rows and items else _NO_OUTCOMES
+        for item in items:
+            outcome = outcomes.get(item.key)
+            # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
+            if outcome is None:
+                self._require_new(item)
+            elif not self._found.add(outcome.row) or item.key in self._seen:  # new when this reading began, and done since
+                raise DuplicateIdError(item.name, first=None, second=item.position)
+            generation = self._generation(item, outcome)
+            if generation is not None:
+                if outcome is not None:
+                    self._seen.add(item.key)  # it will have another row
+                yield self._job(item, generation)
+        if error is not None:
+            raise error
+
+    def _item(self, position: int, item: Any) -> _Item:
+        """Name an item: by its own id, which may stand once, else by its content and, from the second like it on, a number."""
+        draft = self._identify(position, item)
+        name, content = draft.id, self._content(draft, position)
+        if name is None:
+            count = self._seen.add(content + b"=")  # not to be taken for the key of an item
+            name = content.hex()[:_ID_CHARS] if count == 1 else f"{content.hex()[:_ID_CHARS]}~{count}"
+        key = item_key(name)
+        self._hash.update(content)
+        return _Item(position if draft.position is None else draft.position, draft, name, key, content)
+
+    @staticmethod
+    def _content(draft: Draft, position: int) -> bytes:
+        try:
+            return digest(canonical(draft.input))
+        except (TypeError, ValueError, RecursionError) as error:
+            if draft.id is not None:  # known by its id; that it is still the same can not be told
+                return b""
+            raise UsageError(
+                f"the item at position {position} can not be told from others after a restart: {error}; "
+                "give it an id, or make it plain data"
+            ) from error
+
+    def _generation(self, item: _Item, outcome: Outcome | None) -> int | None:
+        """Tell in which generation an item is to be done; None if what is recorded stands."""
+        if outcome is None:
+            return self._run.generation
+        self.known += 1
+        wanted = max(self._run.generation, outcome.wanted)
+        if outcome.generation < wanted:
+            return wanted
+        if item.content == outcome.content or self._on_change == "keep":
+            self.done[outcome.status] += 1
+            return None
+        if self._on_change == "invalidate":
+            return outcome.generation + 1
+        raise ChangedError(
+            f"the item {item.name!r:.80} (position {item.position}) is not what it was when its result was recorded; "
+            "go on with --on-change invalidate (do it again) or --on-change keep (keep its old result)"
+        )
+
+    def _job(self, item: _Item, generation: int) -> Job:
+        draft = item.draft
+        body = to_json(draft.input).encode() if item.content else None
+        job = Job(
+            id=item.name,
+            graph=draft.graph,
+            input=draft.input,
+            priority=draft.priority,
+            key=draft.lane,
+            effect=draft.effect,
+            record=Record(item.key, generation, item.position, item.content, body),
+        )
+        return self._with_past(job, job.record) if self._has_past else job
+
+    def _with_past(self, job: Job, record: Record) -> Job:
+        """Add what earlier processes have recorded of a job that is not finished."""
+        history = self._archive.history(self._run, record.key)
+        attempts = [attempt for attempt in history.attempts if attempt.generation == record.generation]
+        intended = frozenset(attempt.path for attempt in attempts if attempt.kind is None)
+        kinds = [attempt.kind for attempt in attempts if attempt.kind is not None and not attempt.path]
+        past = Past(
+            attempts=max((attempt.attempt for attempt in attempts if not attempt.path and attempt.kind is not None), default=0),
+            counted=sum(kind not in NOT_COUNTED for kind in kinds),
+            crashes=kinds.count(Kind.CRASH),
+            is_suspect=record.key in self._suspects,
+        )
+        if history.suspect is not None and history.suspect.alone >= MOST_CRASHES_ALONE:
+            return replace(job, graph=poisoned, effect="repeatable", past=replace(past, crashes=MOST_CRASHES_ALONE))
+        if job.effect == "unsafe" and "" in intended:
+            return replace(job, graph=ambiguous, effect="repeatable", past=past)
+        steps = [step for step in history.steps if step.generation == record.generation]
+        return replace(job, past=past, record=record._replace(steps=steps, intended=intended))
+
+
+def _each(entries: Iterable[T], act: Callable[[T], None]) -> Exception | None:
+    """Act on each; give what ended that early."""
+    try:
+        for entry in entries:
+            act(entry)
+    except Exception as error:  # noqa: BLE001  raised once what came before it is through
+        return error
+    return None

@@ -1,0 +1,223 @@
+"""A journal: a store, and how a run in it is begun, gone on with, or done again in part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from graphmill.core.changes import changed
+from graphmill.core.errors import ChangedError, GraphmillError, UnknownRunError, UsageError
+from graphmill.core.job import Job
+from graphmill.core.keys import item_key
+from graphmill.core.result import Kind, Status
+from graphmill.journal.flight import Flight, left_behind
+from graphmill.journal.intake import Draft, Identify, Intake, OnChange
+from graphmill.journal.opening import open_store
+from graphmill.journal.ports import Archive, Ledger, Store
+from graphmill.journal.records import Count, Entry, Query, Row, RunRecord, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.scribe import Scribe
+
+_CRASHES_TO_SUSPECT = 2
+_FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
+_WANTED_AT_ONCE = 1000
+_REMEDY = "--on-change invalidate (do them again) or --on-change keep (keep them)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not."""
+
+    items: Any
+    identify: Identify
+    manifest: Mapping[str, Any]
+    run_id: str | None = None
+    total: int | None = None
+    on_change: OnChange = "refuse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which failed items are to be done again: None is all."""
+
+    items: frozenset[str] | None = None
+    kinds: frozenset[Kind] | None = None
+
+
+class Journal:
+    """The runs of one store; gm.open_journal gives one."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @property
+    def archive(self) -> Archive:
+        """What readers ask."""
+        return self.store.archive
+
+    def find(self, run_id: str) -> RunRecord | None:
+        """Find a run by its whole id."""
+        try:
+            found = self.archive.find(run_id)
+        except UnknownRunError:
+            return None
+        return found if found.id == run_id else None
+
+    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None) -> Scribe:
+        """Begin or go on with a run over jobs."""
+        return self.begin(Plan(items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total))
+
+    def begin(self, plan: Plan) -> Scribe:
+        """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""
+        run = None if plan.run_id is None else self.find(plan.run_id)
+        if run is None:
+            run = self.store.create(plan.run_id, plan.manifest)
+        ledger = self.store.take(run.id)
+        with _released(ledger):
+            run = self._renewed(ledger, plan.manifest, plan.on_change)
+            if plan.total is not None and plan.total != run.total:
+                ledger.append([RunRow(total=plan.total)])
+            return self._scribe(ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True)
+
+    def retry(
+        self,
+        run_id: str,
+        selection: Selection,
+        bind: Callable[[Entry], Draft],
+        *,
+        fingerprints: Mapping[str, str],
+        on_change: OnChange,
+    ) -> Scribe:
+        """Do failed items again, in the next generation, from their stored inputs; UsageError if there are none."""
+        ledger = self.store.take(run_id)
+        with _released(ledger):
+            self._require_known(ledger.run, selection)
+            run = self._renewed(ledger, {"fingerprints": fingerprints}, on_change, is_retry=True)
+            again = self._want(ledger, run, selection)
+            items = self._failed(run, selection)
+            stands = _counted(self.archive.counts(run)) - again
+            return self._scribe(
+                ledger, run, items, lambda _, entry: bind(entry), total=run.total, on_change="keep", is_whole=False, stands=stands
+            )
+
+    def _want(self, ledger: Ledger, run: RunRecord, selection: Selection) -> Counter[Status]:
+        """Note durably which items are to be done again, so that a resume knows it too; count them."""
+        again: Counter[Status] = Counter()
+        rows: list[Row] = []
+        for entry in self._failed(run, selection):
+            rows += [WantedRow(entry.key, entry.generation + 1), SuspectRow(entry.key, 0, 0)]
+            if len(rows) >= _WANTED_AT_ONCE:
+                ledger.append(rows)
+                rows = []
+            again[entry.result.status] += 1
+        if not again:
+            raise UsageError(f"run {run.id} has no failed items{' of that kind' if selection.kinds or selection.items else ''} to retry")
+        ledger.append(rows)
+        return again
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+    def _renewed(self, ledger: Ledger, now: Mapping[str, Any], on_change: OnChange, *, is_retry: bool = False) -> RunRecord:
+        """Compare a run with what it was; note what it is now."""
+        run, manifest = ledger.run, {**ledger.run.manifest, **now}
+        changes = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
+        counts = self.archive.counts(run) if changes and run.rows else []
+        concerned = sum(count.number for count in counts)
+        generation = run.generation
+        if changes and concerned:
+            if on_change == "refuse":
+                remedy = "--on-change keep (what is not run again stays)" if is_retry else _REMEDY
+                raise ChangedError(
+                    f"run {run.id} has {concerned:,} results that were made otherwise: {'; '.join(changes)}. "
+                    f"Go on with {remedy}, or begin a new run"
+                )
+            if on_change == "invalidate":
+                generation = 1 + max(count.generation for count in counts)
+        if manifest != run.manifest or generation != run.generation:
+            ledger.append([RunRow(generation=generation, manifest=manifest)])
+        return replace(run, generation=generation, manifest=manifest)
+
+    def _scribe(
+        self,
+        ledger: Ledger,
+        run: RunRecord,
+        items: Any,
+        identify: Identify,
+        *,
+        total: int | None,
+        on_change: OnChange,
+        is_whole: bool,
+        stands: Counter[Status] | None = None,
+    ) -> Scribe:
+        path = None if ledger.folder is None else ledger.folder / f"flight-{run.number}"
+        left, flight = left_behind(path), Flight(path)  # which forgets them: a death between here and the commit is not counted twice
+        suspects = self._suspects(ledger, run, left)
+        has_past = run.notes > 0 or bool(left)
+        intake = Intake(
+            items, identify, run=run, archive=self.archive, on_change=on_change, suspects=suspects, has_past=has_past, is_whole=is_whole
+        )
+        done = intake.done if stands is None else stands
+        return Scribe(ledger, run, intake, flight, total=total, done=done, suspects=len(suspects))
+
+    def _suspects(self, ledger: Ledger, run: RunRecord, left: list[bytes]) -> frozenset[bytes]:
+        """Note which items were under way when the last process died; tell which of them were so before."""
+        rows = []
+        for key in left:
+            before = self.archive.history(run, key).suspect or SuspectRow(key, 0, 0)
+            rows.append(SuspectRow(key, before.crashes + 1, before.alone + (len(left) == 1)))
+        if rows:
+            ledger.append(rows)
+        return frozenset(row.key for row in rows if row.crashes >= _CRASHES_TO_SUSPECT)
+
+    def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
+        statuses = _FAILED if selection.items is None else _FAILED | {Status.CANCELLED}  # only a person cancels an item, and names it again
+        for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
+            if selection.items is None or entry.result.job_id in selection.items:
+                yield entry
+
+    def _require_known(self, run: RunRecord, selection: Selection) -> None:
+        for name in selection.items or ():
+            if not self.archive.history(run, item_key(name)).entries:
+                raise UsageError(f"run {run.id} has no result of an item {name!r:.80}")
+
+
+def open_journal(place: str | Path | None = None, *, create: bool = True) -> Journal:
+    """Open a journal: a path, ``sqlite:///path`` or ``memory:``; without one, that of GRAPHMILL_JOURNAL or ``.graphmill/runs.db``."""
+    return Journal(open_store(place, create=create))
+
+
+def _counted(counts: Iterable[Count]) -> Counter[Status]:
+    found: Counter[Status] = Counter()
+    for count in counts:
+        found[count.status] += count.number
+    return found
+
+
+def _identify_job(position: int, job: Any) -> Draft:
+    if not isinstance(job, Job):
+        raise UsageError(f"expected a Job at position {position}, got {type(job).__name__}; for plain items use gm.batch(function, items)")
+    return Draft(job.id, job.graph, job.input, job.priority, job.key, job.effect)
+
+
+class _released:  # noqa: N801  used as `with _released(ledger):`
+    """Let a run go, as it was, if it could not be begun."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            before = self._ledger.run.state
+            with suppress(GraphmillError):
+                if before is not RunState.INTERRUPTED:
+                    self._ledger.append([RunRow(state=before)])
+            with suppress(GraphmillError):
+                self._ledger.release()

@@ -1,0 +1,138 @@
+"""The manifest of a run: what it was told to do, with which code, in which versions."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+from collections.abc import Callable, Mapping, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path, PurePath
+from typing import Any
+
+from graphmill.core.callable_name import callable_name
+from graphmill.core.commit import commit_of
+from graphmill.core.errors import UsageError
+from graphmill.core.version import __version__
+from graphmill.engine.alerts import Alerts
+from graphmill.engine.guards import Guards
+from graphmill.engine.policy import Policy, Retry
+from graphmill.engine.processes.importable import imported, require_importable
+
+
+def manifest_of(
+    *,
+    graph: Mapping[str, Any],
+    fingerprints: Mapping[str, str],
+    source: Mapping[str, Any] | None,
+    policy: Policy,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Take down, as plain JSON data, all that a run was begun with.
+
+    ``graph`` has its ``kind``, workflow or function, and the ``path`` or ``function`` (module:name) by which it can be opened
+    again, if it can; ``source`` likewise its ``path`` and ``format``. A ``seed`` among the options is noted by itself too.
+    Functions are noted by name, other objects by type only: neither addresses nor secrets get in, nor the environment.
+    """
+    return {
+        "graph": _data(graph),
+        "fingerprints": dict(fingerprints),
+        "source": _data(source),
+        "policy": _data(policy),
+        "options": _data(options),
+        "seed": _data(options.get("seed")),
+        "versions": _versions(graph.get("function")),
+        "commit": commit_of(Path.cwd()),
+    }
+
+
+def policy_from(note: Mapping[str, Any]) -> Policy:
+    """Give the policy that a manifest notes; UsageError if its ``classify`` can not be had again. Rules unknown here are left out."""
+    parts = _known(Policy, note)
+    for name, kind in (("retry", Retry), ("guards", Guards), ("alerts", Alerts)):
+        if isinstance(parts.get(name), Mapping):
+            parts[name] = kind(**_known(kind, parts[name]))
+    if isinstance(parts.get("classify"), str):
+        parts["classify"] = _classify(parts["classify"])
+    return Policy(**parts)
+
+
+def _known(kind: type, note: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: note[field.name] for field in fields(kind) if field.name in note}
+
+
+def _classify(name: str) -> Any:
+    module, colon, rule = name.partition(":")
+    try:
+        if colon:
+            return imported(module, rule)
+    except Exception as error:  # noqa: BLE001  importing runs user code
+        reason = f"{type(error).__name__}: {error}"
+    else:
+        reason = "it has no name to import it by"
+    raise UsageError(f"the policy's classify, {name}, can not be had again ({reason}); give the policy once more, as policy=")
+
+
+def openable(function: Callable[..., Any]) -> str | None:
+    """Give the ``module:name`` by which another process can have this function, None if there is none.
+
+    A function of ``__main__`` has none, however the program was started: to import a program is to run it once more.
+    """
+    try:
+        module, name = require_importable(function)
+    except UsageError:
+        return None
+    return f"{module}:{name}"
+
+
+def _data(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return _data(value.value)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _data(entry) for key, entry in value.items()}
+    return _listed(value)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_data(entry) for entry in value]
+    if isinstance(value, Set):
+        return sorted((_data(entry) for entry in value), key=str)
+    if callable(value):
+        return openable(value) or callable_name(value)
+    return type(value).__qualname__
+
+
+def _versions(function: Any) -> dict[str, str]:
+    """Note what the outcome may depend on: Python, the machine's kind, our dependencies, the package that holds the function."""
+    found = {
+        "graphmill": __version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
+    }
+    # The package is looked for by its module's name: the list of which package holds which module takes too long to make.
+    holder = [function.partition(":")[0].partition(".")[0]] if isinstance(function, str) else []
+    for name in [*_dependencies(), *holder]:
+        try:
+            found.setdefault(name, version(name))
+        except (PackageNotFoundError, ValueError):
+            continue
+    return found
+
+
+def _dependencies() -> list[str]:
+    try:
+        return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in requires("graphmill") or ()]
+    except PackageNotFoundError:  # run from its source
+        return []

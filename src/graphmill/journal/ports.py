@@ -1,0 +1,91 @@
+"""What a store must be able to do: for the one process that runs a run, and for everybody who reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from graphmill.journal.records import Count, Entry, History, Outcome, Query, Request, Row, RunRecord
+
+
+class Ledger(Protocol):
+    """A run in the hands of its owner, from ``Store.take`` to ``release``. Its calls block; one thread makes them.
+
+    Every write is fenced: once another owner has taken the run (a higher epoch), OwnedError.
+    """
+
+    @property
+    def run(self) -> RunRecord:
+        """The run as it was when it was taken; its owner is the one before, if any."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where on this machine to keep what is worth nothing elsewhere; None if nowhere."""
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Make these durable, all or none, in this order. A result or step that is recorded already stays as it is."""
+
+    def requests(self) -> Sequence[Request]:
+        """Tell what was asked of the run since this was last called."""
+
+    def release(self) -> None:
+        """Let others have the run; what is not appended by now is not recorded."""
+
+
+class Archive(Protocol):
+    """What readers ask; from any thread, while others write. Damage is a DamagedError that names the row."""
+
+    def runs(self) -> Sequence[RunRecord]:
+        """List the runs, oldest first."""
+
+    def find(self, name: str) -> RunRecord:
+        """Find a run by its id or the beginning of it; UnknownRunError names what is near or ambiguous."""
+
+    def counts(self, run: RunRecord) -> Sequence[Count]:
+        """Count the current results."""
+
+    def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
+        """Read current results in input order, lazily; each row is checked."""
+
+    def outcomes(self, run: RunRecord, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
+        """Look up which of these items have a result."""
+
+    def history(self, run: RunRecord, key: bytes) -> History:
+        """Read everything about one item."""
+
+    def rows(self, run: RunRecord) -> Iterator[tuple[int, bytes]]:
+        """List the current results: the row, as in an Outcome, and the item's key."""
+
+    def ask(self, run: RunRecord, request: Request) -> None:
+        """Ask something of a live run."""
+
+
+class Store(Protocol):
+    """A place where runs are kept."""
+
+    @property
+    def archive(self) -> Archive:
+        """What readers ask."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it, such as its path."""
+
+    def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
+        """Note a new run, running and without an owner; UsageError if the id is taken. Without an id it is given one."""
+
+    def take(self, run_id: str) -> Ledger:
+        """Become the owner of a run; OwnedError names the present one. A dead owner's run can be taken.
+
+        The run's rows are compared with what was counted and indexed: DamagedError if something is missing.
+        """
+
+    def size(self, run: RunRecord) -> int:
+        """Tell about how many bytes a run takes."""
+
+    def prune(self, runs: Sequence[RunRecord]) -> int:
+        """Forget these runs, but not one under way; tell how many bytes are free again. Readers are not stopped."""
+
+    def close(self) -> None:
+        """Let go of everything."""

@@ -1,0 +1,206 @@
+"""What the journal holds, as values: runs, and the rows that their owners write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from graphmill.core.result import Kind, Result, Status
+
+
+class RunState(StrEnum):
+    """How a run stands. ``interrupted`` is never stored: it is a running or held one whose owner has died."""
+
+    RUNNING = "running"
+    HELD = "held"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a process is at work on it, though it may start nothing new."""
+        return self in (RunState.RUNNING, RunState.HELD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The process that runs a run, or was the last to do so; ``since`` is seconds of the store's wall clock."""
+
+    host: str
+    pid: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run as the store knows it. Times are seconds of the store's wall clock.
+
+    Results of a lower ``generation`` than the run's are to be made anew. ``is_read`` says that its source was read to the
+    end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way; ``rows`` counts its
+    result rows, ``notes`` those of attempts, steps and suspicions. The ``epoch`` is the number of owners it has had.
+    """
+
+    number: int
+    id: str
+    state: RunState
+    reason: str
+    owner: Owner | None
+    epoch: int
+    generation: int
+    created_at: float
+    changed_at: float
+    elapsed_s: float
+    total: int | None
+    is_read: bool
+    rows: int
+    notes: int = 0
+    manifest: Mapping[str, Any]
+
+
+class ResultRow(NamedTuple):
+    """The outcome of one item in one generation; recorded once. Bodies are canonical JSON; ``content`` is the input's hash."""
+
+    key: bytes
+    generation: int
+    item_id: str
+    position: int
+    content: bytes
+    status: Status
+    kind: Kind | None
+    attempts: int
+    queued_s: float
+    duration_s: float
+    input: bytes | None
+    output: bytes | None
+    error: bytes | None
+
+
+class StepRow(NamedTuple):
+    """The outcome of one step inside a job; recorded once for each (key, generation, path, content)."""
+
+    key: bytes
+    generation: int
+    path: str
+    content: bytes
+    attempts: int
+    duration_s: float
+    output: bytes | None
+    error: bytes | None
+
+
+class AttemptRow(NamedTuple):
+    """An attempt that failed and will be followed by another; or, with kind None, one that must not be repeated and is about to start.
+
+    ``path`` names the step inside the job, and is empty for the job itself. The second of two with the same
+    (key, generation, path, attempt) replaces the first.
+    """
+
+    key: bytes
+    generation: int
+    path: str
+    attempt: int
+    kind: Kind | None
+    error: bytes | None
+
+
+class WantedRow(NamedTuple):
+    """An item whose results below this generation do not count: it is to be done again."""
+
+    key: bytes
+    generation: int
+
+
+class SuspectRow(NamedTuple):
+    """An item that was under way when the whole process died: how often so far, and how often nothing else was."""
+
+    key: bytes
+    crashes: int
+    alone: int
+
+
+class OrphansRow(NamedTuple):
+    """All the items that have results but are no longer in the source; replaces what was noted before."""
+
+    keys: Sequence[bytes]
+
+
+class RunRow(NamedTuple):
+    """What changes in a run's own record; None leaves a field as it is. ``more_s`` is added to its elapsed time."""
+
+    state: RunState | None = None
+    reason: str | None = None
+    total: int | None = None
+    is_read: bool | None = None
+    more_s: float = 0.0
+    generation: int | None = None
+    manifest: Mapping[str, Any] | None = None
+
+
+Row = ResultRow | StepRow | AttemptRow | WantedRow | SuspectRow | OrphansRow | RunRow
+
+
+class Outcome(NamedTuple):
+    """What resume must know of an item that has a result: that of the highest generation, and which is wanted at least (0: any).
+
+    ``row`` tells it from the run's other results: the rows of a run lie close together.
+    """
+
+    row: int
+    generation: int
+    status: Status
+    content: bytes
+    wanted: int
+
+
+class Request(NamedTuple):
+    """What somebody asks of a live run through the store: ``word`` is pause, unpause, cancel, cancel_item or limit."""
+
+    word: str
+    argument: str = ""
+
+
+class Count(NamedTuple):
+    """How many current results of a run have this status, kind and generation."""
+
+    status: Status
+    kind: Kind | None
+    generation: int
+    number: int
+
+
+class Entry(NamedTuple):
+    """A result in the archive; ``at`` is when it was committed."""
+
+    key: bytes
+    generation: int
+    at: float
+    is_orphaned: bool
+    result: Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Everything the journal holds of one item: its results by generation, failed attempts, steps, what is wanted, and suspicions."""
+
+    entries: Sequence[Entry] = ()
+    attempts: Sequence[AttemptRow] = ()
+    steps: Sequence[StepRow] = ()
+    wanted: int = 0
+    suspect: SuspectRow | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which results are asked for: None is all. Only the highest generation of each item counts."""
+
+    statuses: frozenset[Status] | None = None
+    kinds: frozenset[Kind] | None = None
+    limit: int | None = None
+
+
+EVERYTHING = Query()

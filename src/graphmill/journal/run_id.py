@@ -1,0 +1,62 @@
+"""The ids that runs go by: short ones that we make, and those that people choose."""
+
+from __future__ import annotations
+
+import re
+
+from graphmill.core.errors import UsageError
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u, which are misread or make words
+_LEAST_LENGTH = 5
+_BEGAN_AT = 1_767_225_600  # 2026-01-01T00:00Z
+_STEP_S = 8
+_MADE = re.compile(f"[{_DIGITS[10:]}][{_DIGITS}]{{{_LEAST_LENGTH - 1},}}")
+_CHOSEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def new_run_id(now: float, newest: str | None) -> str:
+    """Make the id of a run that begins now (seconds since 1970), later than ``newest``, the latest that the store has made.
+
+    It is the time in steps of 8 s, or the one after ``newest`` if that is no later: two runs in one step, a clock set back.
+    Five characters last until November 2031; from then on it has six, the first still a letter. The longer of two ids is the
+    later, and of two as long the one later as text: sort by ``(len(id), id)``. What a person chose is never ``newest``, though
+    it may look like it; a new id that such a choice has taken is passed as ``newest`` to have the next.
+    """
+    ordinal = max(0, int((now - _BEGAN_AT) // _STEP_S))
+    return _text(ordinal if newest is None else max(ordinal, _ordinal(newest) + 1))
+
+
+def require_run_id(text: object) -> None:
+    """Refuse an id that a person has chosen if it could not be a file's name or a command's argument as it is."""
+    if not isinstance(text, str) or not _CHOSEN.fullmatch(text):
+        raise UsageError(
+            f"a run id has 1 to 64 letters, digits, '.', '_' and '-' (ASCII) and begins with a letter or digit, not {text!r:.80}; "
+            "choose another, such as 'users-1', or leave it out to be given one"
+        )
+
+
+def _text(ordinal: int) -> str:
+    """Count through all ids of five characters that begin with a letter, then through those of six, and so on."""
+    length = _LEAST_LENGTH
+    while ordinal >= _room(length):
+        ordinal -= _room(length)
+        length += 1
+    value = ordinal + _first(length)
+    return "".join(_DIGITS[value >> 5 * place & 31] for place in reversed(range(length)))
+
+
+def _ordinal(run_id: str) -> int:
+    if not _MADE.fullmatch(run_id):
+        raise ValueError(f"{run_id!r:.80} is not an id that was made here")
+    value = 0
+    for digit in run_id:
+        value = value << 5 | _DIGITS.index(digit)
+    return value - _first(len(run_id)) + sum(map(_room, range(_LEAST_LENGTH, len(run_id))))
+
+
+def _first(length: int) -> int:
+    return 10 << 5 * (length - 1)
+
+
+def _room(length: int) -> int:
+    return (32 - 10) << 5 * (length - 1)

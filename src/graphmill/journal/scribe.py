@@ -1,0 +1,229 @@
+"""Writes a run down while it runs: one thread that commits whatever is there as soon as it is free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+from graphmill.core.errors import GraphmillError, InternalError, JournalError
+from graphmill.core.job import Job
+from graphmill.core.result import Failure, Result, Status, StopReason
+from graphmill.engine.recorder import Asked, Broken, Committed, Recall, StepOutcome
+from graphmill.engine.threads import Mailbox
+from graphmill.journal.bodies import failure_body, failure_from, with_body
+from graphmill.journal.flight import Flight
+from graphmill.journal.intake import NOT_COUNTED, Intake
+from graphmill.journal.ports import Ledger
+from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, StepRow
+
+LOOK_S = 0.5
+MOST_ROWS_AT_ONCE = 1000
+_CLOSE_S = 30.0
+
+
+class Scribe:
+    """The recorder of one run in the hands of its owner; see the engine's Recorder."""
+
+    accept = staticmethod(with_body)
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        run: RunRecord,
+        intake: Intake,
+        flight: Flight,
+        *,
+        total: int | None,
+        done: Mapping[Status, int],
+        suspects: int,
+    ) -> None:
+        self._ledger = ledger
+        self._run = run
+        self.run_id = run.id
+        self._intake = intake
+        self._flight = flight
+        self.jobs = intake.series()
+        self.total = total
+        self.done = done
+        self.suspects = suspects
+        self._rows: deque[Row] = deque()
+        self._number = 0
+        self._committed = 0
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._looked_at = monotonic()
+        self._is_closing = False
+        self._is_idle = False
+        self._error: GraphmillError | None = None
+        self._thread = Thread(target=self._work, name="graphmill-journal", daemon=True)
+
+    def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
+        """Start the thread."""
+        calls: dict[str, Callable[..., None]] = {"committed": committed, "broken": broken, "asked": asked}
+        self._mailbox = Mailbox(asyncio.get_running_loop(), lambda letter: calls[letter[0]](*letter[1:]))
+        self._thread.start()
+
+    def begin(self, job: Job, attempt: int, path: str = "") -> int:
+        """Note that an item is under way; what must not happen twice waits until that is durable."""
+        self._flight.enter(job.record.key)
+        if job.effect != "unsafe" and not path:
+            return 0
+        return self._put(AttemptRow(job.record.key, job.record.generation, path, attempt, None, None))
+
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> None:
+        """Note a failed attempt; one that counts as none, as a throttled one, leaves no row."""
+        if not path:
+            self._flight.leave(job.record.key)
+        if failure.kind not in NOT_COUNTED or path or job.effect == "unsafe":
+            self._put(AttemptRow(job.record.key, job.record.generation, path, attempt, failure.kind, failure_body(failure)))
+
+    def recall(self, job: Job) -> Recall:
+        """Tell what an earlier process has recorded of a job's steps."""
+        outcomes = {
+            (step.path, step.content): StepOutcome(step.output, None if step.error is None else failure_from(step.error))
+            for step in job.record.steps
+        }
+        return Recall(outcomes, set(job.record.intended))
+
+    def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
+        """Queue a step's row."""
+        error = None if outcome.failure is None else failure_body(outcome.failure)
+        return self._put(
+            StepRow(job.record.key, job.record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
+        )
+
+    def finish(self, job: Job, result: Result, body: Any) -> int:
+        """Queue the result's row."""
+        record, error = job.record, result.error
+        self._flight.leave(record[0])
+        if error is None:
+            kind = said = None
+        else:
+            kind, said = error.kind, failure_body(error)
+        return self._put(
+            ResultRow(
+                record[0],
+                record[1],
+                job.id,
+                record[2],
+                record[3],
+                result.status,
+                kind,
+                result.attempts,
+                result.queued_s,
+                result.duration_s,
+                record[4],
+                body,
+                said,
+            )
+        )
+
+    def leave(self, job: Job) -> None:
+        """Note that an item is no longer under way."""
+        self._flight.leave(job.record.key)
+
+    def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
+        """Let others see it."""
+        if is_held is not None:
+            self._put(RunRow(state=RunState.HELD if is_held else RunState.RUNNING))
+        if limit is not None:
+            policy = {**self._run.manifest.get("policy", {}), "concurrency": limit}
+            self._run = replace(self._run, manifest={**self._run.manifest, "policy": policy})
+            self._put(RunRow(manifest=self._run.manifest))
+
+    def abandon(self) -> None:
+        """Let go of a run that was taken and not begun."""
+        self._let_go()
+        self._flight.close()
+
+    async def close(self, *, stopped: str | None, because: str, is_read: bool, elapsed_s: float) -> None:
+        """Write what is left and how it ended, and let the run go; a store that does not answer is left alone."""
+        is_whole = self._intake.is_whole or self._run.is_read  # what a retry leaves may still have items that were never reached
+        self._ending = RunRow(state=_state(stopped, because, is_whole=is_whole), reason=because, more_s=elapsed_s)
+        self._is_read = is_read and stopped is None and not because
+        self._is_closing = True
+        self._bell.put(None)
+        await asyncio.to_thread(self._thread.join, _CLOSE_S)
+        self._flight.close()  # however it ended, it was no death
+        if self._error is not None:
+            raise self._error
+        if self._thread.is_alive():
+            raise JournalError(f"the journal did not answer within {_CLOSE_S:g} s; what it holds can be resumed")
+
+    def _put(self, row: Row) -> int:
+        self._number += 1
+        self._rows.append(row)
+        if self._is_idle:
+            self._is_idle = False
+            self._bell.put(None)
+        return self._number
+
+    def _work(self) -> None:
+        try:
+            self._serve()
+            self._end()
+        except BaseException as error:  # noqa: BLE001  nobody else would see it
+            self._error = error if isinstance(error, GraphmillError) else _fault(error)
+            self._mailbox.post(("broken", self._error))
+        finally:
+            self._let_go()
+
+    def _serve(self) -> None:
+        """Commit what is there as soon as it is; look now and then whether somebody asks for something."""
+        while not self._is_closing or self._rows:
+            if self._rows:
+                self._commit()
+            else:
+                self._sleep()
+            if monotonic() - self._looked_at >= LOOK_S:
+                self._looked_at = monotonic()
+                for request in self._ledger.requests():
+                    self._mailbox.post(("asked", *request))
+
+    def _sleep(self) -> None:
+        self._is_idle = True  # first: whoever adds a row from here on rings
+        if not self._rows and not self._is_closing:
+            with suppress(Empty):
+                self._bell.get(timeout=LOOK_S)
+        self._is_idle = False
+
+    def _commit(self) -> None:
+        count = min(len(self._rows), MOST_ROWS_AT_ONCE)
+        self._ledger.append([self._rows.popleft() for _ in range(count)])
+        self._committed += count
+        self._mailbox.post(("committed", self._committed))
+
+    def _end(self) -> None:
+        """Note how the run ended, and, if its source was read to the end, what that was."""
+        ending: list[Row] = [self._ending]
+        if self._is_read and self._intake.is_whole:
+            manifest = {**self._run.manifest, "input": {"items": self._intake.count, "hash": self._intake.input_hash}}
+            orphans = self._intake.orphans()
+            ending = [OrphansRow(orphans), self._ending._replace(is_read=True, total=self._intake.count + len(orphans), manifest=manifest)]
+        self._ledger.append(ending)
+
+    def _let_go(self) -> None:
+        self._intake.close()
+        with suppress(GraphmillError):
+            self._ledger.release()
+
+
+def _fault(error: BaseException) -> InternalError:
+    fault = InternalError(f"the journal's thread failed: {type(error).__name__}: {error}")
+    fault.__cause__ = error
+    return fault
+
+
+def _state(stopped: str | None, because: str, *, is_whole: bool) -> RunState:
+    if stopped is None:
+        return RunState.FAILED if because else RunState.FINISHED if is_whole else RunState.PAUSED
+    return _STATES.get(StopReason(stopped), RunState.FAILED)
+
+
+_STATES = {StopReason.DRAINED: RunState.PAUSED, StopReason.PARKED: RunState.PAUSED, StopReason.CANCELLED: RunState.CANCELLED}

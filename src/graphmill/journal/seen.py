@@ -1,0 +1,64 @@
+"""Which keys a source has given so far: on disk, so that memory does not grow with them, in a file that vanishes with the process."""
+
+from __future__ import annotations
+
+import sqlite3
+
+_BYTES = 2**21  # in which a million keys are told from new ones all but every seventieth time
+_PLACES = _BYTES - 1
+_WAITING = 1000
+
+
+class Seen:
+    """Counts keys. Not for two threads at once.
+
+    Nearly every key is new, and that is told by a filter in memory; only a key that may not be new is looked up on disk.
+    """
+
+    def __init__(self) -> None:
+        # The empty name is a private file that SQLite unlinks as soon as it is open.
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("CREATE TABLE seen (key BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID")
+        self._database.execute("BEGIN")
+        self._filter = bytearray(_BYTES)
+        self._new: list[tuple[bytes]] = []
+
+    def add(self, key: bytes) -> int:
+        """Count a key; tell how often it has been seen by now, this time included."""
+        bits, (one, bit, two, other) = self._filter, _places(key)
+        if bits[one] & bit and bits[two] & other:
+            return self._again(key)
+        bits[one] |= bit
+        bits[two] |= other
+        self._new.append((key,))
+        if len(self._new) >= _WAITING:
+            self._store()
+        return 1
+
+    def __contains__(self, key: bytes) -> bool:
+        one, bit, two, other = _places(key)
+        if not (self._filter[one] & bit and self._filter[two] & other):
+            return False
+        self._store()
+        return self._database.execute("SELECT 1 FROM seen WHERE key = ?", (key,)).fetchone() is not None
+
+    def close(self) -> None:
+        """Forget them all."""
+        self._database.close()
+
+    def _again(self, key: bytes) -> int:
+        self._store()
+        statement = "INSERT INTO seen VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET times = times + 1 RETURNING times"
+        return int(self._database.execute(statement, (key,)).fetchone()[0])
+
+    def _store(self) -> None:
+        if self._new:
+            self._database.executemany("INSERT INTO seen VALUES (?, 1)", self._new)
+            self._new.clear()
+
+
+def _places(key: bytes) -> tuple[int, int, int, int]:
+    """Give the two bits of a key, each as its byte and its mask."""
+    number = int.from_bytes(key[:6], "little")
+    return number >> 3 & _PLACES, 1 << (number & 7), number >> 27, 1 << (number >> 24 & 7)

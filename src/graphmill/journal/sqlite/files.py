@@ -1,0 +1,79 @@
+"""The files of a store: made for their owner's eyes only, and watched so that they stay the same files."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from graphmill.journal.sqlite.faults import gone
+
+_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that nobody else may look into, and that Git leaves out; one that is there stays as it is."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if make_private(folder):
+        with suppress(FileExistsError), (folder / ".gitignore").open("x") as file:
+            file.write("*\n")
+
+
+def make_private(folder: Path) -> bool:
+    """Make a folder that nobody else may look into; tell whether it was not there."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    folder.chmod(0o700)  # whatever the umask
+    return True
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file that nobody else may read; one that is there is not even opened.
+
+    Closing a descriptor of a database drops all locks that SQLite holds on it in this process.
+    """
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)  # whatever the umask
+        finally:
+            os.close(descriptor)
+
+
+class Watch:
+    """Notices that a database or the files beside it were deleted, replaced or cut under an open connection."""
+
+    def __init__(self, path: Path) -> None:
+        self._name = str(path)
+        self._paths = (str(path), f"{path}-wal", f"{path}-shm")
+        self._identities = [self._identity(name) for name in self._paths]
+        self._log_size = 0
+        self._is_cut = False
+
+    def before_write(self) -> None:
+        """Raise JournalError if a file is not the one that was opened."""
+        try:
+            states = [os.stat(name) for name in self._paths]  # noqa: PTH116  at half the cost of Path.stat
+        except FileNotFoundError:
+            raise gone(self._name) from None
+        if [(state.st_dev, state.st_ino) for state in states] != self._identities:
+            raise gone(self._name)
+        size = states[1].st_size
+        self._is_cut = size < self._log_size
+        self._log_size = size
+
+    def after_write(self) -> None:
+        """Raise JournalError if the log was cut, and not by SQLite: what was written then stands behind a hole."""
+        if self._is_cut:
+            with open(self._paths[1], "rb") as file:  # noqa: PTH123
+                if file.read(4) not in _MAGIC:
+                    raise gone(self._name)
+
+    def _identity(self, name: str) -> tuple[int, int]:
+        try:
+            state = os.stat(name)  # noqa: PTH116
+        except FileNotFoundError:
+            raise gone(self._name) from None
+        return state.st_dev, state.st_ino

@@ -1,0 +1,166 @@
+"""A run in the hands of its owner: one connection that writes, fenced by the run's epoch."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+
+from graphmill.core.errors import OwnedError
+from graphmill.core.keys import KEY_BYTES
+from graphmill.journal.records import AttemptRow, OrphansRow, Request, ResultRow, Row, RunRecord, RunRow, StepRow, SuspectRow, WantedRow
+from graphmill.journal.sqlite.connection import writing
+from graphmill.journal.sqlite.database import Database
+from graphmill.journal.sqlite.faults import damaged, translated
+from graphmill.journal.sqlite.files import Watch
+from graphmill.journal.sqlite.rows import (
+    Stored,
+    digest_of,
+    encode_attempt,
+    encode_result,
+    encode_step,
+    encode_suspect,
+    encode_wanted,
+    text_of,
+)
+from graphmill.journal.sqlite.statements import INSERT_RESULTS, SQL
+from graphmill.journal.sqlite.stored_run import StoredRun, write_counters, write_manifest, write_run
+
+_KINDS = (ResultRow, StepRow, AttemptRow, WantedRow, SuspectRow, OrphansRow, RunRow)
+
+
+class SqliteLedger:
+    """Appends to one run. ``row`` is the run's own row, as this owner wrote it; ``released`` is called once, at the end."""
+
+    def __init__(
+        self,
+        database: Database,
+        connection: sqlite3.Connection,
+        row: StoredRun,
+        *,
+        run: RunRecord,
+        folder: Path,
+        released: Callable[[], None],
+    ) -> None:
+        self.run = run
+        self.folder: Path | None = folder
+        self._database = database
+        self._connection = connection
+        self._row = row
+        self._name = database.name
+        self._released = released
+        self._watch = Watch(database.path)
+        self._pid = os.getpid()
+        self._is_open = True
+        self._heard = 0
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Make these durable, all or none."""
+        self._hold()
+        groups: dict[type, list[Any]] = {kind: [] for kind in _KINDS}
+        for row in rows:
+            if (group := groups.get(type(row))) is None:
+                raise TypeError(f"{type(row).__name__} is not a row of the journal")
+            group.append(row)
+        now = self._database.clock() + 0.0
+        with translated(self._name):
+            self._watch.before_write()
+            with writing(self._connection, busy_s=self._database.busy_s):
+                after = self._write(groups, now)
+                write = write_run if groups[RunRow] else write_counters
+                if not write(self._connection, after, self._row.epoch):
+                    raise self._fenced()
+            self._row = after
+            self._watch.after_write()
+
+    def requests(self) -> Sequence[Request]:
+        """Tell what was asked of the run since this was last called."""
+        self._hold()
+        with translated(self._name):
+            found = self._connection.execute(SQL["requests"], (self._row.number, self._heard)).fetchall()
+        for seq, *values, digest in found:
+            if digest != digest_of(tuple(values)):
+                raise damaged(self._name, f"row {seq} of requests (run {self.run.id})")
+            self._heard = seq
+        return [Request(text_of(word), text_of(argument)) for _, _, word, argument, *_ in found]
+
+    def release(self) -> None:
+        """Let others have the run."""
+        if self._is_open and self._pid == os.getpid():
+            self._is_open = False
+            with translated(self._name):
+                try:
+                    self._connection.close()
+                finally:
+                    self._released()
+
+    def _write(self, groups: dict[type, list[Any]], now: float) -> StoredRun:
+        number, run = self._row.number, self._row._replace(changed_at=now)
+        if results := groups[ResultRow]:
+            run = self._write_results([encode_result(number, row, now) for row in results], run)
+        if steps := groups[StepRow]:
+            run = run._replace(steps=run.steps + self._insert("insert_step", [encode_step(number, row) for row in steps]))
+        if attempts := groups[AttemptRow]:
+            stored = [encode_attempt(number, row) for row in attempts]
+            run = run._replace(attempts=run.attempts + self._put("insert_attempt", "replace_attempt", stored))
+        if wanted := groups[WantedRow]:
+            stored = [encode_wanted(number, row) for row in wanted]
+            run = run._replace(wanted=run.wanted + self._put("insert_wanted", "raise_wanted", stored))
+        if suspects := groups[SuspectRow]:
+            stored = [encode_suspect(number, row) for row in suspects]
+            run = run._replace(suspects=run.suspects + self._put("insert_suspect", "replace_suspect", stored))
+        for row in groups[OrphansRow][-1:]:
+            run = run._replace(orphans=self._write_orphans(row))
+        for row in groups[RunRow]:
+            run = self._change(run, row)
+        return run
+
+    def _write_results(self, stored: list[Stored], run: StoredRun) -> StoredRun:
+        first = run.first or self._last_result() + 1
+        before, start = self._connection.total_changes, 0
+        for count, statement in INSERT_RESULTS:
+            while len(stored) - start >= count:
+                self._connection.execute(statement, list(chain.from_iterable(stored[start : start + count])))
+                start += count
+        inserted = self._connection.total_changes - before
+        if not inserted:
+            return run
+        return run._replace(rows=run.rows + inserted, first=first, last=self._last_result())
+
+    def _last_result(self) -> int:
+        return cast("int", self._connection.execute(SQL["last_result"]).fetchone()[0])
+
+    def _insert(self, statement: str, stored: list[Stored]) -> int:
+        """Insert what is not there; tell how many that were."""
+        before = self._connection.total_changes
+        self._connection.executemany(SQL[statement], stored)
+        return self._connection.total_changes - before
+
+    def _put(self, insert: str, update: str, stored: list[Stored]) -> int:
+        inserted = self._insert(insert, stored)
+        if inserted < len(stored):
+            self._connection.executemany(SQL[update], stored)
+        return inserted
+
+    def _write_orphans(self, row: OrphansRow) -> int:
+        keys = sorted(set(row.keys))
+        if any(len(key) != KEY_BYTES for key in keys):
+            raise ValueError(f"the key of an orphan has {KEY_BYTES} bytes")
+        body = b"".join(keys)
+        self._connection.execute(SQL["put_orphans"], (self._row.number, body, digest_of((self._row.number, body))))
+        return len(keys)
+
+    def _change(self, run: StoredRun, row: RunRow) -> StoredRun:
+        if row.manifest is not None:
+            write_manifest(self._connection, run.number, row.manifest)
+        return run.changed(row)
+
+    def _hold(self) -> None:
+        if not self._is_open or self._pid != os.getpid():
+            raise self._fenced()
+
+    def _fenced(self) -> OwnedError:
+        return OwnedError(f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded")

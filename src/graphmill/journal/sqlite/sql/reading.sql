@@ -1,0 +1,55 @@
+-- name: heads
+-- In input order, from the table alone: an index that is damaged can hide nothing here. Bodies are not touched.
+WITH again AS MATERIALIZED (
+  SELECT key, max(generation) AS newest FROM results NOT INDEXED
+  WHERE row BETWEEN ?2 AND ?3 AND run = ?1 AND generation > 1 GROUP BY key
+)
+SELECT r.run, r.key, r.generation, r.position, r.status, r.kind, r.content, r.seal, r.row, coalesce(again.newest, 0)
+FROM results AS r NOT INDEXED LEFT JOIN again ON again.key = r.key
+WHERE r.row BETWEEN ?2 AND ?3 AND r.run = ?1
+ORDER BY r.position, r.row;
+
+-- name: results_by_row
+SELECT * FROM results WHERE row IN (@some);
+
+-- name: outcomes
+SELECT row, key, generation, position, status, kind, content, seal FROM results INDEXED BY results_by_item
+WHERE run = ? AND key IN (@many);
+
+-- name: wanted_of
+SELECT run, key, generation, seal FROM wanted WHERE run = ? AND key IN (@many);
+
+-- name: wanted_one
+SELECT run, key, generation, seal FROM wanted WHERE run = ? AND key = ?;
+
+-- name: history_results
+SELECT * FROM results WHERE run = ? AND key = ? ORDER BY generation;
+
+-- name: history_steps
+SELECT * FROM steps WHERE run = ? AND key = ? ORDER BY generation, row;
+
+-- name: history_attempts
+SELECT * FROM attempts WHERE run = ? AND key = ? ORDER BY generation, path, attempt;
+
+-- name: wanted
+SELECT run, key, generation, seal FROM wanted WHERE run = ?;
+
+-- name: suspects
+SELECT run, key, crashes, alone, seal FROM suspects WHERE run = ?;
+
+-- name: suspect
+SELECT run, key, crashes, alone, seal FROM suspects WHERE run = ? AND key = ?;
+
+-- name: orphans
+SELECT keys, digest FROM orphans WHERE run = ?;
+
+-- name: size
+-- length() of a blob is in the row's header: bodies are not read.
+SELECT
+  (SELECT coalesce(sum(180 + length(item_id) + coalesce(length(input), 0) + coalesce(length(output), 0) + coalesce(length(error), 0)), 0)
+   FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1)
+  + (SELECT coalesce(sum(200 + coalesce(length(output), 0) + coalesce(length(error), 0)), 0) FROM steps WHERE run = ?1)
+  + (SELECT coalesce(sum(140 + coalesce(length(error), 0)), 0) FROM attempts WHERE run = ?1)
+  + (SELECT coalesce(sum(length(body)), 0) FROM manifests WHERE run = ?1)
+  + (SELECT coalesce(sum(length(keys)), 0) FROM orphans WHERE run = ?1)
+  + 40 * (SELECT count(*) FROM wanted WHERE run = ?1);

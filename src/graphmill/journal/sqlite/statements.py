@@ -1,0 +1,37 @@
+"""The SQL of this store, read once from the named blocks of its files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+MANY = 500  # keys looked up at once
+SOME = 50  # rows read at once, bodies and all: memory holds no more of them
+_BLOCK = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
+
+
+def _load() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted((Path(__file__).parent / "sql").glob("*.sql")):
+        for name, text in _BLOCK.findall(path.read_text(encoding="utf-8")):
+            if name in found:
+                raise ValueError(f"{path}: the block {name} stands twice")
+            found[name] = text.strip().rstrip(";").replace("@many", _marks(MANY)).replace("@some", _marks(SOME))
+    return found
+
+
+def _marks(count: int) -> str:
+    return ",".join("?" * count)
+
+
+SQL = _load()
+
+
+def _for_many(statement: str, count: int) -> str:
+    """Make an insert of one row one of so many."""
+    before, values, after = re.split(r"VALUES (\(.*?\))", statement, maxsplit=1)
+    return f"{before}VALUES {', '.join([values] * count)}{after}"
+
+
+# One statement for many rows keeps Python's lock for one moment, not for one moment a row: the run goes on beside it.
+INSERT_RESULTS = [(count, _for_many(SQL["insert_result"], count)) for count in (64, 8, 1)]

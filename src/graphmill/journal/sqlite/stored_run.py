@@ -1,0 +1,138 @@
+"""A run's own row in the database, and how it is read and written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from graphmill.core.errors import UnknownRunError
+from graphmill.core.keys import canonical
+from graphmill.journal.records import Owner, RunRecord, RunRow, RunState
+from graphmill.journal.sqlite.codes import STATE_CODES, STATES
+from graphmill.journal.sqlite.faults import damaged
+from graphmill.journal.sqlite.rows import Stored, bytes_of, digest_of, text_of
+from graphmill.journal.sqlite.statements import SQL
+
+
+class StoredRun(NamedTuple):
+    """The columns of ``runs`` before the digest, in their order."""
+
+    number: int
+    id: bytes
+    epoch: int
+    state: int
+    reason: bytes
+    generation: int
+    created_at: float
+    changed_at: float
+    elapsed_s: float
+    total: int | None
+    is_read: int
+    owner_host: bytes | None
+    owner_pid: int | None
+    owner_since: float | None
+    first: int
+    last: int
+    rows: int
+    steps: int
+    attempts: int
+    wanted: int
+    suspects: int
+    orphans: int
+
+    @property
+    def name(self) -> str:
+        """Its id, for people."""
+        return self.id.decode(errors="replace")
+
+    @property
+    def owner(self) -> Owner | None:
+        """The last owner, if there was any."""
+        if self.owner_host is None or self.owner_pid is None or self.owner_since is None:
+            return None
+        return Owner(host=text_of(self.owner_host), pid=self.owner_pid, since=self.owner_since)
+
+    def changed(self, row: RunRow) -> StoredRun:
+        """Apply what an owner says of its run."""
+        return self._replace(
+            state=self.state if row.state is None else STATE_CODES[row.state],
+            reason=self.reason if row.reason is None else bytes_of(row.reason),
+            total=self.total if row.total is None else row.total,
+            is_read=self.is_read if row.is_read is None else int(row.is_read),
+            elapsed_s=self.elapsed_s + row.more_s,
+            generation=self.generation if row.generation is None else row.generation,
+        )
+
+    def record(self, manifest: Mapping[str, Any], *, is_owned: bool) -> RunRecord:
+        """Give the run as readers see it: without a living owner it is interrupted, not running."""
+        state = STATES[self.state]
+        return RunRecord(
+            number=self.number,
+            id=self.name,
+            state=RunState.INTERRUPTED if state.is_live and not is_owned else state,
+            reason=text_of(self.reason),
+            owner=self.owner,
+            epoch=self.epoch,
+            generation=self.generation,
+            created_at=self.created_at,
+            changed_at=self.changed_at,
+            elapsed_s=self.elapsed_s,
+            total=self.total,
+            is_read=bool(self.is_read),
+            rows=self.rows,
+            notes=self.attempts + self.steps + self.suspects,
+            manifest=manifest,
+        )
+
+
+def read_runs(connection: sqlite3.Connection, name: str) -> list[StoredRun]:
+    """Read all runs, oldest first; as many as were noted, each as it was written."""
+    runs = [_checked(stored, name) for stored in connection.execute(SQL["all_runs"])]
+    if [len(runs)] != [count for (count,) in connection.execute(SQL["meta"], ("runs",))]:
+        raise damaged(name, "the number of runs")
+    return runs
+
+
+def read_run(connection: sqlite3.Connection, number: int, run_id: str, name: str) -> StoredRun:
+    """Read one run that was there before."""
+    for stored in connection.execute(SQL["one_run"], (number,)):
+        return _checked(stored, name)
+    read_runs(connection, name)  # one that can not be found through a damaged page is not one that was pruned
+    raise UnknownRunError(f"{name} no longer holds run {run_id}: it was pruned")
+
+
+def write_run(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> bool:
+    """Write a run's row; False, and nothing done, if its epoch is not this one any more."""
+    values = (*run[2:6], *run[7:], digest_of(tuple(run)), run.number, epoch)
+    return connection.execute(SQL["update_run"], values).rowcount == 1
+
+
+def write_counters(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> bool:
+    """Write what changes with every append, and no more."""
+    values = (run.changed_at, *run[-8:], digest_of(tuple(run)), run.number, epoch)
+    return connection.execute(SQL["update_counters"], values).rowcount == 1
+
+
+def write_manifest(connection: sqlite3.Connection, number: int, manifest: Mapping[str, Any]) -> None:
+    """Write what a run was started with."""
+    body = canonical(manifest)
+    connection.execute(SQL["put_manifest"], (number, body, digest_of((number, body))))
+
+
+def read_manifest(connection: sqlite3.Connection, run: StoredRun, name: str) -> Mapping[str, Any]:
+    """Read what a run was started with."""
+    for body, digest in connection.execute(SQL["manifest"], (run.number,)):
+        if digest == digest_of((run.number, body)):
+            found: Mapping[str, Any] = json.loads(body)
+            return found
+    raise damaged(name, f"the manifest of run {run.name}")
+
+
+def _checked(stored: Stored, name: str) -> StoredRun:
+    *values, digest = stored
+    run = StoredRun(*values)
+    if digest != digest_of(tuple(run)):
+        raise damaged(name, f"row {run.number} of runs")
+    return run

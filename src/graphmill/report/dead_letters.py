@@ -1,0 +1,73 @@
+"""The dead letters of a run: the items that failed for good, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.core.result import Kind, Result, Status
+from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
+from graphmill.journal.ports import Archive
+from graphmill.journal.records import Query, RunRecord
+from graphmill.report.text import columns, error_lines, shown
+
+_MESSAGE_CHARS = 120
+_FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """How many items failed, in groups, and the first of them in input order."""
+
+    run: RunRecord
+    failed: int
+    groups: Sequence[ErrorGroup]
+    first: Sequence[Result]
+
+
+def dead_letters(archive: Archive, run: RunRecord, *, kind: Kind | None = None, limit: int) -> DeadLetters:
+    """Read the items that failed, all or those of one kind, in one pass; at most ``limit`` are kept."""
+    groups, first, failed = ErrorGroups(), list[Result](), 0
+    for entry in archive.entries(run, Query(statuses=_FAILED, kinds=None if kind is None else frozenset({kind}))):
+        failed += 1
+        if entry.result.error is not None:
+            groups.add(entry.result.error)
+        if len(first) < limit:
+            first.append(entry.result)
+    return DeadLetters(run=run, failed=failed, groups=groups.largest_first(), first=first)
+
+
+def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
+    """Show the groups, the largest first."""
+    rows = [(f"{group.count:,} ×", group.kind, shown(group.message, _MESSAGE_CHARS)) for group in groups]
+    width = max((len(count) for count, _, _ in rows), default=0)
+    return [f"  {line}" for line in columns([(f"{count:>{width}}", kind, message) for count, kind, message in rows])]
+
+
+def dead_letter_lines(letters: DeadLetters) -> list[str]:
+    """Show the groups, then the items, one line each."""
+    return [*group_lines(letters.groups), "", *error_lines(letters.first, letters.failed)]
+
+
+def dead_letters_record(letters: DeadLetters) -> dict[str, Any]:
+    """Give the dead letters as data."""
+    return {
+        "run": letters.run.id,
+        "failed": letters.failed,
+        "groups": letters.groups,
+        "items": [failure_record(one) for one in letters.first],
+    }
+
+
+def failure_record(result: Result) -> dict[str, Any]:
+    """Give an item that failed as data, without what it was made from."""
+    error = result.error
+    return {
+        "id": result.job_id,
+        "status": result.status,
+        "kind": None if error is None else error.kind,
+        "type": None if error is None else error.type,
+        "message": None if error is None else error.message,
+        "attempts": result.attempts,
+    }

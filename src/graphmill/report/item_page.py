@@ -1,0 +1,135 @@
+"""One item in full: its results by generation, its failed attempts, its steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from graphmill.core.json_text import to_json
+from graphmill.core.result import Result
+from graphmill.datasets.row import row_of
+from graphmill.journal.records import AttemptRow, Entry, History, RunRecord, StepRow
+from graphmill.report.run_view import instant, run_name
+from graphmill.report.text import columns, failure_text, moment, seconds, shown
+
+_VALUE_CHARS = 2000
+_ID_CHARS = 80
+_SHORT_CHARS = 80
+_LINE_CHARS = 200
+
+
+def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
+    """Show an item: how it stands, what went in and came out, and how it got there."""
+    lines = [f"item {shown(item_id, _ID_CHARS)} of run {run_name(run)} · {_standing(history)}"]
+    lines += _notes(history)
+    if history.entries:
+        lines += _result_lines(current(history).result)
+    lines += _section("attempts that failed", [_attempt_row(row) for row in history.attempts])
+    lines += _section("steps", [_step_row(row) for row in history.steps])
+    return lines + (_section("generations", [_generation_row(entry) for entry in history.entries]) if len(history.entries) > 1 else [])
+
+
+def current(history: History) -> Entry:
+    """Tell which of an item's results counts."""
+    return max(history.entries, key=lambda entry: entry.generation)
+
+
+def _standing(history: History) -> str:
+    if not history.entries:
+        return "no result yet"
+    entry = current(history)
+    result = entry.result
+    tries = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
+    return f"{result.status} after {tries} · {seconds(result.duration_s)}, {seconds(result.queued_s)} queued · {moment(entry.at)}"
+
+
+def _notes(history: History) -> Iterator[str]:
+    if history.entries and current(history).is_orphaned:
+        yield "  orphaned: it is no longer in the source"
+    if history.wanted > max((entry.generation for entry in history.entries), default=0):
+        yield f"  to be done again, in generation {history.wanted}"
+    if history.suspect is not None and history.suspect.crashes:
+        alone = f", {history.suspect.alone} of them with nothing else" if history.suspect.alone else ""
+        times = "once" if history.suspect.crashes == 1 else f"{history.suspect.crashes} times"
+        yield f"  was under way {times} when the whole process died{alone}"
+
+
+def _result_lines(result: Result) -> Iterator[str]:
+    yield f"input:  {_value(result.input)}"
+    yield f"output: {_value(result.output)}"
+    if result.error is not None:
+        yield f"error:  {result.error.kind}: {shown(failure_text(result.error), _LINE_CHARS)}"
+        yield from (f"  {shown(line, _LINE_CHARS)}" for line in result.error.traceback.split("\n") if line.strip())
+
+
+def _value(value: Any) -> str:
+    return shown(to_json(value), _VALUE_CHARS)
+
+
+def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:
+    return [f"{title}:", *(f"  {line}" for line in columns(rows))] if rows else []
+
+
+def _attempt_row(row: AttemptRow) -> tuple[str, ...]:
+    message = "began; nothing is known of its end" if row.kind is None else _message(row.error)
+    return f"generation {row.generation}", f"attempt {row.attempt}", shown(row.path, _ID_CHARS), str(row.kind or ""), message
+
+
+def _step_row(row: StepRow) -> tuple[str, ...]:
+    outcome = shown(to_json(read_body(row.output)), _SHORT_CHARS) if row.error is None else f"failed: {_message(row.error)}"
+    return f"generation {row.generation}", shown(row.path, _ID_CHARS), seconds(row.duration_s), outcome
+
+
+def _generation_row(entry: Entry) -> tuple[str, ...]:
+    result = entry.result
+    return f"generation {entry.generation}", str(result.status), moment(entry.at), _value_in_short(result)
+
+
+def _value_in_short(result: Result) -> str:
+    return shown(to_json(result.output) if result.error is None else failure_text(result.error), _SHORT_CHARS)
+
+
+def _message(body: bytes | None) -> str:
+    error = read_body(body)
+    message = error.get("message") if isinstance(error, dict) else error
+    return shown(message if isinstance(message, str) else to_json(message), _SHORT_CHARS)
+
+
+def read_body(body: bytes | None) -> Any:
+    """Read what a row holds as JSON."""
+    return None if body is None else json.loads(body)
+
+
+def item_record(run: RunRecord, item_id: str, history: History) -> dict[str, Any]:
+    """Give everything about an item as data."""
+    return {
+        "run": run.id,
+        "id": item_id,
+        "status": current(history).result.status if history.entries else None,
+        "wanted_generation": history.wanted,
+        "crashes": 0 if history.suspect is None else history.suspect.crashes,
+        "crashes_alone": 0 if history.suspect is None else history.suspect.alone,
+        "results": [_entry_record(entry) for entry in history.entries],
+        "attempts": [
+            {"generation": row.generation, "step": row.path, "attempt": row.attempt, "kind": row.kind, "error": read_body(row.error)}
+            for row in history.attempts
+        ],
+        "steps": [_step_record(row) for row in history.steps],
+    }
+
+
+def _entry_record(entry: Entry) -> dict[str, Any]:
+    place = {"generation": entry.generation, "at": instant(entry.at), "is_orphaned": entry.is_orphaned}
+    return row_of(entry.result) | {"position": entry.result.position} | place
+
+
+def _step_record(row: StepRow) -> dict[str, Any]:
+    return {
+        "generation": row.generation,
+        "step": row.path,
+        "attempts": row.attempts,
+        "duration_s": round(row.duration_s, 6),
+        "output": read_body(row.output),
+        "error": read_body(row.error),
+    }

@@ -1,0 +1,41 @@
+"""The commands that go on from where a run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from graphmill.core.result import Kind
+from graphmill.report.run_view import RunView
+from graphmill.report.text import columns
+
+
+def next_lines(view: RunView) -> list[str]:
+    """Name the commands that make sense now, each with what it does."""
+    return columns(list(_steps(view)))
+
+
+def retry_line(view: RunView, failed: int, kind: Kind | None) -> str:
+    """Name the command that runs the failed items again."""
+    only = "" if kind is None else f" --kind {kind}"
+    return f"graphmill retry {quote(view.name)}{only}   runs {_items(failed, 'failed ')} again"
+
+
+def _steps(view: RunView) -> Iterator[tuple[str, str]]:
+    name = quote(view.name)
+    if view.run.state.is_live:
+        yield f"graphmill status {name} --watch", "follows it"
+        yield f"graphmill cancel {name}", "ends it"
+    if view.can_go_on:
+        yield f"graphmill resume {name}", f"goes on with {_items(view.left)} to do" if view.left else "goes on with it"
+    if view.failed:
+        yield f"graphmill errors {name}", "tells what failed, and why"
+        if not view.run.state.is_live:
+            yield f"graphmill retry {name}", f"runs {_items(view.failed, 'failed ')} again"
+    if view.done:
+        rows = f"{view.done:,} {'row' if view.done == 1 else 'rows'}"
+        yield f"graphmill export {name} FILE", f"writes {rows}, as .jsonl, .json or .csv"
+
+
+def _items(count: int, word: str = "") -> str:
+    return f"the {word}item" if count == 1 else f"the {count:,} {word}items"

@@ -1,0 +1,74 @@
+"""One run in short: what it was to do, what came of it, and what can be done now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from graphmill.core.json_text import to_json
+from graphmill.core.result import Result, Status
+from graphmill.journal.ports import Store
+from graphmill.journal.records import Query, RunRecord
+from graphmill.report.dead_letters import failure_record
+from graphmill.report.next_steps import next_lines
+from graphmill.report.run_view import RunView, run_record, status_lines, view_of
+from graphmill.report.text import ERRORS_SHOWN, columns, error_lines, shown, size
+
+_MOST_ENTRIES = 30
+_KEY_CHARS = 40
+_VALUE_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPage:
+    """A run, how many bytes it takes, and its first failures."""
+
+    view: RunView
+    size: int
+    first: Sequence[Result]
+
+
+def run_page(store: Store, run: RunRecord) -> RunPage:
+    """Read what a page on a run shows."""
+    failed = Query(statuses=frozenset({Status.FAILED, Status.TIMED_OUT}), limit=ERRORS_SHOWN)
+    first = [entry.result for entry in store.archive.entries(run, failed)]
+    return RunPage(view=view_of(store.archive, run), size=store.size(run), first=first)
+
+
+def page_lines(page: RunPage) -> list[str]:
+    """Show the run's state and figures, its first failures, its manifest in short and the commands that go on."""
+    run = page.view.run
+    lines = [*status_lines(page.view), *error_lines(page.first, page.view.failed), ""]
+    lines += [f"manifest, generation {run.generation}, {size(page.size)} in the journal:"]
+    lines += [f"  {line}" for line in _manifest_lines(run.manifest)]
+    return [*lines, "", *next_lines(page.view)] if page.view.done or page.view.can_go_on else lines
+
+
+def _manifest_lines(manifest: Mapping[str, Any]) -> list[str]:
+    entries = list(islice(_entries(manifest), _MOST_ENTRIES + 1))
+    rows = [(shown(key, _KEY_CHARS), shown(text, _VALUE_CHARS)) for key, text in entries[:_MOST_ENTRIES]]
+    return columns(rows) + (["...and more; --json shows all"] if len(entries) > _MOST_ENTRIES else [])
+
+
+def _entries(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give each entry one line, and those of a mapping one each."""
+    for key, value in manifest.items():
+        if isinstance(value, Mapping) and value:
+            yield from ((f"{key}.{name}", _text(entry)) for name, entry in value.items())
+        else:
+            yield str(key), _text(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else to_json(value)
+
+
+def page_record(page: RunPage) -> dict[str, Any]:
+    """Give the page as data."""
+    return run_record(page.view) | {
+        "bytes": page.size,
+        "manifest": page.view.run.manifest,
+        "failures": [failure_record(result) for result in page.first],
+    }

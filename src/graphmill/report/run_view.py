@@ -1,0 +1,137 @@
+"""One run as readers see it: its record, and figures counted anew from its results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from graphmill.core.result import Kind, Status
+from graphmill.journal.ports import Archive
+from graphmill.journal.records import RunRecord, RunState
+from graphmill.report.text import counts_line, moment, seconds, shown
+
+_ID_CHARS = 64
+NAME_CHARS = 40
+_REASON_CHARS = 200
+_IS_WAITING = frozenset({RunState.PAUSED, RunState.INTERRUPTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run and how many of its items stand how; ``kinds`` counts those that failed. With ``damage`` the counts say nothing."""
+
+    run: RunRecord
+    counts: Mapping[Status, int]
+    kinds: Mapping[Kind, int]
+    damage: str = ""
+
+    @property
+    def name(self) -> str:
+        """The run's id, fit to be shown."""
+        return run_name(self.run)
+
+    @property
+    def done(self) -> int:
+        """How many items have a result."""
+        return sum(self.counts.values())
+
+    @property
+    def failed(self) -> int:
+        """How many items failed or timed out."""
+        return self.counts.get(Status.FAILED, 0) + self.counts.get(Status.TIMED_OUT, 0)
+
+    @property
+    def left(self) -> int | None:
+        """How many items have no result; None where nobody knows how many there are."""
+        if self.run.total is None:
+            return 0 if self.run.is_read else None
+        return max(0, self.run.total - self.done)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether there is something for resume to do; of a run that is waiting, items to be done again may be all."""
+        return self.run.state in _IS_WAITING or (self.run.state is RunState.FAILED and self.left != 0)
+
+    def summary(self) -> str:
+        """Say how many items succeeded, in the words of every report."""
+        rest = "to do" if self.run.state.is_live or self.can_go_on else "not reached"
+        return counts_line(self.counts, self.run.total, rest=rest) + (" so far" if self.left is None else "")
+
+
+def run_name(run: RunRecord) -> str:
+    """Give a run's id, fit to be shown."""
+    return shown(run.id, _ID_CHARS)
+
+
+def view_of(archive: Archive, run: RunRecord) -> RunView:
+    """Count a run's results."""
+    counts: Counter[Status] = Counter()
+    kinds: Counter[Kind] = Counter()
+    for count in archive.counts(run):
+        counts[count.status] += count.number
+        if count.kind is not None and count.status in (Status.FAILED, Status.TIMED_OUT):
+            kinds[count.kind] += count.number
+    return RunView(run=run, counts=counts, kinds=dict(kinds.most_common()))
+
+
+def graph_name(manifest: Mapping[str, Any]) -> str:
+    """Tell the name of the graph that a run runs; empty if it says none."""
+    graph = manifest.get("graph", manifest.get("name"))
+    name = graph.get("name") if isinstance(graph, Mapping) else graph
+    return name if isinstance(name, str) else ""
+
+
+def status_line(view: RunView) -> str:
+    """Say in one line where a run stands."""
+    return f"run {view.name} · {view.run.state} · {view.summary()}"
+
+
+def status_lines(view: RunView) -> list[str]:
+    """Say where a run stands: what it is, how far, since when, and what failed."""
+    run = view.run
+    reason = f": {shown(run.reason, _REASON_CHARS)}" if run.reason else ""
+    head = " · ".join(filter(None, (f"run {view.name}", shown(graph_name(run.manifest), NAME_CHARS), f"{run.state}{reason}")))
+    lines = [head, f"{view.summary()}{_time_taken(run)}", f"  begun {moment(run.created_at)} · last change {moment(run.changed_at)}"]
+    if run.state.is_live and run.owner is not None:
+        lines.append(f"  under way on {shown(run.owner.host, NAME_CHARS)} (pid {run.owner.pid}) since {moment(run.owner.since)}")
+    if view.kinds:
+        lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
+    return lines
+
+
+def _time_taken(run: RunRecord) -> str:
+    return "" if run.state.is_live else f" · {seconds(run.elapsed_s)}"
+
+
+def run_record(view: RunView) -> dict[str, Any]:
+    """Give a run as data; docs/cli.md describes the fields."""
+    run = view.run
+    is_known = not view.damage
+    return {
+        "id": run.id,
+        "state": run.state,
+        "is_live": run.state.is_live,
+        "reason": run.reason,
+        "graph": graph_name(run.manifest),
+        "created_at": instant(run.created_at),
+        "changed_at": instant(run.changed_at),
+        "elapsed_s": round(run.elapsed_s, 3),
+        "generation": run.generation,
+        "owner": None if run.owner is None else {"host": run.owner.host, "pid": run.owner.pid, "since": instant(run.owner.since)},
+        "summary": view.summary() if is_known else None,
+        "counts": {"total": run.total, "done": view.done, "left": view.left, **_by_status(view.counts)} if is_known else None,
+        "kinds": {str(kind): count for kind, count in view.kinds.items()} if is_known else None,
+        "damage": view.damage or None,
+    }
+
+
+def instant(at: float) -> str:
+    """Write a time of the wall clock for machines."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def _by_status(counts: Mapping[Status, int]) -> dict[str, int]:
+    return {str(status): counts.get(status, 0) for status in Status if status.is_final}

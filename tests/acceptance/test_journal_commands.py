@@ -1,0 +1,554 @@
+"""The commands that read the journal, or ask something of a live run, as a person runs them."""
+
+import csv
+import json
+import os
+import pty
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from graphmill.core.result import Kind, Status
+from graphmill.journal.opening import open_store
+from graphmill.journal.records import OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
+from support.command import COMMAND, HANG_S, Command, environment, rows
+from support.journal import MANIFEST, attempt, begin, end, failed, failure, record, step, succeeded
+from support.odd_texts import ODD_TEXTS
+
+NASTY = "\x1b[2J\x9b31m\u202e\x07\x7f"
+TIMED_OUT = {"kind": Kind.TIMEOUT, "status": Status.TIMED_OUT, "attempts": 3}
+
+
+def run(project, *arguments, **variables):
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], cwd=project, capture_output=True, timeout=HANG_S, env=environment(**variables), check=False
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def answered(project, *arguments):
+    """Run a command that goes well; give what it answers."""
+    code, out, err = run(project, *arguments)
+    assert code == 0, err
+    return out
+
+
+def refused(project, *arguments, code=2):
+    """Run a command that is refused; give what it says."""
+    found, out, err = run(project, *arguments)
+    assert (found, out) == (code, ""), err
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = open_store(tmp_path / ".graphmill" / "runs.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def humaneval(store):
+    """A run of 164 items of which two failed."""
+    items = [succeeded(f"HumanEval/{number}", number) for number in range(162)]
+    last = [failed("HumanEval/162", 162, "no answer in 60 s", **TIMED_OUT), failed("HumanEval/163", 163, "the model refused")]
+    record(store, "k7f2", [*items, *last], more=[attempt("HumanEval/162", 1, "busy"), step("HumanEval/162", "solve", {"text": "x" * 500})])
+    return store
+
+
+class Answering:
+    """The owner of a run, which waits for one request and answers it with what it does to its ledger."""
+
+    def __init__(self, ledger, answer):
+        self._ledger = ledger
+        self._answer = answer
+        self._is_over = Event()
+        self._thread = Thread(target=self._work)
+        self.heard = []
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join()
+
+    def _work(self):
+        while not self.heard and not self._is_over.wait(0.02):
+            self.heard += self._ledger.requests()
+        if self.heard:
+            self._answer(self._ledger)
+
+
+def test_runs_are_listed_newest_last_with_counts_and_sizes(tmp_path, humaneval):
+    record(humaneval, "later", [succeeded("a", 0)], state=RunState.PAUSED, reason="drained", total=10)
+    ledger = begin(humaneval, "now", [succeeded("a", 0), failed("b", 1)], total=5)
+    head, first, second, third = answered(tmp_path, "runs").splitlines()
+    ledger.release()
+    assert head.split() == ["id", "state", "begun", "graph", "items", "size"]
+    assert first.split()[:2] == ["k7f2", "finished"]
+    assert "  reviews  162/164 items succeeded, 2 failed  " in first
+    assert second.split()[:2] == ["later", "paused"]
+    assert "1/10 items succeeded, 9 to do" in second
+    assert third.split()[:3] == ["*", "now", "running"]
+    assert "1/5 items succeeded, 1 failed, 3 to do" in third
+    assert all(line.split()[-1] in ("B", "kB", "MB") for line in (first, second, third))
+
+
+def test_runs_can_be_chosen_by_state_and_the_newest_are_shown(tmp_path, store):
+    for number in range(4):
+        record(store, f"done-{number}", [])
+    record(store, "waiting", [], state=RunState.PAUSED, total=3)
+    assert [line.split()[0] for line in answered(tmp_path, "runs", "--state", "paused").splitlines()] == ["id", "waiting"]
+    lines = answered(tmp_path, "runs", "--state", "finished", "--limit", 3).splitlines()
+    assert lines[0] == "...and 1 older; --limit shows more"
+    assert [line.split()[0] for line in lines[2:]] == ["done-1", "done-2", "done-3"]
+    assert answered(tmp_path, "runs", "--state", "failed") == "no runs here that are failed\n"
+    assert "running" in refused(tmp_path, "runs", "--state", "runing")
+
+
+def test_runs_as_json_are_one_object(tmp_path, humaneval):
+    (found,) = json.loads(answered(tmp_path, "runs", "--json"))["runs"]
+    assert found["id"] == "k7f2"
+    assert (found["state"], found["is_live"], found["graph"], found["damage"]) == ("finished", False, "reviews", None)
+    assert found["counts"] == {
+        "total": 164, "done": 164, "left": 0, "succeeded": 162, "failed": 1, "timed_out": 1, "cancelled": 0, "paused": 0,
+    }  # fmt: skip
+    assert found["kinds"] == {"timeout": 1, "permanent": 1}
+    assert found["summary"] == "162/164 items succeeded, 2 failed"
+    assert found["bytes"] > 0
+
+
+@pytest.mark.parametrize("where", [[], ["--journal", "other/runs.db"], ["--journal", "sqlite:///other.db"]])
+def test_where_no_run_was_made_that_is_said_and_no_store_is_made(tmp_path, where):
+    assert answered(tmp_path, "runs", *where) == "no runs here yet\n"
+    assert json.loads(answered(tmp_path, "runs", "--json", *where)) == {"runs": [], "older": 0}
+    for command in (["status"], ["show"], ["errors"], ["pause"], ["cancel"], ["limits", "-c", "2"]):
+        assert "no runs here yet" in refused(tmp_path, *command, "k7f2", *where)
+    assert "no runs here yet" in refused(tmp_path, "export", "k7f2", "out.jsonl", *where)
+    assert "no runs here yet" in refused(tmp_path, "runs", "prune", "--keep", "1", *where)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_journal_is_the_option_s_else_the_environment_s(tmp_path):
+    for name in ("one", "two"):
+        store = open_store(tmp_path / f"{name}.db")
+        record(store, name, [])
+        store.close()
+    assert " two " in run(tmp_path, "runs", GRAPHMILL_JOURNAL="two.db")[1]
+    assert " one " in run(tmp_path, "runs", "--journal", "one.db", GRAPHMILL_JOURNAL="two.db")[1]
+    assert " one " in answered(tmp_path, "runs", "--journal", f"sqlite:///{tmp_path}/one.db")
+    assert "comes later" in refused(tmp_path, "runs", "--journal", "postgresql://host/db")
+    assert "did you mean 'sqlite'?" in refused(tmp_path, "runs", "--journal", "sqllite:///one.db")
+    assert "is a folder" in refused(tmp_path, "runs", "--journal", ".")
+
+
+def test_an_unknown_run_is_exit_2_with_the_nearest_id(tmp_path, store):
+    record(store, "users-1", [])
+    assert "did you mean 'users-1'?" in refused(tmp_path, "status", "user-1")
+    record(store, "users-2", [])
+    assert "users-1, users-2" in refused(tmp_path, "status", "users")
+
+
+def test_the_status_of_a_run_is_counted_from_its_results(tmp_path, humaneval):
+    lines = answered(tmp_path, "status", "k7").splitlines()
+    assert lines[:2] == ["run k7f2 · reviews · finished", "162/164 items succeeded, 2 failed · 3 min 58 s"]
+    assert lines[-1] == "  failures: timeout 1 · permanent 1"
+    assert json.loads(answered(tmp_path, "status", "k7", "--json"))["counts"]["succeeded"] == 162
+
+
+def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
+    ledger = begin(store, "now", [succeeded("a", 0)], total=3)
+    assert f"(pid {os.getpid()}) since 20" in answered(tmp_path, "status", "now")
+    ledger.append([succeeded("b", 1)])
+    assert "2/3 items succeeded, 1 to do\n" in answered(tmp_path, "status", "now")
+    ledger.release()
+    assert answered(tmp_path, "status", "now").startswith("run now · reviews · interrupted")
+
+
+def test_a_watched_run_is_told_every_second_until_it_ends(tmp_path, store):
+    ledger = begin(store, "now", [succeeded("a", 0)], total=2)
+    with Command(tmp_path, "status", "now", "--watch") as command:
+        command.until(lambda: "run now · running · 1/2 items succeeded, 1 to do\n" in command.out)
+        ledger.append([succeeded("b", 1)])
+        end(ledger)
+        assert command.wait() == 0
+        assert "run now · reviews · finished\n2/2 items succeeded · " in command.out
+
+
+def test_a_watched_run_as_json_is_a_line_each(tmp_path, store):
+    ledger = begin(store, "now", total=2)
+    with Command(tmp_path, "status", "now", "--watch", "--json") as command:
+        command.until(lambda: "\n" in command.out)
+        end(ledger, RunState.FAILED)
+        assert command.wait() == 0
+        states = [json.loads(line)["state"] for line in command.out.splitlines()]
+    assert (states[0], states[-1]) == ("running", "failed")
+
+
+def test_on_a_terminal_a_run_is_watched_in_place_and_ctrl_c_gives_the_cursor_back(tmp_path, store):
+    ledger = begin(store, "now", total=2)
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "status", "now", "--watch"], cwd=tmp_path, stdout=writer, env=environment(TERM="xterm-256color", COLUMNS="100")
+    )
+    os.close(writer)
+    seen = os.read(reader, 65536)
+    while b"0/2 items succeeded" not in seen:
+        seen += os.read(reader, 65536)
+    process.send_signal(signal.SIGINT)
+    seen += _rest(reader)
+    assert process.wait(timeout=HANG_S) == 130
+    ledger.release()
+    assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h") == 1
+
+
+def _rest(descriptor):
+    seen = b""
+    try:
+        while chunk := os.read(descriptor, 65536):
+            seen += chunk
+    except OSError:  # the other end is gone: the end of what a terminal shows
+        pass
+    os.close(descriptor)
+    return seen
+
+
+def test_a_run_is_shown_with_its_failures_its_manifest_and_the_commands_that_go_on(tmp_path, humaneval):
+    out = answered(tmp_path, "show", "k7f2")
+    assert "162/164 items succeeded, 2 failed · 3 min 58 s\n" in out
+    assert (
+        "  HumanEval/162   timeout     no answer in 60 s (3 attempts)\n  HumanEval/163   permanent   the model refused (1 attempt)\n" in out
+    )
+    assert "  policy.concurrency   10\n" in out
+    assert "graphmill retry k7f2         runs the 2 failed items again\n" in out
+    assert "graphmill export k7f2 FILE   writes 164 rows, as .jsonl, .json or .csv\n" in out
+    assert "resume" not in out
+    found = json.loads(answered(tmp_path, "show", "k7f2", "--json"))
+    assert found["manifest"] == MANIFEST
+    assert [one["id"] for one in found["failures"]] == ["HumanEval/162", "HumanEval/163"]
+
+
+def test_of_many_failures_five_are_shown(tmp_path, store):
+    record(store, "bad", [failed(f"row-{number}", number) for number in range(8)], state=RunState.PAUSED, reason="parked", total=20)
+    out = answered(tmp_path, "show", "bad")
+    assert out.count("(1 attempt)") == 5
+    assert "  ...and 3 more\n" in out
+    assert "graphmill resume bad        goes on with the 12 items to do\n" in out
+
+
+def test_an_item_is_shown_with_its_attempts_and_steps(tmp_path, humaneval):
+    out = answered(tmp_path, "show", "k7f2", "HumanEval/162")
+    assert out.startswith("item HumanEval/162 of run k7f2 · timed_out after 3 attempts · 6.1 s, 0.2 s queued · 20")
+    assert 'input:  {"id":"HumanEval/162","n":162}\n' in out
+    assert 'error:  timeout: no answer in 60 s\n    File "a.py", line 1, in f\n' in out
+    assert "attempts that failed:\n  generation 1   attempt 1      transient   busy\n" in out
+    assert 'steps:\n  generation 1   solve   2.5 s   {"text":"xxx' in out
+    assert "x" * 100 not in out
+    found = json.loads(answered(tmp_path, "show", "k7f2", "HumanEval/162", "--json"))
+    assert found["status"] == "timed_out"
+    assert [(one["generation"], one["status"], one["attempts"], one["position"]) for one in found["results"]] == [(1, "timed_out", 3, 162)]
+    assert [(one["attempt"], one["kind"], one["error"]) for one in found["attempts"]] == [(1, "transient", failure("busy", Kind.TRANSIENT))]
+    assert found["steps"][0]["output"] == {"text": "x" * 500}
+
+
+def test_an_item_that_was_done_again_shows_its_generations_and_the_last_counts(tmp_path, store):
+    ledger = begin(store, "again", [failed("a", 0, "broken")])
+    ledger.append([RunRow(generation=2), WantedRow(failed("a", 0).key, 2)])
+    assert "to be done again, in generation 2\n" in answered(tmp_path, "show", "again", "a")
+    ledger.append([succeeded("a", 0, {"x": 1}, generation=2), SuspectRow(failed("a", 0).key, 2, 1), OrphansRow([failed("a", 0).key])])
+    end(ledger)
+    out = answered(tmp_path, "show", "again", "a")
+    assert "· succeeded after 1 attempt ·" in out
+    assert "to be done again" not in out
+    assert (
+        "orphaned: it is no longer in the source\n  was under way 2 times when the whole process died, 1 of them with nothing else\n" in out
+    )
+    assert [line.split()[:3] for line in out.splitlines()[-2:]] == [["generation", "1", "failed"], ["generation", "2", "succeeded"]]
+    assert json.loads(answered(tmp_path, "show", "again", "a", "--json"))["status"] == "succeeded"
+    assert "1/1 items succeeded\n" in answered(tmp_path, "errors", "again")
+
+
+def test_an_item_under_way_has_no_result_yet(tmp_path, store):
+    ledger = begin(store, "now", [attempt("a", 1, "busy")], total=1)
+    out = answered(tmp_path, "show", "now", "a")
+    ledger.release()
+    assert out.startswith("item a of run now · no result yet\n")
+    assert "busy" in out
+
+
+def test_an_unknown_item_is_exit_2_with_the_nearest_id(tmp_path, humaneval):
+    assert "did you mean 'HumanEval/162'?" in refused(tmp_path, "show", "k7f2", "HumanEvl/162")
+
+
+def test_failures_are_grouped_by_kind_and_message_then_listed(tmp_path, store):
+    broken = [failed(f"b-{number}", number, f"line {number} is broken") for number in range(30)]
+    record(store, "bad", [*broken, failed("t", 30, "no answer in 60 s", **TIMED_OUT), succeeded("good", 31)])
+    lines = answered(tmp_path, "errors", "bad", "--limit", 3).splitlines()
+    assert lines == [
+        "run bad · finished · 1/32 items succeeded, 31 failed",
+        "  30 ×   permanent   line 0 is broken",
+        "   1 ×   timeout     no answer in 60 s",
+        "",
+        "  b-0   permanent   line 0 is broken (1 attempt)",
+        "  b-1   permanent   line 1 is broken (1 attempt)",
+        "  b-2   permanent   line 2 is broken (1 attempt)",
+        "  ...and 28 more",
+        "graphmill retry bad   runs the 31 failed items again",
+    ]
+    assert answered(tmp_path, "errors", "bad", "--kind", "timeout").splitlines()[1:] == [
+        "  1 ×   timeout   no answer in 60 s",
+        "",
+        "  t   timeout   no answer in 60 s (3 attempts)",
+        "graphmill retry bad --kind timeout   runs the failed item again",
+    ]
+    assert "no item failed as crash\n" in answered(tmp_path, "errors", "bad", "--kind", "crash")
+    found = json.loads(answered(tmp_path, "errors", "bad", "--json", "--limit", 1))
+    assert (found["run"], found["failed"], len(found["items"])) == ("bad", 31, 1)
+    assert found["groups"][0] == {"kind": "permanent", "message": "line 0 is broken", "count": 30}
+    assert "timeout" in refused(tmp_path, "errors", "bad", "--kind", "tiemout")
+
+
+def test_nothing_in_the_store_can_write_on_the_terminal_what_it_likes(tmp_path, store):
+    manifest = {"graph": {"name": NASTY}, NASTY: {NASTY: [NASTY]}}
+    item = NASTY.replace("\x1b", "\x1b[31m")
+    more = [attempt(item, 1, NASTY), step(item, NASTY, NASTY)]
+    record(store, "bad", [failed(item, 0, NASTY), succeeded("a", 1, NASTY)], more=more, reason=NASTY, manifest=manifest)
+    for arguments in (["runs"], ["status", "bad"], ["show", "bad"], ["show", "bad", item], ["errors", "bad"]):
+        out = answered(tmp_path, *arguments)
+        assert all(line.isprintable() for line in out.split("\n")), arguments
+        as_json = answered(tmp_path, *arguments, "--json")
+        assert as_json.removesuffix("\n").isprintable(), arguments
+        assert json.loads(as_json)
+    assert json.loads(answered(tmp_path, "show", "bad", "--json"))["failures"][0]["id"] == item
+    for arguments in (["show", "bad", NASTY], ["cancel", "bad", "--item", NASTY], ["status", NASTY]):
+        assert all(line.isprintable() for line in refused(tmp_path, *arguments).split("\n"))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv"])
+def test_an_export_to_a_terminal_shows_no_control_characters(tmp_path, store, form):
+    record(store, "bad", [succeeded(NASTY, 0, {"text": NASTY, "more": "é"})])
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "export", "bad", "-", "--format", form], cwd=tmp_path, stdout=writer, stderr=subprocess.DEVNULL, env=environment()
+    )
+    os.close(writer)
+    seen = _rest(reader).decode()
+    assert process.wait(timeout=HANG_S) == 0
+    assert all(line.isprintable() for line in seen.replace("\r\n", "\n").split("\n"))
+    assert "é" in seen
+
+
+def test_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
+    ledger = begin(store, "now", [succeeded("a", 0)], total=5)
+    with Answering(ledger, lambda ledger: end(ledger, RunState.CANCELLED, "asked to")) as owner:
+        assert answered(tmp_path, "cancel", "now") == "run now is cancelled (asked to)\n"
+    assert owner.heard == [Request("cancel")]
+
+
+def test_one_item_of_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
+    ledger = begin(store, "now", [succeeded("a", 0)], total=5)
+    answer = failed("b", 1, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
+    with Answering(ledger, lambda ledger: ledger.append([answer])) as owner:
+        assert answered(tmp_path, "cancel", "now", "--item", "b") == "item b is cancelled\n"
+        assert answered(tmp_path, "cancel", "now", "--item", "a") == "item a has ended already: succeeded\n"
+    ledger.release()
+    assert owner.heard == [Request("cancel_item", "b")]
+    assert "an item can be cancelled only while its run is under way" in refused(tmp_path, "cancel", "now", "--item", "b")
+
+
+def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
+    ledger = begin(store, "now", total=5)
+    with Answering(ledger, lambda ledger: ledger.append([RunRow(state=RunState.HELD, reason="paused by a person")])) as owner:
+        assert answered(tmp_path, "pause", "now") == "run now is held (paused by a person)\n"
+    ledger.release()
+    assert owner.heard == [Request("pause")]
+
+
+def test_the_concurrency_of_a_live_run_is_changed_by_asking_it(tmp_path, store):
+    ledger = begin(store, "now", total=5)
+    with Answering(ledger, lambda ledger: ledger.append([RunRow(manifest={**MANIFEST, "policy": {"concurrency": 40}})])) as owner:
+        assert answered(tmp_path, "limits", "now", "--concurrency", 40) == "run now is running, with concurrency 40\n"
+    ledger.release()
+    assert owner.heard == [Request("limit", "40")]
+    assert "--concurrency" in refused(tmp_path, "limits", "now", "--concurrency", 0)
+
+
+def test_a_run_that_does_not_answer_is_not_waited_for(tmp_path, store):
+    ledger = begin(store, "now", total=5)
+    begun = time.monotonic()
+    assert answered(tmp_path, "pause", "now") == "run now was asked, and has not answered within 5 s; it still may\n"
+    assert time.monotonic() - begun < 25  # five times the promise
+    assert ledger.requests() == [Request("pause")]
+    ledger.release()
+
+
+@pytest.mark.parametrize("state", [RunState.PAUSED, RunState.INTERRUPTED])
+def test_a_run_that_nobody_is_at_work_on_is_cancelled_at_once(tmp_path, store, state):
+    ledger = begin(store, "left", [succeeded("a", 0)], total=5)
+    if state is RunState.PAUSED:
+        ledger.append([RunRow(state=state)])
+    ledger.release()
+    assert answered(tmp_path, "cancel", "left") == f"run left was {state} and is cancelled now\n"
+    assert store.archive.find("left").state is RunState.CANCELLED
+    assert store.archive.find("left").reason == "cancelled by a person"
+    assert answered(tmp_path, "cancel", "left") == "run left is cancelled (cancelled by a person)\n"
+    assert "1/5 items succeeded, 4 not reached" in answered(tmp_path, "status", "left")
+
+
+def test_of_a_run_that_is_over_nothing_can_be_asked(tmp_path, humaneval):
+    for command in (["cancel"], ["pause"], ["limits", "-c", 3]):
+        assert refused(tmp_path, *command, "k7f2").startswith("error: run k7f2 is finished; ")
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.csv"])
+def test_results_are_exported_in_input_order(tmp_path, store, name):
+    record(store, "mixed", [succeeded("c", 2), failed("a", 0), succeeded("b", 1)])
+    code, out, err = run(tmp_path, "export", "mixed", name)
+    assert (code, out, err) == (0, "", f"run mixed is finished: 3 rows in {name}\n")
+    assert [row["id"] for row in _read(tmp_path / name)] == ["a", "b", "c"]
+    assert answered(tmp_path, "export", "mixed", "-", "--format", name.rpartition(".")[2]) == (tmp_path / name).read_bytes().decode()
+    assert run(tmp_path, "export", "mixed", name, "--status", "failed")[2] == f"run mixed is finished: 1 row failed in {name}\n"
+    assert [row["id"] for row in _read(tmp_path / name)] == ["a"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".graphmill", name]
+
+
+def _read(path):
+    if path.suffix == ".csv":
+        with path.open(newline="") as stream:
+            return list(csv.DictReader(stream))
+    return json.loads(path.read_text()) if path.suffix == ".json" else rows(path)
+
+
+def test_a_format_can_be_named_where_the_file_s_name_does_not_say(tmp_path, humaneval):
+    assert "can not tell the format" in refused(tmp_path, "export", "k7f2", "results")
+    assert "'xml'" in refused(tmp_path, "export", "k7f2", "results", "--format", "xml")
+    assert answered(tmp_path, "export", "k7f2", "results", "--format", "csv") == ""
+    assert (tmp_path / "results").read_text().startswith("id,status,")
+
+
+def test_a_run_under_way_is_exported_as_far_as_it_is(tmp_path, store):
+    ledger = begin(store, "now", [succeeded("a", 0)], total=5)
+    code, _, err = run(tmp_path, "export", "now", "out.jsonl")
+    ledger.release()
+    assert (code, err) == (0, "run now is running: 1 row in out.jsonl, so far 1 of 5 items\n")
+    assert [row["id"] for row in rows(tmp_path / "out.jsonl")] == ["a"]
+
+
+def test_an_empty_run_is_exported_as_an_empty_file_and_that_is_said(tmp_path, store):
+    record(store, "none", [])
+    code, _, err = run(tmp_path, "export", "none", "out.jsonl")
+    assert (code, err) == (0, "run none is finished: no rows in out.jsonl\n")
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+
+
+def test_an_export_does_not_replace_the_journal(tmp_path, humaneval):
+    assert "is the journal itself" in refused(tmp_path, "export", "k7f2", ".graphmill/runs.db", "--format", "jsonl")
+    assert answered(tmp_path, "status", "k7f2")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv"])
+def test_an_export_that_can_not_be_written_leaves_nothing(tmp_path, humaneval, form):
+    assert "no folder" in refused(tmp_path, "export", "k7f2", "nowhere/out.jsonl")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*COMMAND, "export", "k7f2", "-", "--format", form],
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == 74
+    assert done.stderr.startswith(b"error: whoever read standard output has gone away")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_any_text_comes_through_store_and_export(tmp_path, store):
+    record(store, "odd", [succeeded(text, number, {"text": text}) for number, text in enumerate(ODD_TEXTS.values())])
+    run(tmp_path, "export", "odd", "out.jsonl")
+    assert [(row["id"], row["output"]["text"]) for row in rows(tmp_path / "out.jsonl")] == [(text, text) for text in ODD_TEXTS.values()]
+
+
+def test_runs_that_are_old_and_not_among_the_newest_are_forgotten(tmp_path, store):
+    for name in ("one", "two", "three"):
+        record(store, name, [succeeded("a", 0)])
+    plan = answered(tmp_path, "runs", "prune", "--keep", "1", "--dry-run").splitlines()
+    assert [line.split()[0] for line in plan[:-1]] == ["one", "two"]
+    assert plan[-1].startswith("2 runs would be pruned, about ")
+    assert answered(tmp_path, "runs", "prune", "--older", "1h", "--keep", "1").startswith("0 runs pruned, ")
+    assert answered(tmp_path, "runs", "prune", "--older", "0s", "--keep", "2").startswith("1 run pruned, ")
+    assert [found.id for found in store.archive.runs()] == ["two", "three"]
+    assert answered(tmp_path, "runs", "--journal", ".graphmill/runs.db", "prune", "--keep", "0").startswith("2 runs pruned, ")
+    assert answered(tmp_path, "runs") == "no runs here yet\n"
+
+
+def test_a_run_under_way_is_never_forgotten(tmp_path, store):
+    ledger = begin(store, "now", total=5)
+    assert answered(tmp_path, "runs", "prune", "--keep", "0").startswith("0 runs pruned, ")
+    ledger.release()
+    assert [found.id for found in store.archive.runs()] == ["now"]
+
+
+def test_pruning_wants_to_know_what(tmp_path, humaneval):
+    assert "--older 30d, --keep 20, or both" in refused(tmp_path, "runs", "prune")
+    assert "such as 90m, 12h, 30d or 2w" in refused(tmp_path, "runs", "prune", "--older", "30 days")
+
+
+@pytest.mark.parametrize("command", ["runs", "status", "show", "errors", "pause", "cancel", "limits", "export", "runs prune"])
+def test_every_command_has_an_example(tmp_path, command):
+    assert f"Example: graphmill {command} " in answered(tmp_path, *command.split(), "--help")
+
+
+def test_the_shell_completes_commands_and_values(tmp_path):
+    assert _completed(tmp_path, "graphmill sta") == ["status"]
+    assert _completed(tmp_path, "graphmill runs pr") == ["prune"]
+    assert _completed(tmp_path, "graphmill errors k7f2 --kind time") == ["timeout"]
+
+
+def _completed(project, words):
+    variables = {"_GRAPHMILL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    script = Path(sys.executable).with_name("graphmill")
+    done = subprocess.run([script], cwd=project, capture_output=True, timeout=HANG_S, env=environment(**variables), check=False)
+    return done.stdout.decode().split()
+
+
+def test_a_damaged_result_is_exit_65_and_leaves_no_export(tmp_path, humaneval):
+    record(humaneval, "whole", [succeeded("a", 0)])
+    humaneval.close()
+    database = sqlite3.connect(tmp_path / ".graphmill" / "runs.db")
+    with database:
+        database.execute("UPDATE results SET output = X'7B7D' WHERE position = 7")
+    database.close()
+    assert "HumanEval/7" in refused(tmp_path, "export", "k7f2", "out.jsonl", code=65)
+    assert not list(tmp_path.glob("*out*"))
+    assert answered(tmp_path, "export", "whole", "-").count("\n") == 1
+
+
+def test_a_run_whose_results_are_damaged_is_listed_beside_the_others(tmp_path, humaneval):
+    record(humaneval, "whole", [succeeded("a", 0)])
+    humaneval.close()
+    database = sqlite3.connect(tmp_path / ".graphmill" / "runs.db")
+    with database:
+        database.execute("UPDATE results SET status = status + 1 WHERE position = 7")
+    database.close()
+    _, bad, good = answered(tmp_path, "runs").splitlines()
+    assert bad.split()[:2] == ["k7f2", "damaged"]
+    assert "1/1 items succeeded" in good
+    assert "damaged" in refused(tmp_path, "status", "k7f2", code=65)
+
+
+def test_what_is_no_journal_is_damaged_data(tmp_path):
+    (tmp_path / "notes.txt").write_text("no journal at all")
+    assert "notes.txt is damaged" in refused(tmp_path, "runs", "--journal", "notes.txt", code=65)
+    assert (tmp_path / "notes.txt").read_text() == "no journal at all"

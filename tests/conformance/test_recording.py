@@ -1,0 +1,249 @@
+"""What an owner may rely on."""
+
+import threading
+
+import pytest
+
+from graphmill.core.errors import OwnedError
+from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.result import Kind, Status
+from graphmill.journal.records import (
+    EVERYTHING,
+    AttemptRow,
+    OrphansRow,
+    RunRow,
+    RunState,
+    StepRow,
+    SuspectRow,
+    WantedRow,
+)
+from support.journal_rows import CONTENT, failed, result, results
+from support.odd_texts import LONE_SURROGATES, ODD_TEXTS
+
+
+def entries(store, ledger, query=EVERYTHING):
+    return list(store.archive.entries(ledger.run, query))
+
+
+def history(store, ledger, item_id="a"):
+    return store.archive.history(ledger.run, item_key(item_id))
+
+
+def test_a_result_comes_back_as_it_was_recorded(store, taken, clock):
+    clock.now += 5
+    taken.append([result("a", 7, attempts=3)])
+    [entry] = entries(store, taken)
+    assert (entry.key, entry.generation, entry.at, entry.is_orphaned) == (item_key("a"), 1, clock.now, False)
+    row = entry.result
+    assert (row.job_id, row.position, row.status, row.input, row.output) == ("a", 7, Status.SUCCEEDED, {"id": 7}, {"answer": 7})
+    assert (row.error, row.attempts, row.queued_s, row.duration_s, dict(row.metadata)) == (None, 3, 0.25, 1.5, {})
+
+
+def test_a_failure_comes_back_as_it_was_recorded(store, taken):
+    taken.append([failed("a", kind=Kind.TIMEOUT)])
+    [entry] = entries(store, taken)
+    assert entry.result.error.kind is Kind.TIMEOUT
+    assert (entry.result.error.message, entry.result.error.type, entry.result.output) == ("no", "ValueError", None)
+
+
+def test_what_has_no_body_comes_back_without_one(store, taken):
+    taken.append([result("a", input=None, output=None)])
+    [entry] = entries(store, taken)
+    assert (entry.result.input, entry.result.output) == (None, None)
+
+
+def test_a_result_is_recorded_once(store, taken):
+    taken.append([result("a", output=b'"first"'), result("a", output=b'"second"')])
+    taken.append([result("a", output=b'"third"'), result("b", 1)])
+    assert [entry.result.output for entry in entries(store, taken)] == ["first", {"answer": 1}]
+    assert store.archive.find("r").rows == 2
+
+
+def test_each_generation_is_recorded_and_the_highest_counts(store, taken):
+    taken.append([failed("a"), result("b", 1)])
+    taken.append([result("a", generation=3), result("a", generation=2, output=b"2")])
+    assert [(entry.generation, dict(entry.result.metadata)) for entry in entries(store, taken)] == [(3, {"generation": 3}), (1, {})]
+    assert [entry.generation for entry in history(store, taken).entries] == [1, 2, 3]
+    assert sorted(count[2:] for count in store.archive.counts(taken.run)) == [(1, 1), (3, 1)]
+    assert store.archive.find("r").rows == 4
+
+
+def test_nothing_of_an_append_that_fails_is_recorded(store, taken):
+    taken.append([result("a")])
+    with pytest.raises(TypeError):
+        taken.append([result("b", 1), WantedRow(item_key("a"), 2), RunRow(total=9), object()])
+    assert len(entries(store, taken)) == 1
+    assert history(store, taken).wanted == 0
+    assert (store.archive.find("r").rows, store.archive.find("r").total) == (1, None)
+    taken.append([result("b", 1)])
+    assert len(entries(store, taken)) == 2
+
+
+def test_an_append_of_nothing_is_allowed(store, taken):
+    taken.append([])
+    assert entries(store, taken) == []
+
+
+@pytest.mark.parametrize("text", [*ODD_TEXTS.values(), *LONE_SURROGATES.values(), "", "x" * 100_000])
+def test_any_text_may_be_an_id_a_path_and_in_a_body(store, taken, text):
+    taken.append([result(text, input=canonical({text: text}), output=canonical([text]))])
+    taken.append([StepRow(item_key(text), 1, text, CONTENT, 1, 0.5, canonical(text), None), RunRow(reason=text)])
+    taken.append([AttemptRow(item_key(text), 1, text, 1, Kind.TRANSIENT, canonical(text))])
+    [entry] = entries(store, taken)
+    assert (entry.result.job_id, entry.result.input, entry.result.output) == (text, {text: text}, [text])
+    found = history(store, taken, text)
+    assert [step.path for step in found.steps] == [attempt.path for attempt in found.attempts] == [text]
+    assert store.archive.find("r").reason == text
+
+
+def test_a_huge_body_comes_back_whole(store, taken):
+    text = "".join(map(str, range(1_000_000)))
+    taken.append([result("a", output=canonical(text), input=canonical("x" * 5_000_000))])
+    [entry] = entries(store, taken)
+    assert entry.result.output == text
+    assert entry.result.input == "x" * 5_000_000
+
+
+def test_many_rows_at_once(store, taken):
+    rows = results(3000)
+    taken.append(rows)
+    assert [entry.result.position for entry in entries(store, taken)] == list(range(3000))
+    found = store.archive.outcomes(taken.run, [row.key for row in rows] + [item_key("none")])
+    assert len(found) == 3000
+
+
+def test_a_step_is_recorded_once_for_each_content(store, taken):
+    step = StepRow(item_key("a"), 1, "solve", CONTENT, 1, 0.5, b'"first"', None)
+    other = step._replace(content=digest(b"other"), output=b'"other"')
+    taken.append([step, step._replace(output=b'"second"')])
+    taken.append([other, step._replace(output=b'"third"'), step._replace(path="judge", output=None, error=b"{}")])
+    assert history(store, taken).steps == [step, other, step._replace(path="judge", output=None, error=b"{}")]
+
+
+def test_the_second_of_two_equal_attempts_replaces_the_first(store, taken):
+    started = AttemptRow(item_key("a"), 1, "", 1, None, None)
+    ended = started._replace(kind=Kind.AMBIGUOUS, error=b"{}")
+    taken.append([started])
+    assert history(store, taken).attempts == [started]
+    taken.append([ended, started._replace(attempt=2)])
+    assert history(store, taken).attempts == [ended, started._replace(attempt=2)]
+    taken.append([started._replace(attempt=3), ended._replace(attempt=3)])
+    assert history(store, taken).attempts[2] == ended._replace(attempt=3)
+
+
+def outcomes(store, taken):
+    """What is known of a, b and c, without the rows, which are the store's own."""
+    found = store.archive.outcomes(taken.run, [item_key(name) for name in "abc"])
+    assert len({outcome.row for outcome in found.values()}) == len(found)
+    return {key: outcome[1:] for key, outcome in found.items()}
+
+
+def test_of_what_is_wanted_the_highest_generation_is_kept(store, taken):
+    taken.append([result("a"), WantedRow(item_key("a"), 3), WantedRow(item_key("a"), 2)])
+    taken.append([WantedRow(item_key("a"), 1), WantedRow(item_key("b"), 2)])
+    assert history(store, taken).wanted == 3
+    assert outcomes(store, taken) == {item_key("a"): (1, Status.SUCCEEDED, CONTENT, 3)}
+
+
+def test_outcomes_are_of_the_highest_generation(store, taken):
+    taken.append([failed("a"), result("a", generation=2, content=digest(b"2")), failed("b", 1)])
+    assert outcomes(store, taken) == {
+        item_key("a"): (2, Status.SUCCEEDED, digest(b"2"), 0),
+        item_key("b"): (1, Status.FAILED, CONTENT, 0),
+    }
+    assert store.archive.outcomes(taken.run, []) == {}
+
+
+def test_suspects_are_replaced_one_by_one(store, taken):
+    taken.append([SuspectRow(item_key("a"), 1, 0), SuspectRow(item_key("b"), 1, 0)])
+    taken.append([SuspectRow(item_key("a"), 2, 1)])
+    assert [store.archive.history(taken.run, item_key(name)).suspect[1:] for name in "ab"] == [(2, 1), (1, 0)]
+    assert history(store, taken).suspect == SuspectRow(item_key("a"), 2, 1)
+    assert history(store, taken, "c").suspect is None
+
+
+def test_orphans_are_replaced_all_at_once_and_marked(store, taken):
+    taken.append([result("a"), result("b", 1), OrphansRow([item_key("a")])])
+    assert [entry.is_orphaned for entry in entries(store, taken)] == [True, False]
+    taken.append([OrphansRow([item_key("b"), item_key("b")])])
+    assert [dict(entry.result.metadata) for entry in entries(store, taken)] == [{}, {"orphaned": True}]
+    assert history(store, taken, "b").entries[0].is_orphaned
+    taken.append([OrphansRow([])])
+    assert [entry.is_orphaned for entry in entries(store, taken)] == [False, False]
+
+
+def test_what_changes_in_a_run_is_kept_and_none_leaves_it(store, taken, clock):
+    clock.now += 10
+    taken.append([RunRow(state=RunState.HELD, reason="why", total=5, is_read=True, more_s=1.5, generation=2, manifest={"b": [1, None]})])
+    taken.append([RunRow(more_s=0.25), result("a")])
+    run = store.archive.find("r")
+    assert (run.state, run.reason, run.total, run.is_read, run.elapsed_s, run.generation) == (RunState.HELD, "why", 5, True, 1.75, 2)
+    assert (run.manifest, run.rows, run.changed_at) == ({"b": [1, None]}, 1, clock.now)
+    taken.append([RunRow(state=RunState.FINISHED, reason="")])
+    taken.release()
+    assert (store.archive.find("r").state, store.archive.find("r").reason) == (RunState.FINISHED, "")
+
+
+def test_a_clock_that_is_set_back_changes_no_order(store, taken, clock):
+    taken.append([result("b", 0)])
+    clock.now -= 86_400
+    taken.append([result("a", 1), failed("b", 0, generation=2)])
+    assert [(entry.result.job_id, entry.generation) for entry in entries(store, taken)] == [("b", 2), ("a", 1)]
+    assert store.create(None, {}).id < store.create(None, {}).id
+
+
+def test_what_an_owner_left_is_there_for_the_next(store, taken):
+    taken.append([result("a"), WantedRow(item_key("a"), 2), SuspectRow(item_key("a"), 1, 1), RunRow(more_s=2.0)])
+    taken.release()
+    ledger = store.take("r")
+    assert ledger.run.epoch == taken.run.epoch + 1
+    ledger.append([result("a", output=b'"second"'), result("a", generation=2, output=b'"again"'), RunRow(more_s=1.0)])
+    assert [entry.result.output for entry in history(store, ledger).entries] == [{"answer": 0}, "again"]
+    assert (store.archive.find("r").rows, store.archive.find("r").elapsed_s) == (2, 3.0)
+    ledger.release()
+
+
+def test_two_runs_do_not_mix(store, taken):
+    other = store.take(store.create("other", {}).id)
+    for position in range(5):
+        taken.append([result("a", position, generation=position + 1)])
+        other.append([failed("a", position, generation=position + 1), WantedRow(item_key("a"), 9)])
+    assert [entry.result.status for entry in entries(store, taken)] == [Status.SUCCEEDED]
+    assert [entry.result.status for entry in entries(store, other)] == [Status.FAILED]
+    assert store.archive.outcomes(taken.run, [item_key("a")])[item_key("a")].wanted == 0
+    other.release()
+
+
+def test_an_owner_that_has_released_a_run_can_write_no_more(store, taken):
+    taken.release()
+    with pytest.raises(OwnedError):
+        taken.append([result("a")])
+    ledger = store.take("r")
+    with pytest.raises(OwnedError):
+        taken.append([result("a")])
+    with pytest.raises(OwnedError):
+        taken.requests()
+    taken.release()
+    ledger.append([result("b")])
+    assert [entry.result.job_id for entry in entries(store, ledger)] == ["b"]
+    ledger.release()
+
+
+def test_readers_in_many_threads_see_whole_appends_while_one_writes(store, taken):
+    seen, ended = [], threading.Event()
+
+    def read():
+        while not ended.is_set():
+            seen.append(len(entries(store, taken)))
+            seen.append(sum(count.number for count in store.archive.counts(taken.run)))
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(40):
+        taken.append(results(10, first=number * 10))
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert all(count % 10 == 0 for count in seen)
+    assert len(entries(store, taken)) == 400

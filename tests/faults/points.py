@@ -1,0 +1,25 @@
+"""The named points at which a command can be made to die: what is done there, and by which function."""
+
+from itertools import product
+
+FUNCTIONS = {
+    "migration": "graphmill.journal.sqlite.database:prepare",
+    "creation": "graphmill.journal.sqlite.store:SqliteStore.create",
+    "taking": "graphmill.journal.sqlite.store:SqliteStore.take",
+    "suspicion": "graphmill.journal.journal:Journal._suspects",
+    "attempt": "graphmill.engine.workers:Workers.begin",
+    "enqueue": "graphmill.journal.scribe:Scribe.finish",
+    "commit": "graphmill.journal.sqlite.ledger:SqliteLedger.append",
+    "ending": "graphmill.journal.scribe:Scribe._end",
+    "release": "graphmill.journal.sqlite.ledger:SqliteLedger.release",
+    "rename": "pathlib:Path.replace",
+}
+SIDES = ("before", "after")  # and "within": the call never ends, and the process lives on
+POINTS = tuple(f"{side}-{name}" for name, side in product(FUNCTIONS, SIDES))
+
+
+def place(point):
+    """Take a point apart: its side, and module and path of its function."""
+    side, _, name = point.partition("-")
+    module, _, path = FUNCTIONS[name].partition(":")
+    return side, module, path

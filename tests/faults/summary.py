@@ -1,0 +1,26 @@
+"""What a command says is done, and what the store holds of it."""
+
+import json
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+DONE = ("succeeded", "failed", "timed_out")
+
+
+def shown(done):
+    """Read how many items a command with --json said were done; one that came to say nothing said none."""
+    return sum(json.loads(done.out)["statistics"][status] for status in DONE) if done.out.strip() else 0
+
+
+def held(project):
+    """Count the results in the store without its own help, and on a copy: whoever opens a store may change it."""
+    with tempfile.TemporaryDirectory() as place:
+        for path in project.store.glob("runs.db*"):
+            if path.is_file() and not path.name.endswith("-shm"):
+                shutil.copy(path, place)
+        with closing(sqlite3.connect(Path(place) / "runs.db")) as base:
+            has_table = base.execute("SELECT 1 FROM sqlite_master WHERE name = 'results'").fetchone()
+            return base.execute("SELECT count(*) FROM results").fetchone()[0] if has_table else 0

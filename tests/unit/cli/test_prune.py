@@ -1,0 +1,48 @@
+from dataclasses import replace
+
+import pytest
+
+from graphmill.cli.prune import age_s, to_forget
+from graphmill.core.errors import UsageError
+from graphmill.journal.memory import MemoryStore
+from graphmill.journal.records import RunState
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0s", 0), ("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600), ("1.5d", 129_600)]
+)
+def test_an_age_is_a_number_and_a_unit(text, seconds):
+    assert age_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "30 d", "-1d", "30D", "1e3s", "30days", "nans", "٣d"])
+def test_what_is_no_age_is_refused_with_examples(text):
+    with pytest.raises(UsageError, match="such as 90m, 12h, 30d or 2w"):
+        age_s(text)
+
+
+def runs(*changed_at, state=RunState.FINISHED):
+    store = MemoryStore()
+    return [replace(store.create(f"run-{number}", {}), changed_at=at, state=state) for number, at in enumerate(changed_at)]
+
+
+def forgotten(found, **options):
+    return [int(run.id.removeprefix("run-")) for run in to_forget(found, now=100, **options)]
+
+
+def test_a_run_is_forgotten_if_it_is_old_and_not_among_the_newest():
+    found = runs(10, 20, 30, 90)
+    assert forgotten(found, older_s=50, keep=0) == [0, 1, 2]
+    assert forgotten(found, older_s=50, keep=2) == [0, 1]
+    assert forgotten(found, older_s=None, keep=3) == [0]
+    assert forgotten(found, older_s=None, keep=9) == []
+    assert forgotten(found, older_s=75, keep=0) == [0, 1]
+
+
+def test_a_run_that_was_gone_on_with_lately_is_not_old():
+    assert forgotten(runs(99, 20), older_s=50, keep=0) == [1]
+
+
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.HELD])
+def test_a_live_run_is_never_chosen(state):
+    assert forgotten(runs(1, 2, state=state), older_s=50, keep=0) == []

@@ -1,0 +1,60 @@
+from graphmill.core.result import Kind, Status
+from graphmill.journal.records import RunState
+from graphmill.journal.sqlite.codes import KIND_CODES, STATE_CODES, STATUS_CODES
+from graphmill.journal.sqlite.rows import HEAD, decode_result, digest_of, encode_result, seal_of
+from support.journal_rows import failed, result
+
+
+def test_the_digest_of_a_row_is_the_same_in_every_python():
+    row = (1, b"key", 2**40, -1, 0.1, None, ("\ud800", b"", -(2**63)))
+    assert digest_of(row).hex() == "c56b077a8bec67d896bd021124c4aa77"
+    assert seal_of(row) == 2667524157
+
+
+def test_every_word_has_a_number_of_its_own():
+    assert set(STATUS_CODES) == set(Status)
+    assert set(KIND_CODES) == {None, *Kind}
+    assert set(STATE_CODES) == set(RunState) - {RunState.INTERRUPTED}
+    for codes in (STATUS_CODES, KIND_CODES, STATE_CODES):
+        assert len(set(codes.values())) == len(codes)
+
+
+def test_the_numbers_that_were_ever_written_keep_their_meaning():
+    assert [STATUS_CODES[Status(word)] for word in ("succeeded", "failed", "timed_out", "cancelled", "paused")] == [1, 2, 3, 4, 5]
+    kinds = ("throttled", "unavailable", "transient", "permanent", "timeout", "crash", "ambiguous", "cancelled", "paused")
+    assert [KIND_CODES[Kind(word)] for word in kinds] == list(range(1, 10))
+    assert [STATE_CODES[RunState(word)] for word in ("running", "held", "paused", "finished", "cancelled", "failed")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_row_comes_back_as_it_was_and_whole_seconds_and_minus_nought_do_too():
+    for row in (result("a", 5, queued_s=0, duration_s=-0.0), failed("\ud800", -1), result("", 2**62, output=b'"' + b"x" * 9000 + b'"')):
+        assert decode_result(encode_result(7, row, 12.5)) == (row, 12.5)
+
+
+def test_long_bodies_are_kept_compressed_unless_that_makes_them_longer():
+    stored = encode_result(1, result(input=b'"' + b"x" * 5000 + b'"', output=b"[]"), 0.0)
+    assert len(stored[-3]) < 100
+    assert stored[-3][:1] == b"x"
+    assert stored[-2] == b"[]"
+
+
+def test_any_changed_value_of_a_row_is_noticed():
+    stored = encode_result(1, failed("a", 3, input=b'"' + b"x" * 5000 + b'"'), 1.0)
+    for place, value in enumerate(stored):
+        for other in _others(value):
+            assert decode_result((*stored[:place], other, *stored[place + 1 :])) is None, place
+
+
+def test_any_changed_value_of_a_head_is_noticed_without_the_bodies():
+    head = encode_result(1, failed("a", 3), 1.0)[:HEAD]
+    for place, value in enumerate(head):
+        for other in _others(value):
+            assert seal_of((*head[:place], other, *head[place + 1 :])) != seal_of(head)
+
+
+def _others(value):
+    if isinstance(value, bytes):
+        return [value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :] for place in range(len(value)) for bit in range(8)]
+    if value is None:
+        return [0, b""]
+    return [None, value + 1, -value - 1, value + 256]

@@ -1,0 +1,75 @@
+import pytest
+
+from graphmill.core.errors import UnknownRunError, UsageError
+from graphmill.journal.memory import MemoryStore
+from graphmill.journal.opening import open_store
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GRAPHMILL_JOURNAL", raising=False)
+
+
+def made(tmp_path, url, **options):
+    """Open a journal with a run in it; tell where it is."""
+    store = open_store(url, **options)
+    store.create("a", {})
+    store.close()
+    return sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.db"))
+
+
+@pytest.mark.parametrize("url", ["my.db", "sqlite:///my.db", "sqlite:////{here}/my.db", "{here}/my.db", "./my.db"])
+def test_a_path_and_a_url_name_the_same_file(tmp_path, url):
+    assert made(tmp_path, url.format(here=tmp_path)) == ["my.db"]
+
+
+def test_a_path_object_is_always_a_path(tmp_path):
+    assert made(tmp_path, tmp_path / "sqlite:x.db") == ["sqlite:x.db"]
+
+
+def test_a_colon_alone_makes_no_url(tmp_path):
+    assert made(tmp_path, "runs-12:30.db") == ["runs-12:30.db"]
+
+
+def test_without_a_name_it_is_the_environment_s_else_the_one_beside_the_project(tmp_path, monkeypatch):
+    assert made(tmp_path, None) == [".graphmill/runs.db"]
+    monkeypatch.setenv("GRAPHMILL_JOURNAL", "")
+    open_store(None, create=False).close()
+    monkeypatch.setenv("GRAPHMILL_JOURNAL", "sqlite:///other.db")
+    assert made(tmp_path, None) == [".graphmill/runs.db", "other.db"]
+
+
+def test_a_journal_in_memory_is_a_new_one_each_time():
+    assert isinstance(open_store("memory:"), MemoryStore)
+    assert open_store("memory:", create=False).archive.runs() == []
+
+
+def test_one_that_is_not_there_is_not_made_by_reading(tmp_path):
+    for url in (None, "x/my.db", "sqlite:///my.db"):
+        with pytest.raises(UnknownRunError, match="no runs here yet"):
+            open_store(url, create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql://host/db", "comes later"),
+        ("postgres://host/db", "comes later"),
+        ("mysql://host/db", "no journal 'mysql://host/db'"),
+        ("sqllite:///a.db", "did you mean 'sqlite'"),
+        ("sqlite://a.db", "write sqlite:///path"),
+        ("sqlite:a.db", "write sqlite:///path"),
+        ("sqlite:///", "write sqlite:///path"),
+        ("memory://", "write a path"),
+        ("https://host/a.db", "write a path"),
+        (".", "is a folder"),
+        ("a" * 300, "can not open"),
+    ],
+)
+@pytest.mark.parametrize("create", [True, False])
+def test_what_can_not_be_meant_is_refused_with_the_remedy(tmp_path, url, message, create):
+    with pytest.raises(UsageError, match=message):
+        open_store(url, create=create)
+    assert list(tmp_path.iterdir()) == []

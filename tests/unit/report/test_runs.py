@@ -1,0 +1,76 @@
+from graphmill.core.errors import DamagedError
+from graphmill.journal.memory import MemoryStore
+from graphmill.journal.records import RunRow, RunState
+from graphmill.report.next_steps import next_lines
+from graphmill.report.run_view import graph_name, view_of
+from graphmill.report.runs import runs_lines, runs_record, runs_view
+from support.journal import begin, failed, record, succeeded
+
+
+def view(store, run_id):
+    return view_of(store.archive, store.archive.find(run_id))
+
+
+def test_a_damaged_run_is_listed_as_such_and_hinders_no_other(monkeypatch):
+    store = MemoryStore()
+    record(store, "bad", [succeeded("a", 0)])
+    record(store, "good", [succeeded("a", 0)])
+    counts = store.archive.counts
+
+    def damaged(run):
+        if run.id == "bad":
+            raise DamagedError("row 7 of run bad is \x1b[31mnot what was written")
+        return counts(run)
+
+    monkeypatch.setattr(store.archive, "counts", damaged)
+    found = runs_view(store, store.archive.runs(), limit=9)
+    _, bad, good = runs_lines(found)
+    assert bad.split()[:2] == ["bad", "damaged"]
+    assert "row 7 of run bad is  [31mnot what was written" in bad
+    assert "1/1 items succeeded" in good
+    records = runs_record(found)["runs"]
+    assert (records[0]["counts"], records[0]["summary"], records[0]["bytes"]) == (None, None, None)
+    assert records[0]["damage"].startswith("row 7")
+    assert records[1]["counts"]["succeeded"] == 1
+
+
+def test_of_a_source_that_was_not_read_to_its_end_the_count_is_so_far():
+    store = MemoryStore()
+    store.create("a", {})
+    ledger = store.take("a")
+    ledger.append([succeeded("a", 0), failed("b", 1)])
+    assert view(store, "a").summary() == "1/2 items succeeded, 1 failed so far"
+    assert view(store, "a").left is None
+    ledger.append([RunRow(is_read=True)])
+    assert view(store, "a").summary() == "1/2 items succeeded, 1 failed"
+
+
+def test_what_is_left_is_to_do_where_the_run_can_go_on_and_else_not_reached():
+    store = MemoryStore()
+    for state, word in ((RunState.PAUSED, "to do"), (RunState.FAILED, "to do"), (RunState.CANCELLED, "not reached")):
+        record(store, str(state), [succeeded("a", 0)], state=state, total=3)
+        assert view(store, str(state)).summary() == f"1/3 items succeeded, 2 {word}"
+
+
+def test_the_commands_that_go_on_are_those_that_make_sense():
+    def commands(run_id):
+        return [line.split()[1] for line in next_lines(view(store, run_id))]
+
+    store = MemoryStore()
+    begin(store, "live", [failed("a", 0)], total=3)
+    record(store, "paused", [failed("a", 0)], state=RunState.PAUSED, total=3)
+    record(store, "good", [succeeded("a", 0)])
+    record(store, "empty")
+    assert commands("live") == ["status", "cancel", "errors", "export"]
+    assert commands("paused") == ["resume", "errors", "retry", "export"]
+    assert commands("good") == ["export"]
+    record(store, "nearly", [succeeded("a", 0)], state=RunState.PAUSED)
+    assert next_lines(view(store, "nearly"))[0] == "graphmill resume nearly        goes on with it"
+    assert commands("empty") == []
+
+
+def test_a_graph_is_named_by_the_manifest_if_it_names_one():
+    assert graph_name({"graph": {"name": "a"}}) == "a"
+    assert graph_name({"graph": "module:function"}) == "module:function"
+    assert graph_name({"name": "a"}) == "a"
+    assert graph_name({"graph": {"name": 7}}) == graph_name({}) == ""
