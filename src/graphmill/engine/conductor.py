@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec
+from functools import partial
+from typing import Any
 
 from graphmill.core.errors import GraphmillError, InternalError, StepError, UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status, StopReason
 from graphmill.engine import events
+from graphmill.engine.acting import acting
 from graphmill.engine.admission import Admission
 from graphmill.engine.alerts import Alert, AlertName
 from graphmill.engine.audience import SETTLE_S, Audience
@@ -26,6 +27,7 @@ from graphmill.engine.outbox import Outbox
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
 from graphmill.engine.recorder import Recorder
+from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
 from graphmill.engine.steps import Steps
@@ -40,24 +42,6 @@ HASTE_S = 0.5
 _MOST_STARTED_AT_ONCE = 100  # what one turn of the loop starts is bounded, so that no turn is long
 
 _NO_TIMER: asyncio.TimerHandle | None = None
-
-P = ParamSpec("P")
-
-
-def _acting(method: Callable[Concatenate[Conductor, P], None]) -> Callable[Concatenate[Conductor, P], None]:
-    """Let a fault of ours, in a callback that nobody awaits, end the run with an error instead of hanging it."""
-
-    @wraps(method)
-    def act(self: Conductor, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            method(self, *args, **kwargs)
-        except KeyboardInterrupt as error:  # struck half-way, the run can not go on
-            self._crash(error)
-            raise
-        except BaseException as error:  # noqa: BLE001
-            self._crash(error)
-
-    return act
 
 
 class Conductor:
@@ -110,7 +94,7 @@ class Conductor:
             scheduler.suspect(recorder.suspects)
             recorder.open(committed=self._committed, broken=self._broken, asked=self._asked)
 
-    @_acting
+    @acting
     def open(self, jobs: Any) -> None:
         """Begin to admit jobs."""
         self._admission.open(jobs, in_order=self._outbox.is_ordered)
@@ -168,6 +152,8 @@ class Conductor:
         self._scheduler.set_limit(concurrency)
         if self.is_over:
             return False
+        if self._recorder is not None:
+            self._recorder.note(limit=concurrency)
         self._audience.tell(events.ConcurrencyChanged, before=before, after=concurrency, key=None, reason="as set")
         self._start_soon()
         return True
@@ -225,6 +211,10 @@ class Conductor:
             self._condemn(ticket, Verdict(failure, is_final=True))
         else:
             self._finished(ticket, self._scheduler.end(ticket, failure, self._loop.time()))
+
+    def cancel(self) -> bool:
+        """Cancel the whole run; tell whether there was something to cancel."""
+        return self.stop(StopReason.CANCELLED, cancelled("the run was cancelled"))
 
     def cancel_job(self, job_id: str) -> bool:
         """Cancel one job; tell whether it was unfinished."""
@@ -292,7 +282,7 @@ class Conductor:
         finally:
             await self._workers.close()
 
-    @_acting
+    @acting
     def _beat(self) -> None:
         self._pulse.beat(self._loop.time())
         self._beating = self._loop.call_later(BEAT_S, self._beat)
@@ -303,7 +293,7 @@ class Conductor:
             self._is_starting = True
             self._loop.call_soon(self._start_ready)
 
-    @_acting
+    @acting
     def _start_ready(self) -> None:
         if self._audience.take_breath():
             self._come_back(self._loop.time() + BREATH_S, self._start_ready)
@@ -349,7 +339,7 @@ class Conductor:
         frame = Frame(self._steps, ticket)
         ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, frame=frame, is_suspect=ticket.crashes > 0)
 
-    @_acting
+    @acting
     def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
         self._start_soon()
@@ -395,7 +385,7 @@ class Conductor:
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
 
-    @_acting
+    @acting
     def _retry_due(self, ticket: Ticket) -> None:
         ticket.timer = None
         self._scheduler.retry(ticket)
@@ -412,18 +402,18 @@ class Conductor:
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, cancelled(f"{reason}: job {result.job_id!r:.80} failed"))
 
-    @_acting
+    @acting
     def _flush(self) -> None:
         """Let results go; two turns late, so that what takes the free slots is under way before."""
         self._delivery.flush()
 
-    @_acting
+    @acting
     def _committed(self, number: int) -> None:
         self._delivery.committed(number)
         self._start_soon()
         self._is_quiet.set()
 
-    @_acting
+    @acting
     def _broken(self, error: GraphmillError) -> None:
         """End at once, and say nothing of what is not durable: the journal has failed, or somebody else has the run."""
         log.error("the journal failed: %s", error)
@@ -436,28 +426,9 @@ class Conductor:
         self._arrived.set()
         self._is_quiet.set()
 
-    @_acting
+    @acting
     def _asked(self, word: str, argument: str) -> None:
-        """Do what somebody asks through the journal."""
-        if word == "pause":
-            self.pause()
-        elif word == "unpause":
-            self.unpause()
-        elif word == "limit":
-            self._limit_as_asked(argument)
-        elif word == "cancel":
-            self.stop(StopReason.CANCELLED, cancelled("the run was cancelled"))
-        elif word == "cancel_item":
-            self.cancel_job(argument)
-
-    def _limit_as_asked(self, argument: str) -> None:
-        try:
-            self.set_limit(int(argument))
-        except ValueError as error:  # a UsageError too
-            log.warning("a limit of %.20s was asked for: %s", argument, error)
-            return
-        if self._recorder is not None:
-            self._recorder.note(limit=int(argument))
+        obey(self, word, argument)
 
     def _show(self, job: Job, result: Result) -> None:
         """Count a result, tell of it, hand it out."""
@@ -485,7 +456,7 @@ class Conductor:
         if ticket.attempt is not None:
             ticket.attempt.interrupt()
 
-    @_acting
+    @acting
     def _end_running(self, failure: Failure, within_s: float) -> None:
         """End what runs, within some time or, for no time, now."""
         if self._draining is not None:
@@ -497,31 +468,32 @@ class Conductor:
         for ticket in self._scheduler.under_way():
             self._condemn(ticket, Verdict(failure, is_final=True))
 
-    @_acting
+    @acting
     def _unhang_results(self) -> None:
         """See to it, once the run was stopped, that no single call of ``on_result`` holds its end for long."""
         self._audience.unhang_results()
         self._unhanging = self._loop.call_later(SETTLE_S, self._unhang_results)
 
-    @_acting
+    @acting
     def _abandoned(self) -> None:
         if self._workers.stuck > MOST_STUCK and self.stop(StopReason.STUCK, cancelled("too many abandoned functions still run")):
             log.error("%d abandoned functions still run; the run stops before it is buried under them", self._workers.stuck)
 
-    @_acting
+    @acting
     def _attempt_expired(self, ticket: Ticket) -> None:
         self._condemn(ticket, Verdict(timed_out(f"no answer within {self._policy.timeout_s:g} s"), is_final=False))
 
-    @_acting
+    @acting
     def _job_expired(self, ticket: Ticket) -> None:
         self.end(ticket, timed_out(f"not finished within the job's {self._policy.job_timeout_s:g} s"))
 
-    @_acting
+    @acting
     def _batch_expired(self) -> None:
         message = f"the batch's {self._policy.batch_timeout_s:g} s are over"
         self.stop(StopReason.DEADLINE, cancelled(message), running=timed_out(message))
 
-    def _crash(self, error: BaseException) -> None:
+    def crash(self, error: BaseException) -> None:
+        """End with a fault of ours."""
         if self._fault is None:
             self._fault = InternalError(f"{type(error).__name__}: {error}")
             self._fault.__cause__ = error

@@ -143,7 +143,7 @@ class Run:
     def cancel(self, job_id: str | None = None) -> bool:
         """Cancel one job, or the whole run; tell whether there was something to cancel."""
         if job_id is None:
-            return self._ask(lambda: self._conductor.stop(StopReason.CANCELLED, cancelled("the run was cancelled")))
+            return self._ask(self._conductor.cancel)
         return self._ask(lambda: self._conductor.cancel_job(job_id))
 
     @property
