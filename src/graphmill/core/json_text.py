@@ -21,13 +21,19 @@ from graphmill.core.place import place
 _LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
+def _ordered(value: Set[Any]) -> list[Any]:
+    """List a set in an order that is the same in every process, which its own is not."""
+    is_simple = all(isinstance(entry, str) for entry in value) or all(isinstance(entry, int | float) for entry in value)
+    return sorted(value) if is_simple else sorted(value, key=to_json)
+
+
 _DECODER = json.JSONDecoder()
 _USUAL_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Enum, lambda value: value.value),
     ((datetime, date, time), lambda value: value.isoformat()),
     ((Decimal, UUID, PurePath), str),
     (Mapping, dict),
-    (Set, lambda value: sorted(value, key=to_json)),  # a set has no order of its own that would be the same next time
+    (Set, _ordered),
 )
 
 

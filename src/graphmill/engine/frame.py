@@ -21,10 +21,10 @@ class Frame:
 
     __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket")
 
-    def __init__(self, steps: Steps, ticket: Ticket, path: str = "") -> None:
+    def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0) -> None:
         self.steps = steps
         self.ticket = ticket
-        self.attempt = ticket.attempts
+        self.attempt = attempt or ticket.attempts
         self.path = path
         self.calls: Counter[str] | None = None
         self.slot: Lock | None = None

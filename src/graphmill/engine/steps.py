@@ -56,7 +56,7 @@ class Steps:
                 raise asyncio.CancelledError
             known = self._recall(frame, path, content, effect)
             if known is None:
-                act = partial(self._call, Frame(self, frame.ticket, f"{path}/"), function, args, kwargs)
+                act = partial(self._call, frame, path, partial(function, *args, **kwargs))
                 known = await self._attempts(frame, path, effect, act)
                 await self._record(frame, path, content, known)
         if known.failure is not None:
@@ -126,11 +126,10 @@ class Steps:
     def _wait_s(self, failure: Failure, attempt: int) -> float | None:
         return next_wait_s(self._retry, failure, tries=attempt, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
 
-    @staticmethod
-    async def _call(inner: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        token = current.set(inner)
+    async def _call(self, frame: Frame, path: str, function: Callable[[], Any]) -> bytes:
+        token = current.set(Frame(self, frame.ticket, f"{path}/", attempt=frame.attempt))
         try:
-            return json_of(await call(function, *args, **kwargs)).encode()
+            return json_of(await call(function)).encode()
         finally:
             current.reset(token)
 

@@ -189,11 +189,14 @@ class Intake:
                 raise DuplicateIdError(item.name, first=None, second=item.position)
             generation = self._generation(item, outcome)
             if generation is not None:
-                if outcome is not None:
-                    self._seen.add(item.key)  # it will have another row
-                yield self._job(item, generation)
+                yield self._job(item if outcome is None else self._again(item, outcome), generation)
         if error is not None:
             raise error
+
+    def _again(self, item: _Item, outcome: Outcome) -> _Item:
+        """Prepare an item that has a result to be done again: it will have another row, and, if it was stored, it is what it was."""
+        self._seen.add(item.key)
+        return item if self.is_whole else item._replace(content=outcome.content)
 
     def _item(self, position: int, item: Any) -> _Item:
         """Name an item: by its own id, which may stand once, else by its content and, from the second like it on, a number."""
