@@ -23,9 +23,11 @@ class Seen:
         self._database.execute("BEGIN")
         self._filter = bytearray(_BYTES)
         self._new: list[tuple[bytes]] = []
+        self._is_used = False
 
     def add(self, key: bytes) -> int:
         """Count a key; tell how often it has been seen by now, this time included."""
+        self._is_used = True
         bits, (one, bit, two, other) = self._filter, _places(key)
         if bits[one] & bit and bits[two] & other:
             return self._again(key)
@@ -37,6 +39,8 @@ class Seen:
         return 1
 
     def __contains__(self, key: bytes) -> bool:
+        if not self._is_used:
+            return False
         one, bit, two, other = _places(key)
         if not (self._filter[one] & bit and self._filter[two] & other):
             return False

@@ -59,6 +59,10 @@ class Database:
         with translated(self.name), closing(self.connect()) as connection, writing(connection, busy_s=self.busy_s):
             yield connection
 
+    def note_verified(self, run: StoredRun) -> None:
+        """Look no more, until the run's next owner: this one has looked."""
+        self._verified.add((run.number, run.epoch))
+
     def verify_once(self, connection: sqlite3.Connection, run: StoredRun) -> None:
         """Look for missing rows before the first answer that an index gives about a run, or about its next owner's work."""
         if (run.number, run.epoch) not in self._verified:

@@ -38,6 +38,10 @@ def digest_of(values: Stored) -> bytes:
     return blake2b(dumps(values, PACKING), digest_size=_DIGEST_BYTES).digest()
 
 
+def _digest(head: bytes, tail: Stored) -> bytes:
+    return blake2b(head + dumps(tail, PACKING), digest_size=_DIGEST_BYTES).digest()
+
+
 def seal_of(values: Stored) -> int:
     """Check a few small values, at a tenth of the cost of a digest: finds every change within four neighbouring bytes."""
     return zlib.crc32(dumps(values, PACKING))
@@ -58,13 +62,15 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
         output if output is None or len(output) <= _COMPRESS_ABOVE else _compressed(output),
         error if error is None or len(error) <= _COMPRESS_ABOVE else _compressed(error),
     )
-    return (*head, seal_of(head), digest_of((head, tail)), *tail)
+    packed = dumps(head, PACKING)  # once, for the seal and for the digest
+    return (*head, zlib.crc32(packed), _digest(packed, tail), *tail)
 
 
 def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
     """Give a row, without its row number, as it was appended and when; None if it is not what was written."""
     head, seal, digest, tail = stored[:HEAD], stored[HEAD], stored[HEAD + 1], stored[HEAD + 2 :]
-    if digest != digest_of((head, tail)) or seal != seal_of(head):
+    packed = dumps(head, PACKING)
+    if digest != _digest(packed, tail) or seal != zlib.crc32(packed):
         return None
     _, key, generation, position, status, kind, content = head
     at, attempts, queued_s, duration_s, item_id, given, output, error = tail

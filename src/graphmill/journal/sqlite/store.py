@@ -98,6 +98,7 @@ class SqliteStore:
                     after = _owned_run(before, database.clock() + 0.0)
                     connection.execute(SQL["delete_requests"], (number,))
                     write_run(connection, after, before.epoch)
+                database.note_verified(after)
                 folder = self._folder(run_id)
                 make_private(folder.parent)
                 make_private(folder)
