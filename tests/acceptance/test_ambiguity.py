@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import graphmill as gm
+from graphmill.journal.records import StepRow
 from support.recording import KILLED, PROMPT, Program, statuses, watched
 
 UNSAFE = """
@@ -132,11 +133,11 @@ def test_an_item_that_kills_the_process_ends_as_a_crash_and_bystanders_succeed(t
 
 def test_a_journal_that_fails_is_no_death_and_makes_nothing_poison(tmp_path):
     def full(rows):
-        if any(type(row).__name__ == "ResultRow" for row in rows):
+        if any(isinstance(row, StepRow) for row in rows):  # while the item is under way
             raise gm.JournalError("no space")
 
     async def work(item):
-        return item
+        return await gm.step(str, item)
 
     broken = watched(tmp_path / "runs.db", full)
     for _ in range(4):

@@ -242,7 +242,7 @@ def test_of_many_failures_five_are_shown(tmp_path, store):
     out = answered(tmp_path, "show", "bad")
     assert out.count("(1 attempt)") == 5
     assert "  ...and 3 more\n" in out
-    assert "graphmill resume bad        goes on with the 12 items to do\n" in out
+    assert "goes on with it, in the program that has them\n" in out
 
 
 def test_an_item_is_shown_with_its_attempts_and_steps(tmp_path, humaneval):
@@ -401,7 +401,7 @@ def test_a_run_that_nobody_is_at_work_on_is_cancelled_at_once(tmp_path, store, s
     assert store.archive.find("left").state is RunState.CANCELLED
     assert store.archive.find("left").reason == "cancelled by a person"
     assert answered(tmp_path, "cancel", "left") == "run left is cancelled (cancelled by a person)\n"
-    assert "1/5 items succeeded, 4 not reached" in answered(tmp_path, "status", "left")
+    assert "1/5 items succeeded, 4 to do" in answered(tmp_path, "status", "left")
 
 
 def test_of_a_run_that_is_over_nothing_can_be_asked(tmp_path, humaneval):

@@ -119,8 +119,7 @@ def test_attempts_that_used_up_none_do_not_hide_others_after_two_crashes(tmp_pat
 def test_a_job_cancelled_by_id_is_recorded_and_what_a_cancelled_run_leaves_is_not(journal):
     async def work(item):
         if item["id"] == "first":
-            while run.status("third") is None:  # noqa: ASYNC110  until all are admitted
-                await asyncio.sleep(0)
+            await asyncio.to_thread(wait_until, lambda: run.status("third") is not None)  # until all are admitted
             assert run.cancel("second")
             run.cancel()
         await asyncio.sleep(0)

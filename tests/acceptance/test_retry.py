@@ -86,8 +86,8 @@ def test_attempts_are_counted_from_one_again(journal):
     ("chosen", "message"),
     [
         ({"items": ["zz"]}, "no result of an item 'zz'"),
-        ({"items": ["a"]}, "no failed items of that kind"),
-        ({"kinds": ["timeout"]}, "no failed items of that kind"),
+        ({"items": ["a"]}, "no failed items to retry among"),
+        ({"kinds": ["timeout"]}, "no failed items to retry among"),
         ({"kinds": ["gloomy"]}, "no kind 'gloomy'; kinds are"),
         ({"on_change": "invalidate"}, "on_change is refuse or keep here"),
     ],
@@ -131,7 +131,15 @@ def test_a_retry_of_a_run_that_was_not_finished_leaves_the_rest_to_resume(journa
     assert work.calls == ["b", "d", "e", "f"]
 
 
-def test_inputs_are_those_that_were_recorded_and_known_again_by_resume(journal):
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({2: "two", 10: "ten"}, {"2": "two", "10": "ten"}),
+        ((1, 2), [1, 2]),
+        (float("nan"), None),
+    ],
+)
+def test_inputs_are_those_that_were_recorded_and_known_again_by_resume(journal, given, stored):
     told = []
 
     async def work(item):
@@ -139,11 +147,10 @@ def test_inputs_are_those_that_were_recorded_and_known_again_by_resume(journal):
         if len(told) == 1:
             raise gm.Permanent("once")
 
-    odd = {"id": "a", "scores": {2: "two", 10: "ten"}, "pair": (1, 2), "missing": float("nan")}
-    gm.batch(work, [odd], run_id="r", journal=journal)
+    gm.batch(work, [{"id": "a", "given": given}], run_id="r", journal=journal)
     gm.retry("r", graph=work, journal=journal)
-    assert told[1] == {"id": "a", "scores": {"2": "two", "10": "ten"}, "pair": [1, 2], "missing": None}
-    assert gm.batch(work, [odd], run_id="r", journal=journal).done_now == 0
+    assert told[1] == {"id": "a", "given": stored}
+    assert gm.batch(work, [{"id": "a", "given": given}], run_id="r", journal=journal).done_now == 0
 
 
 def test_an_item_whose_input_is_no_data_can_not_be_retried_and_the_remedy_is_named(journal):

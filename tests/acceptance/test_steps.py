@@ -11,6 +11,7 @@ import graphmill as gm
 from graphmill.core.keys import item_key
 from support.recording import KILLED, PROMPT, Program
 from support.remains import HANG_S, wait_until
+from support.workflows import write_workflow
 
 
 @pytest.fixture(params=["sqlite", "memory", "none"])
@@ -381,7 +382,7 @@ def test_an_unsafe_step_under_way_in_a_crash_is_ambiguous_and_retry_runs_it(tmp_
     program.run(_RESUME, code=KILLED)
     assert program.run(_RESUME) == "ambiguous"
     assert program.notes == ["pay"]
-    assert program.run('print(gm.retry("a").collect())') == "['paid']"
+    assert program.run('print(gm.retry("a", kinds=["ambiguous"]).collect())') == "['paid']"
 
 
 def test_an_unsafe_step_that_was_throttled_before_a_crash_has_surely_not_happened(tmp_path):
@@ -389,3 +390,33 @@ def test_an_unsafe_step_that_was_throttled_before_a_crash_has_surely_not_happene
     with program.killed_when(_RESUME, "pay"):
         wait_until(lambda: [attempt.kind for attempt in program.history("a", 7).attempts] == ["throttled"])
     assert program.run(_RESUME) == "paid"
+
+
+def test_a_plain_function_of_a_workflow_s_node_may_have_steps(tmp_path):
+    program = Program(
+        tmp_path,
+        """
+        def fetch(name):
+            note("fetch")
+            return name.upper()
+
+        def greet(name):
+            found = gm.step(fetch, name)
+            if noted() == ["fetch"]:
+                note("death")
+                die()
+            return found
+        """,
+    )
+    text = """
+        name: greet
+        inputs: {name: {required: true}}
+        nodes:
+          - {id: greeting, type: python, params: {function: "program:greet", inputs: {name: "${name}"}}}
+        outputs: {text: "${greeting.result}"}
+    """
+    write_workflow(tmp_path, text)
+    script = 'print(gm.batch("workflow.yaml", [{"name": "ada"}], run_id="r").collect())'
+    program.run(script, code=KILLED)
+    assert program.run(script) == "[{'text': 'ADA'}]"
+    assert program.notes == ["fetch", "death"]

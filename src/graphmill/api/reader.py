@@ -55,7 +55,7 @@ class Reader:
         statistics = self._run.statistics()
         report = Report(
             run_id=self._run.id,
-            done_now=statistics.done,
+            done_now=statistics.succeeded + statistics.failed + statistics.timed_out,
             statistics=statistics,
             stopped=self._run.stopped,
             stopped_because=self._run.stopped_because,

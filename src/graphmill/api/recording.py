@@ -102,7 +102,7 @@ def planned(  # noqa: PLR0913
             options={**options, "effect": effect, "version": version},
         ),
         run_id=run_id,
-        total=known_length(items) if total is None else total,
+        total=total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items),
         on_change=on_change,
     )
     return Recording(journal, lambda opened: opened.begin(plan))

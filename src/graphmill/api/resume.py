@@ -11,15 +11,15 @@ from graphmill.api.recording import Place, lent, repeated
 from graphmill.core.errors import UsageError
 from graphmill.core.names import suggestion
 from graphmill.core.result import Kind
-from graphmill.datasets.source import FileSource
+from graphmill.datasets.source import FileSource, source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
-from graphmill.engine.processes.importable import imported
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
 from graphmill.journal.journal import Selection
 from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
+from graphmill.nodes.python import find_function
 from graphmill.report.report import Report
 
 GraphLike = Callable[[Any], Any] | str | Path
@@ -108,9 +108,10 @@ def graph_of(run: RunRecord) -> Callable[[Any], Any]:
     if note.get("path"):
         return load(note["path"]).with_inputs(note.get("given", {}))
     if note.get("function"):
-        module, _, name = note["function"].partition(":")
-        found: Callable[[Any], Any] = imported(module, name)
-        return found
+        try:
+            return find_function(note["function"])
+        except ValueError as error:
+            raise UsageError(f"the function of run {run.id} can not be opened again: {error}") from error
     raise UsageError(
         f"the function of run {run.id} can not be found again by its name; go on with gm.batch(function, items, run_id={run.id!r})"
     )
@@ -124,7 +125,7 @@ def source_of(run: RunRecord) -> FileSource:
             f"the items of run {run.id} can not be had again from where they came; give them once more: --source FILE, or "
             f"gm.batch(function, items, run_id={run.id!r})"
         )
-    return FileSource(note["path"], note["format"], note.get("offset", 0), note.get("limit"))
+    return source(note["path"], format=note["format"], offset=note.get("offset", 0), limit=note.get("limit"))
 
 
 def _found(journal: Place | None, run_id: str) -> RunRecord:

@@ -82,7 +82,8 @@ def tell_error(error: Exception) -> None:
 
 def progress_line(progress: Progress) -> str:
     """Write a reading as one line."""
-    parts = [f"{progress.done:,}" if progress.total is None else f"{progress.done:,}/{progress.total:,}", f"{progress.running:,} running"]
+    done = _done(progress)
+    parts = [f"{done:,}" if progress.total is None else f"{done:,}/{progress.total:,}", f"{progress.running:,} running"]
     parts += [
         f"{count:,} {word}" for count, word in ((progress.retrying, "retrying"), (progress.failed + progress.timed_out, "failed")) if count
     ]
@@ -101,11 +102,16 @@ def _bar(progress: Progress) -> Any:
 
     if not progress.total:
         return Text(progress_line(progress))
-    filled = min(_BAR_WIDTH, _BAR_WIDTH * progress.done // progress.total)
+    filled = min(_BAR_WIDTH, _BAR_WIDTH * _done(progress) // progress.total)
     bar = Text("━" * filled, style="green").append("━" * (_BAR_WIDTH - filled), style="dim")
     row = Table.grid(padding=(0, 1))
     row.add_row(bar, Text(progress_line(progress), no_wrap=True))
     return row
+
+
+def _done(progress: Progress) -> int:
+    """Count what is really done: what a run that ends leaves undone is not."""
+    return progress.succeeded + progress.failed + progress.timed_out
 
 
 def _rate(per_second: float) -> str:

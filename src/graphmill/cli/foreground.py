@@ -96,7 +96,7 @@ class Foreground:
         return True
 
     def _next(self, report: Report, error: GraphmillError | None) -> list[str]:
-        if report.run_id is None or isinstance(error, JournalError):
+        if report.run_id is None or isinstance(error, JournalError | ChangedError):  # the latter says itself how to go on
             return []
         with opened(self.journal) as store:
             return next_lines(view_of(store.archive, store.archive.find(report.run_id)))
@@ -117,7 +117,7 @@ def _written(report: Report, target: Sink, error: Ended | None) -> Ended | None:
     if isinstance(error, JournalError):
         return error
     try:
-        write_all(report.results(), target, complete=report.stopped is None and error is None)
+        write_all(report.results(), target, complete=report.stopped is None and report.is_whole and error is None)
     except (ExportError, OSError) as trouble:
         failure = ExportError(f"{trouble}; the results are safe: graphmill export {report.run_id} FILE writes them")
         failure.report = report
@@ -131,7 +131,7 @@ def _tell_partial(target: Sink | None) -> None:
 
 
 def _exit_code(report: Report, *, is_told: bool) -> ExitCode:
-    if report.stopped is StopReason.PARKED:
+    if report.stopped is StopReason.PARKED or (report.stopped is None and not report.is_whole):
         return ExitCode.PAUSED
     if report.is_failure:
         return ExitCode.FAILURES

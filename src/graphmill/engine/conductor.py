@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphmill.core.errors import GraphmillError, InternalError, StepError, UsageError
+from graphmill.core.errors import ChangedError, GraphmillError, InternalError, StepError, UsageError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status, StopReason
 from graphmill.engine import events
@@ -253,6 +253,7 @@ class Conductor:
             await self._recorder.close(
                 stopped=self.stopped,
                 because=self.stopped_because if error is None else str(error),
+                is_refused=isinstance(error, ChangedError),
                 is_read=self._admission.is_at_end,
                 elapsed_s=self._figures.elapsed_s(self._loop.time()),
             )
@@ -400,7 +401,7 @@ class Conductor:
         if self._delivery.settle(ticket, result, is_undone=is_undone):
             self._loop.call_soon(self._loop.call_soon, self._flush)
         if reason := self._scheduler.reason_to_stop():
-            self.stop(reason, cancelled(f"{reason}: job {result.job_id!r:.80} failed"))
+            self.stop(reason, cancelled(f"{reason}: {self._scheduler.failed_so_far()}"))
 
     @acting
     def _flush(self) -> None:

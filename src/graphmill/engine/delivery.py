@@ -28,8 +28,10 @@ class Delivery:
 
     def settle(self, ticket: Ticket, result: Result, *, is_undone: bool) -> bool:
         """Take a result; one that is undone is shown and not kept. Tell whether it is the first since ``flush``."""
-        if self._recorder is not None and not is_undone:
-            self._scheduler.note_written(ticket.job)  # from now on it counts as uncommitted
+        if self._recorder is not None:
+            self._recorder.leave(ticket.job)
+            if not is_undone:
+                self._scheduler.note_written(ticket.job)  # from now on it counts as uncommitted
         self._settled.append((ticket, result, is_undone))
         return len(self._settled) == 1
 
@@ -39,10 +41,7 @@ class Delivery:
         if self.is_forgotten:
             return
         for ticket, result, is_undone in settled:
-            if self._recorder is None:
-                self._show(ticket.job, result)
-            elif is_undone:
-                self._recorder.leave(ticket.job)
+            if self._recorder is None or is_undone:
                 self._show(ticket.job, result)
             else:
                 self.after(self._recorder.finish(ticket.job, result, ticket.body), partial(self._commit, ticket.job, result))

@@ -30,7 +30,7 @@ class ErrorGroups:
 
     def add(self, failure: Failure) -> None:
         """Count one failure."""
-        key = (str(failure.kind), _NUMBERS.sub("#", failure.message[:200]))
+        key = (str(failure.kind), _NUMBERS.sub("#", failure.message[:400])[:200])
         message = failure.message
         if key not in self._first and len(self._first) >= _MOST_GROUPS:
             key, message = (str(failure.kind), _OTHERS), _OTHERS

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from graphmill.core.errors import Ambiguous, Permanent, Throttled, Transient, Unavailable
+from graphmill.core.errors import Ambiguous, Permanent, Throttled, Transient, Unavailable, UsageError
 from graphmill.core.result import Failure, Kind
 
 MOST_MESSAGE_CHARS = 2000
@@ -31,6 +31,7 @@ _PERMANENT = (
     SystemExit,
     TypeError,
     UnicodeError,
+    UsageError,
     FileExistsError,
     FileNotFoundError,
     IsADirectoryError,

@@ -76,7 +76,7 @@ class Recorder(Protocol):
         """Note a job's outcome; the body is None if it has no output."""
 
     def leave(self, job: Job) -> None:
-        """Note that a job's attempt has ended and its outcome is not to be kept: it is undone."""
+        """Note that a job's attempt has ended, whatever becomes of it."""
 
     def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
         """Note that the run starts nothing new for now, or does so again; or how many it runs at once from now on."""
@@ -84,8 +84,8 @@ class Recorder(Protocol):
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""
 
-    async def close(self, *, stopped: str | None, because: str, is_read: bool, elapsed_s: float) -> None:
-        """Write what is left, note how the run ended, let go of it; never wait for long."""
+    async def close(self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float) -> None:
+        """Write what is left, note how the run ended, let go of it; never wait for long. One that is refused can go on otherwise."""
 
 
 class Journal(Protocol):

@@ -213,6 +213,10 @@ class Scheduler:
         self._uncommitted -= 1
         self._uncommitted_unsafe -= job.effect == "unsafe"
 
+    def failed_so_far(self) -> str:
+        """Say how many jobs have failed."""
+        return f"{self._failed:,} of {self._succeeded + self._failed:,} jobs failed"
+
     def _has_slot(self) -> bool:
         """Tell whether one more may run: what runs and what is not yet committed would be repeated after a crash."""
         most = self.limit if self.full is None and self._suspects <= 0 else 1

@@ -13,7 +13,7 @@ from graphmill.core.changes import changed
 from graphmill.core.errors import ChangedError, GraphmillError, UnknownRunError, UsageError
 from graphmill.core.job import Job
 from graphmill.core.keys import item_key
-from graphmill.core.result import Kind, Status
+from graphmill.core.result import Kind, Result, Status
 from graphmill.journal.flight import Flight, left_behind
 from graphmill.journal.intake import Draft, Identify, Intake, OnChange
 from graphmill.journal.opening import open_store
@@ -24,7 +24,7 @@ from graphmill.journal.scribe import Scribe
 _CRASHES_TO_SUSPECT = 2
 _FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 _WANTED_AT_ONCE = 1000
-_REMEDY = "--on-change invalidate (do them again) or --on-change keep (keep them)"
+_REMEDY = "--on-change invalidate (on_change='invalidate': do them again) or keep (keep them)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,19 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which failed items are to be done again: None is all."""
+    """Which failed items are to be done again: None is all but those that are ambiguous."""
 
     items: frozenset[str] | None = None
     kinds: frozenset[Kind] | None = None
+
+    def takes(self, result: Result) -> bool:
+        """Tell whether a failed item is meant; one that may have happened, and must not twice, only if it or its kind is named."""
+        if self.items is not None:
+            return result.job_id in self.items
+        return self.kinds is not None or result.error is None or result.error.kind is not Kind.AMBIGUOUS
+
+
+_ALL = Selection()
 
 
 class Journal:
@@ -114,7 +123,7 @@ class Journal:
                 rows = []
             again[entry.result.status] += 1
         if not again:
-            raise UsageError(f"run {run.id} has no failed items{' of that kind' if selection.kinds or selection.items else ''} to retry")
+            raise UsageError(f"run {run.id} has no failed items to retry{' among those that are named' if selection != _ALL else ''}")
         ledger.append(rows)
         return again
 
@@ -131,7 +140,7 @@ class Journal:
         generation = run.generation
         if changes and concerned:
             if on_change == "refuse":
-                remedy = "--on-change keep (what is not run again stays)" if is_retry else _REMEDY
+                remedy = "--on-change keep (on_change='keep': what is not run again stays)" if is_retry else _REMEDY
                 raise ChangedError(
                     f"run {run.id} has {concerned:,} results that were made otherwise: {'; '.join(changes)}. "
                     f"Go on with {remedy}, or begin a new run"
@@ -177,7 +186,7 @@ class Journal:
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
         statuses = _FAILED if selection.items is None else _FAILED | {Status.CANCELLED}  # only a person cancels an item, and names it again
         for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
-            if selection.items is None or entry.result.job_id in selection.items:
+            if selection.takes(entry.result):
                 yield entry
 
     def _require_known(self, run: RunRecord, selection: Selection) -> None:
@@ -218,6 +227,6 @@ class _released:  # noqa: N801  used as `with _released(ledger):`
             before = self._ledger.run.state
             with suppress(GraphmillError):
                 if before is not RunState.INTERRUPTED:
-                    self._ledger.append([RunRow(state=before)])
+                    self._ledger.append([RunRow(state=before, reason=self._ledger.run.reason)])
             with suppress(GraphmillError):
                 self._ledger.release()

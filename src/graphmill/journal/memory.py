@@ -89,7 +89,7 @@ class MemoryStore:
             owner = Owner(host=socket.gethostname(), pid=os.getpid(), since=now)
             run.is_owned = True
             run.requests.clear()
-            run.record = replace(run.record, state=RunState.RUNNING, owner=owner, epoch=before.epoch + 1, changed_at=now)
+            run.record = replace(run.record, state=RunState.RUNNING, reason="", owner=owner, epoch=before.epoch + 1, changed_at=now)
             return MemoryLedger(self, run, before)
 
     def size(self, run: RunRecord) -> int:

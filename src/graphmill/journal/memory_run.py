@@ -43,7 +43,8 @@ class MemoryRun:
         """Give the record as readers see it."""
         is_dead = self.record.state.is_live and not self.is_owned
         state = RunState.INTERRUPTED if is_dead else self.record.state
-        return replace(self.record, state=state, notes=len(self.attempts) + len(self.steps) + len(self.suspects))
+        notes = len(self.attempts) + len(self.steps) + len(self.suspects)
+        return replace(self.record, state=state, notes=notes, orphans=len(self.orphans))
 
     def current(self) -> list[Recorded]:
         """Give the results of the highest generation, in input order."""

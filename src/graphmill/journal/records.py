@@ -41,8 +41,9 @@ class RunRecord:
     """A run as the store knows it. Times are seconds of the store's wall clock.
 
     Results of a lower ``generation`` than the run's are to be made anew. ``is_read`` says that its source was read to the
-    end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way; ``rows`` counts its
-    result rows, ``notes`` those of attempts, steps and suspicions. The ``epoch`` is the number of owners it has had.
+    end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way. ``rows`` counts its
+    results, ``notes`` what is noted of attempts, steps and suspicions, ``orphans`` the items that have left the source. The
+    ``epoch`` is the number of owners it has had.
     """
 
     number: int
@@ -59,6 +60,7 @@ class RunRecord:
     is_read: bool
     rows: int
     notes: int = 0
+    orphans: int = 0
     manifest: Mapping[str, Any]
 
 

@@ -101,7 +101,6 @@ class Scribe:
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""
         record, error = job.record, result.error
-        self._flight.leave(record[0])
         if error is None:
             kind = said = None
         else:
@@ -142,10 +141,12 @@ class Scribe:
         self._let_go()
         self._flight.close()
 
-    async def close(self, *, stopped: str | None, because: str, is_read: bool, elapsed_s: float) -> None:
+    async def close(self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float) -> None:
         """Write what is left and how it ended, and let the run go; a store that does not answer is left alone."""
         is_whole = self._intake.is_whole or self._run.is_read  # what a retry leaves may still have items that were never reached
-        self._ending = RunRow(state=_state(stopped, because, is_whole=is_whole), reason=because, more_s=elapsed_s)
+        state = RunState.PAUSED if is_refused else _state(stopped, because, is_whole=is_whole)
+        reason = because if because or state is not RunState.PAUSED else "some items were never reached"
+        self._ending = RunRow(state=state, reason=reason, more_s=elapsed_s)
         self._is_read = is_read and stopped is None and not because
         self._is_closing = True
         self._bell.put(None)

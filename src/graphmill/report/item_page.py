@@ -25,7 +25,10 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
     lines += _notes(history)
     if history.entries:
         lines += _result_lines(current(history).result)
-    lines += _section("attempts that failed", [_attempt_row(row) for row in history.attempts])
+    ended = {entry.generation for entry in history.entries}
+    # One that was only begun is told of as long as nothing tells how it ended.
+    failed = [row for row in history.attempts if row.kind is not None or row.generation not in ended]
+    lines += _section("attempts that failed", [_attempt_row(row) for row in failed])
     lines += _section("steps", [_step_row(row) for row in history.steps])
     return lines + (_section("generations", [_generation_row(entry) for entry in history.entries]) if len(history.entries) > 1 else [])
 

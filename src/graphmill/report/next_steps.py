@@ -26,12 +26,17 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
     if view.run.state.is_live:
         yield f"graphmill status {name} --watch", "follows it"
         yield f"graphmill cancel {name}", "ends it"
-    if view.can_go_on:
+    if view.can_go_on and not view.can_be_opened:
+        yield f"gm.batch(function, items, run_id={view.name!r})", "goes on with it, in the program that has them"
+    elif view.can_go_on:
         yield f"graphmill resume {name}", f"goes on with {_items(view.left)} to do" if view.left else "goes on with it"
     if view.failed:
         yield f"graphmill errors {name}", "tells what failed, and why"
-        if not view.run.state.is_live:
-            yield f"graphmill retry {name}", f"runs {_items(view.failed, 'failed ')} again"
+        doubtful = view.kinds.get(Kind.AMBIGUOUS, 0)
+        if not view.run.state.is_live and view.failed > doubtful:
+            yield f"graphmill retry {name}", f"runs {_items(view.failed - doubtful, 'failed ')} again"
+        if not view.run.state.is_live and doubtful:
+            yield f"graphmill errors {name} --kind ambiguous", f"tells which {doubtful:,} may have happened; retry --item ID runs one again"
     if view.done:
         rows = f"{view.done:,} {'row' if view.done == 1 else 'rows'}"
         yield f"graphmill export {name} FILE", f"writes {rows}, as .jsonl, .json or .csv"

@@ -10,7 +10,10 @@ from graphmill.report.report import Report
 def report_record(report: Report, error: Exception | None = None) -> dict[str, Any]:
     """Give the summary, why it stopped, what went wrong beside the items, and all figures."""
     return {
+        "run": report.run_id,
         "summary": report.summary(),
+        "done_now": report.done_now,
+        "orphans": report.orphans,
         "stopped": report.stopped,
         "stopped_because": report.stopped_because,
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},

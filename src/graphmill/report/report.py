@@ -28,11 +28,14 @@ class Report:
     ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, drained, parked, stuck; None if it did
     not. ``stopped_because`` says it in words.
     ``errors`` are the first five failures. Results are in input order, whatever order they came in; those of a recorded run,
-    which has a ``run_id``, are read from its journal each time; ``done_now`` of them are of this time, the others of before.
+    which has a ``run_id``, are read from its journal each time; ``done_now`` of them are of this time, the others
+    of before, and ``orphans`` of items that are no longer in the source. ``is_whole`` is False for one whose items were not all reached.
     """
 
     run_id: str | None = None
     done_now: int = 0
+    orphans: int = 0
+    is_whole: bool = True
     statistics: Statistics
     stopped: StopReason | None
     stopped_because: str
@@ -45,7 +48,11 @@ class Report:
         """Whether more failed than was tolerated (none, unless max_failures said so), or all did, or it stopped early."""
         failed = self.statistics.failed + self.statistics.timed_out
         judged = failed + self.statistics.succeeded
-        return self.stopped is not None or bool(failed and (failed == judged or not self.policy.tolerates(failed, judged)))
+        return (
+            self.stopped is not None
+            or not self.is_whole
+            or bool(failed and (failed == judged or not self.policy.tolerates(failed, judged)))
+        )
 
     def __repr__(self) -> str:
         return f"<Report: {self.summary()}>"
@@ -58,7 +65,10 @@ class Report:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
         reason = f" ({shown(self.stopped_because, _REASON_CHARS)})" if self.stopped is StopReason.PARKED else ""
         stopped = f" · stopped: {self.stopped}{reason}" if self.stopped else ""
-        return f"{self.summary()}{stopped} · {seconds(self.statistics.elapsed_s)}"
+        before = max(0, self.statistics.succeeded + self.statistics.failed + self.statistics.timed_out - self.done_now)
+        now = f" · {self.done_now:,} done now, {before:,} before" if self.run_id is not None and before and self.done_now else ""
+        gone = f" · {self.orphans:,} no longer in the source" if self.orphans else ""
+        return f"{self.summary()}{stopped}{now}{gone} · {seconds(self.statistics.elapsed_s)}"
 
     def error_lines(self) -> list[str]:
         """Show the first five failures, one line each, and how many more there are."""
@@ -96,7 +106,7 @@ class Report:
 
     def stream(self, target: Sink, *, status: str | None = None, where: Where | None = None) -> None:
         """Write the results to a sink, all or nothing."""
-        write_all(self.results(status=status, where=where), target, complete=self.stopped is None)
+        write_all(self.results(status=status, where=where), target, complete=self.stopped is None and self.is_whole)
 
     def export(self, path: str | Path, *, status: str | None = None, where: Where | None = None) -> Path:
         """Write the results to a file, .jsonl, .json or .csv: after this it is whole, after an error it is not there.

@@ -53,7 +53,13 @@ class RunView:
     @property
     def can_go_on(self) -> bool:
         """Whether there is something for resume to do; of a run that is waiting, items to be done again may be all."""
-        return self.run.state in _IS_WAITING or (self.run.state is RunState.FAILED and self.left != 0)
+        return self.run.state in _IS_WAITING or (self.run.state in (RunState.FAILED, RunState.CANCELLED) and self.left != 0)
+
+    @property
+    def can_be_opened(self) -> bool:
+        """Whether a command can open its graph and its items again; a lambda or a generator only its program has."""
+        graph, source = self.run.manifest.get("graph") or {}, self.run.manifest.get("source") or {}
+        return bool((graph.get("path") or graph.get("function")) and source.get("path"))
 
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""

@@ -11,7 +11,7 @@ from graphmill.engine.machine import Reading
 from graphmill.engine.statistics import Statistics, Tally
 from graphmill.journal.journal import Journal
 from graphmill.journal.ports import Archive
-from graphmill.journal.records import EVERYTHING, Query, RunRecord
+from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.report.report import Report
 from graphmill.report.text import ERRORS_SHOWN
 
@@ -41,7 +41,14 @@ class StoredResults:
         is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
         statistics = seen if is_all else _statistics(archive, run, seen)
         failed = archive.entries(run, Query(statuses=FAILED, limit=ERRORS_SHOWN))
-        return replace(live, statistics=statistics, errors=tuple(entry.result for entry in failed), kept=self)
+        return replace(
+            live,
+            statistics=statistics,
+            errors=tuple(entry.result for entry in failed),
+            orphans=run.orphans,
+            is_whole=run.state is RunState.FINISHED,
+            kept=self,
+        )
 
 
 def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistics:

@@ -21,7 +21,7 @@ def reading(**changes):
     ("changes", "line"),
     [
         ({}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
-        ({"failed": 0, "timed_out": 0, "retrying": 4}, "118/164 · 3 running · 4 retrying · 41.2/min · eta 1:07"),
+        ({"failed": 0, "timed_out": 0, "retrying": 4}, "116/164 · 3 running · 4 retrying · 41.2/min · eta 1:07"),
         ({"total": None, "eta_s": None, "rate": 1234.56}, "118 · 3 running · 2 failed · 1,234.6/s"),
         ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
         ({"held": "memory 91 % in use"}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use"),
@@ -38,7 +38,7 @@ def test_without_a_terminal_a_plain_line_is_printed_every_few_seconds(monkeypatc
     monkeypatch.setattr(display.time, "monotonic", lambda: now)
     with Display() as shown:
         for now in (100.5, 104.9, 105.1, 106.0, 110.2):
-            shown.show(reading(done=int(now)))
+            shown.show(reading(succeeded=int(now) - 2))
     assert capsys.readouterr().err.splitlines() == [
         "105/164 · 3 running · 2 failed · 41.2/min · eta 1:07",
         "110/164 · 3 running · 2 failed · 41.2/min · eta 1:07",

@@ -47,7 +47,12 @@ def test_of_a_source_that_was_not_read_to_its_end_the_count_is_so_far():
 
 def test_what_is_left_is_to_do_where_the_run_can_go_on_and_else_not_reached():
     store = MemoryStore()
-    for state, word in ((RunState.PAUSED, "to do"), (RunState.FAILED, "to do"), (RunState.CANCELLED, "not reached")):
+    for state, word in (
+        (RunState.PAUSED, "to do"),
+        (RunState.FAILED, "to do"),
+        (RunState.CANCELLED, "to do"),
+        (RunState.FINISHED, "not reached"),
+    ):
         record(store, str(state), [succeeded("a", 0)], state=state, total=3)
         assert view(store, str(state)).summary() == f"1/3 items succeeded, 2 {word}"
 
@@ -62,10 +67,10 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
     record(store, "good", [succeeded("a", 0)])
     record(store, "empty")
     assert commands("live") == ["status", "cancel", "errors", "export"]
-    assert commands("paused") == ["resume", "errors", "retry", "export"]
+    assert commands("paused") == ["items,", "errors", "retry", "export"]
     assert commands("good") == ["export"]
     record(store, "nearly", [succeeded("a", 0)], state=RunState.PAUSED)
-    assert next_lines(view(store, "nearly"))[0] == "graphmill resume nearly        goes on with it"
+    assert next_lines(view(store, "nearly"))[0].endswith("goes on with it, in the program that has them")
     assert commands("empty") == []
 
 

@@ -174,6 +174,7 @@ def _owned_run(run: StoredRun, now: float) -> StoredRun:
     return run._replace(
         epoch=run.epoch + 1,
         state=STATE_CODES[RunState.RUNNING],
+        reason=b"",
         owner_host=bytes_of(socket.gethostname()),
         owner_pid=os.getpid(),
         owner_since=now,

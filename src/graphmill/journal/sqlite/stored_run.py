@@ -82,6 +82,7 @@ class StoredRun(NamedTuple):
             total=self.total,
             is_read=bool(self.is_read),
             rows=self.rows,
+            orphans=self.orphans,
             notes=self.attempts + self.steps + self.suspects,
             manifest=manifest,
         )

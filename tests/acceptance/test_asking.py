@@ -1,0 +1,105 @@
+"""What is asked of a live run through its store: pause, unpause, cancel, limit."""
+
+import asyncio
+
+import pytest
+
+import graphmill as gm
+from graphmill.journal.records import Request
+from support.recording import statuses
+from support.remains import wait_until
+
+
+class Controlled:
+    """A run of five items, one at a time, each waiting for its own event; what is asked of it goes through the store."""
+
+    def __init__(self, path):
+        self.journal = gm.open_journal(path)
+        self.called, self.go = [], {item: asyncio.Event() for item in "abcde"}
+        self.run = None
+
+    async def work(self, item):
+        self.called.append(item["id"])
+        await self.go[item["id"]].wait()
+        return item["id"]
+
+    def ask(self, word, argument=""):
+        self.journal.archive.ask(self.journal.archive.find("r"), Request(word, argument))
+
+    async def until(self, condition):
+        await asyncio.to_thread(wait_until, condition)
+
+    async def drive(self, script, **policy):
+        def keep(run):
+            self.run = run
+
+        items = [{"id": item} for item in "abcde"]
+        async with asyncio.TaskGroup() as group:
+            options = {"run_id": "r", "journal": self.journal, "policy": gm.Policy(concurrency=1, **policy)}
+            batch = group.create_task(gm.abatch(self.work, items, on_start=keep, **options))
+            await self.until(lambda: self.called == ["a"])
+            await script(self)
+        return batch.result()
+
+    def let_all_go(self):
+        for event in self.go.values():
+            event.set()
+
+
+@pytest.fixture
+def controlled(tmp_path):
+    found = Controlled(tmp_path / "runs.db")
+    yield found
+    found.journal.close()
+
+
+def test_a_live_run_is_paused_and_unpaused_through_the_store(controlled):
+    async def script(it):
+        it.ask("pause")
+        await it.until(lambda: it.run.progress().held == "paused")
+        await it.until(lambda: it.journal.archive.find("r").state == "held")
+        it.let_all_go()
+        await it.until(lambda: it.run.progress().done == 1)
+        assert it.called == ["a"]
+        it.ask("unpause")
+
+    assert asyncio.run(controlled.drive(script)).statistics.succeeded == 5
+
+
+def test_a_live_run_s_limit_is_changed_and_noted_through_the_store_and_a_senseless_one_is_refused(controlled, caplog):
+    async def script(it):
+        for senseless in ("0", "many", "50"):
+            it.ask("limit", senseless)
+        it.ask("limit", "3")
+        await it.until(lambda: it.called == ["a", "b", "c"])
+        await it.until(lambda: it.journal.archive.find("r").manifest["policy"]["concurrency"] == 3)
+        it.let_all_go()
+
+    assert asyncio.run(controlled.drive(script, window=5)).statistics.succeeded == 5
+    assert [record.message.partition(" was")[0] for record in caplog.records] == ["a limit of 0", "a limit of many", "a limit of 50"]
+
+
+def test_one_item_of_a_live_run_is_cancelled_through_the_store_and_stays_so(controlled):
+    async def script(it):
+        it.ask("cancel_item", "c")
+        it.ask("cancel_item", "no such item")
+        await it.until(lambda: it.run.progress().cancelled == 1)
+        it.let_all_go()
+
+    report = asyncio.run(controlled.drive(script))
+    assert statuses(report) == {"a": "succeeded", "b": "succeeded", "c": "cancelled", "d": "succeeded", "e": "succeeded"}
+    again = gm.batch(controlled.work, [{"id": item} for item in "abcde"], run_id="r", journal=controlled.journal)
+    assert (again.done_now, again.statistics.cancelled) == (0, 1)
+
+
+def test_a_live_run_is_cancelled_through_the_store_and_what_it_leaves_is_resumed(controlled):
+    async def script(it):
+        it.ask("cancel")
+
+    report = asyncio.run(controlled.drive(script))
+    assert (report.stopped, list(report.results())) == ("cancelled", [])
+    assert controlled.journal.archive.find("r").state == "cancelled"
+    controlled.go = {item: asyncio.Event() for item in "abcde"}
+    controlled.let_all_go()
+    items = [{"id": item} for item in "abcde"]
+    assert gm.batch(controlled.work, items, run_id="r", journal=controlled.journal).summary() == "5/5 items succeeded"
