@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from graphmill.cli.journal import Journal, RunName, opened
-from graphmill.core.errors import UsageError
+from graphmill.cli.journal import Journal, RunName, opened, require_apart
 from graphmill.core.result import Result, Status
 from graphmill.datasets.sink import sink, write_all
-from graphmill.journal.ports import Archive, Store
+from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
 from graphmill.report.run_view import RunView, view_of
 from graphmill.report.text import shown
@@ -43,17 +42,12 @@ def export(
     """
     with opened(journal) as store:
         found = store.archive.find(run)
-        _require_apart(file, store)
+        require_apart(file, store.name)
         target = sink(file, format=file_format)
         rows = _Rows(store.archive, found, None if status is None else Status(status))
         write_all(rows, target, complete=True)
         view = view_of(store.archive, found)
     typer.echo(_closing(view, rows.count, file, status), err=True)
-
-
-def _require_apart(file: str, store: Store) -> None:
-    if file != "-" and Path(file).resolve() == Path(store.name).resolve():
-        raise UsageError(f"{file!r} is the journal itself; name another file")
 
 
 class _Rows:

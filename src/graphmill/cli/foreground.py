@@ -13,13 +13,14 @@ from graphmill.api.reader import Ended
 from graphmill.cli.display import Display, tell_error
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.interruption import Interruption
-from graphmill.cli.journal import opened
+from graphmill.cli.journal import opened, require_apart
 from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
 from graphmill.core.json_text import to_json
 from graphmill.core.result import StopReason
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
+from graphmill.journal.opening import default_journal
 from graphmill.report.next_steps import next_lines
 from graphmill.report.record import report_record
 from graphmill.report.report import Report
@@ -54,6 +55,8 @@ class Foreground:
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
             raise UsageError("--json and --output - both want standard output; write the results to a file")
+        if self.is_recorded:
+            require_apart(self.output, self.journal or default_journal())
 
     def perform(self, work: Callable[[Watch], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from graphmill.core.errors import UsageError
 from graphmill.journal.opening import open_store
 from graphmill.journal.ports import Store
 
@@ -32,3 +34,12 @@ def opened(journal: str | None) -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def require_apart(file: str | None, journal: str) -> None:
+    """Refuse to write results over the journal, or over one of the files beside it."""
+    if file is None or file == "-":
+        return
+    target, store = Path(file).resolve(), Path(journal.removeprefix("sqlite:///")).resolve()
+    if target.parent == store.parent and (target.name == store.name or target.name.startswith(f"{store.name}-")):
+        raise UsageError(f"{file!r} is the journal itself, or belongs to it; name another file")

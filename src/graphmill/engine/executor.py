@@ -51,6 +51,8 @@ class BatchExecutor:
         self._hooks = Hooks(on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
         self._machine = machine or Machine()
+        if journal is not None and not hasattr(journal, "recorder"):
+            raise UsageError(f"journal is an open one, gm.open_journal(path), not {journal!r:.80}")
         self._journal = journal
 
     def start(

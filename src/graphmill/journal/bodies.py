@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import accumulate
 from typing import Any
 
+from graphmill.core.errors import Permanent
 from graphmill.core.json_text import json_of, to_json
 from graphmill.core.result import Failure, Kind
 
+MOST_LEVELS = 500
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
 
 def with_body(output: Any) -> tuple[Any, bytes]:
-    """Give an output and its body; what JSON can not hold is a permanent failure of its job."""
-    return output, json_of(output).encode()
+    """Give an output and its body; what JSON can not hold, or nobody could read again, is a permanent failure of its job."""
+    body = json_of(output).encode()
+    if body.count(b"[") + body.count(b"{") > MOST_LEVELS and _levels(body) > MOST_LEVELS:
+        raise Permanent(f"the output is nested deeper than {MOST_LEVELS} levels")
+    return output, body
+
+
+def _levels(body: bytes) -> int:
+    brackets = _TEXT.sub(b"", body).translate(None, delete=_NO_BRACKETS)
+    return max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets), default=0)
 
 
 def failure_body(failure: Failure) -> bytes:

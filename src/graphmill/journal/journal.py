@@ -83,7 +83,7 @@ class Journal:
         """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""
         run = None if plan.run_id is None else self.find(plan.run_id)
         if run is None:
-            run = self.store.create(plan.run_id, plan.manifest)
+            run = self._created(plan)
         ledger = self.store.take(run.id)
         with _released(ledger):
             run = self._renewed(ledger, plan.manifest, plan.on_change)
@@ -111,6 +111,15 @@ class Journal:
             return self._scribe(
                 ledger, run, items, lambda _, entry: bind(entry), total=run.total, on_change="keep", is_whole=False, stands=stands
             )
+
+    def _created(self, plan: Plan) -> RunRecord:
+        try:
+            return self.store.create(plan.run_id, plan.manifest)
+        except UsageError:
+            run = None if plan.run_id is None else self.find(plan.run_id)
+            if run is None:
+                raise
+            return run  # somebody has begun it at the same moment
 
     def _want(self, ledger: Ledger, run: RunRecord, selection: Selection) -> Counter[Status]:
         """Note durably which items are to be done again, so that a resume knows it too; count them."""

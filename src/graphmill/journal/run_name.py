@@ -14,7 +14,7 @@ def meant_run(name: str, ids: Sequence[str], *, store: str) -> str:
     """Give the id that is this name or the only one that begins with it."""
     if name in ids:
         return name
-    found = [run_id for run_id in ids if run_id.startswith(name)]
+    found = [run_id for run_id in ids if name and run_id.startswith(name)]
     if len(found) == 1:
         return found[0]
     if not found:

@@ -15,8 +15,8 @@ def make_folder(folder: Path) -> None:
     """Make a folder that nobody else may look into, and that Git leaves out; one that is there stays as it is."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if make_private(folder):
-        with suppress(FileExistsError), (folder / ".gitignore").open("x") as file:
-            file.write("*\n")
+        make_file(folder / ".gitignore")
+        (folder / ".gitignore").write_text("*\n")
 
 
 def make_private(folder: Path) -> bool:
@@ -49,6 +49,8 @@ class Watch:
         self._name = str(path)
         self._paths = (str(path), f"{path}-wal", f"{path}-shm")
         self._identities = [self._identity(name) for name in self._paths]
+        self._lock_file = f"{path}-owners"
+        self._lock_identity = self._identity(self._lock_file)
         self._log_size = 0
         self._is_cut = False
 
@@ -63,6 +65,12 @@ class Watch:
         size = states[1].st_size
         self._is_cut = size < self._log_size
         self._log_size = size
+
+    def look(self) -> None:
+        """Look while nothing is written: also whether the file is there that keeps others off the run."""
+        self.before_write()
+        if self._identity(self._lock_file) != self._lock_identity:
+            raise gone(self._name)
 
     def after_write(self) -> None:
         """Raise JournalError if the log was cut, and not by SQLite: what was written then stands behind a hole."""

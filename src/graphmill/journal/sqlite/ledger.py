@@ -80,6 +80,7 @@ class SqliteLedger:
         """Tell what was asked of the run since this was last called."""
         self._hold()
         with translated(self._name):
+            self._watch.look()
             found = self._connection.execute(SQL["requests"], (self._row.number, self._heard)).fetchall()
         for seq, *values, digest in found:
             if digest != digest_of(tuple(values)):

@@ -60,7 +60,8 @@ class SqliteStore:
         if found is None:
             raise UnknownRunError(f"{self.name} holds no run {run_id!r:.80}")
         if not owners.take(found.number):
-            raise self._owned(found)
+            with self._database.reading() as connection:  # once more: it may have been taken since
+                raise self._owned(read_run(connection, found.number, run_id, self.name))
         try:
             return self._taken(found.number, run_id)
         except BaseException:
