@@ -9,10 +9,12 @@ from uuid import UUID
 
 from graphmill.core.errors import UsageError
 
+_MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
+
 
 def own_id(item: Any, *, position: int, id_field: str | None = None) -> str | None:
     """Give the id that an item carries: the named field, else its own ``id``; None if it has none."""
-    if isinstance(item, dict | Mapping):  # the check against an abstract class is slow, and nearly all are dicts
+    if isinstance(item, _MAPPINGS):
         value = item.get(id_field or "id")
         if type(value) is str:
             return value

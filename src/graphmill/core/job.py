@@ -34,8 +34,7 @@ class Job:
     The graph is any callable of one argument: async ones run on the loop, plain ones in threads.
     A higher priority starts earlier; one step of priority outweighs a minute of waiting. Jobs with the same ``key`` depend on the
     same thing, such as one model of one provider: they share its health and, where concurrency adapts, its limit. With the
-    effect "unsafe" it must not happen twice: tried again only if it has surely not happened. A resumed job has a ``past``; a recorded
-    one carries what its journal wants to have back with it.
+    effect "unsafe" it must not happen twice: tried again only if it has surely not happened. A resumed job has a ``past``.
     """
 
     id: str
@@ -45,7 +44,6 @@ class Job:
     key: str = ""
     effect: Effect = "repeatable"
     past: Past = NO_PAST
-    record: Any = None
 
     def __post_init__(self) -> None:
         if type(self.id) is not str:

@@ -17,7 +17,8 @@ def read(stream: BinaryIO) -> Generator[Any, None, None]:
 
 def count(stream: BinaryIO) -> int:
     """Count the items without reading them."""
-    return sum(1 for _ in _lines(stream))
+    first = stream.readline().removeprefix(b"\xef\xbb\xbf")
+    return bool(first.strip()) + sum(not line.isspace() for line in stream)
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

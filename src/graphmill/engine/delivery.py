@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 from graphmill.core.job import Job
 from graphmill.core.result import Result
@@ -22,7 +22,7 @@ class Delivery:
         self._recorder = recorder
         self._show = show
         self._settled: list[tuple[Ticket, Result, bool]] = []
-        self._uncommitted: deque[tuple[int, Callable[[], None]]] = deque()
+        self._uncommitted: deque[tuple[int, Callable[[], None] | None, Any, Any]] = deque()  # an act, or a job and its result
         self._is_committed = asyncio.Event()
         self.is_forgotten = False
 
@@ -44,19 +44,24 @@ class Delivery:
             if self._recorder is None or is_undone:
                 self._show(ticket.job, result)
             else:
-                self.after(self._recorder.finish(ticket.job, result, ticket.body), partial(self._commit, ticket.job, result))
+                self._uncommitted.append((self._recorder.finish(ticket.job, result, ticket.body), None, ticket.job, result))
                 ticket.body = None
 
     def after(self, number: int, act: Callable[[], None]) -> None:
         """Do something once what has this number is durable."""
         if not self.is_forgotten:
-            self._uncommitted.append((number, act))
+            self._uncommitted.append((number, act, None, None))
 
     def committed(self, number: int) -> None:
         """Do what waited for this."""
-        waiting = self._uncommitted
+        waiting, show = self._uncommitted, self._show
         while waiting and waiting[0][0] <= number:
-            waiting.popleft()[1]()
+            _, act, job, result = waiting.popleft()
+            if act is not None:
+                act()
+            else:
+                self._scheduler.note_committed(job)
+                show(job, result)
         self._is_committed.set()
 
     def forget(self) -> None:
@@ -71,7 +76,3 @@ class Delivery:
         while self._uncommitted:
             self._is_committed.clear()
             await self._is_committed.wait()
-
-    def _commit(self, job: Job, result: Result) -> None:
-        self._scheduler.note_committed(job)
-        self._show(job, result)

@@ -40,7 +40,7 @@ class Recorder(Protocol):
     """Writes a run down in the background.
 
     What is handed over gets a number; ``committed(number)`` tells that it, and all before it, is durable. ``jobs`` are what is
-    left to do, each with a ``record`` that is the recorder's own; ``done`` counts what was done before, as the jobs are read;
+    left to do; ``done`` counts what was done before, as the jobs are read;
     ``suspects`` is how many jobs are to be run one at a time because the whole process has died under them more than once.
     """
 

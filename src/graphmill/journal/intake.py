@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, I
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice, starmap
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job, Past
@@ -21,7 +21,6 @@ from graphmill.journal.records import Outcome, RunRecord, StepRow
 from graphmill.journal.seen import Seen
 from graphmill.journal.stand_ins import ambiguous, poisoned
 
-T = TypeVar("T")
 _NO_OUTCOMES: Mapping[bytes, Outcome] = {}
 OnChange = Literal["refuse", "invalidate", "keep"]
 
@@ -41,6 +40,7 @@ class Draft(NamedTuple):
     lane: str = ""
     effect: Effect = "repeatable"
     position: int | None = None
+    job: Job | None = None
 
 
 Identify = Callable[[int, Any], Draft]
@@ -74,9 +74,9 @@ class _Item(NamedTuple):
 class Intake:
     """Iterate it once, or, for an async source, asynchronously: it gives the jobs to be done.
 
-    ``count`` are the items so far, ``known`` those of them that have a result, ``done`` counts the results that stand.
-    ``has_past`` says that something is recorded of items that are not finished.
-    ``is_whole`` says that these are all the items of the run, and not only some that are done again.
+    ``records`` are what the rows of the jobs under way need, by their ids. ``count`` are the items so far, ``known`` those of
+    them that have a result; ``done`` counts the results that stand. ``has_past`` says that something is recorded of items that
+    are not finished, ``is_whole`` that these are all the items of the run, and not only some that are done again.
     """
 
     def __init__(
@@ -104,6 +104,7 @@ class Intake:
         self._found = Marks()
         self._has_past = has_past
         self._hash = blake2b(digest_size=16)
+        self.records: dict[str, Record] = {}
         self.count = 0
         self.known = 0
         self.done: Counter[Status] = Counter()
@@ -140,7 +141,12 @@ class Intake:
         is_over = False
         while not is_over:
             chunk: list[tuple[int, Any]] = []
-            error = _each(islice(entries, self._chunk), chunk.append)
+            error: Exception | None = None
+            try:
+                for entry in islice(entries, self._chunk):
+                    chunk.append(entry)  # noqa: PERF402  what came before a mistake counts
+            except Exception as raised:  # noqa: BLE001
+                error = raised
             is_over = len(chunk) < self._chunk
             yield from self._admit(chunk)
             if error is not None:
@@ -177,7 +183,12 @@ class Intake:
     def _admit(self, chunk: Sequence[tuple[int, Any]]) -> Iterator[Job]:
         """Give the jobs of a chunk; what is wrong with an item is raised after those before it."""
         items: list[_Item] = []
-        error = _each(chunk, lambda entry: items.append(self._item(*entry)))
+        error: Exception | None = None
+        try:
+            for position, given in chunk:
+                items.append(self._item(position, given))
+        except Exception as raised:  # noqa: BLE001
+            error = raised
         self.count += len(items)
         outcomes = self._archive.outcomes(self._run, [item.key for item in items]) if self._run.rows and items else _NO_OUTCOMES
         for item in items:
@@ -242,16 +253,11 @@ class Intake:
     def _job(self, item: _Item, generation: int) -> Job:
         draft = item.draft
         body = to_json(draft.input).encode() if item.content else None
-        job = Job(
-            id=item.name,
-            graph=draft.graph,
-            input=draft.input,
-            priority=draft.priority,
-            key=draft.lane,
-            effect=draft.effect,
-            record=Record(item.key, generation, item.position, item.content, body),
+        record = self.records[item.name] = Record(item.key, generation, item.position, item.content, body)
+        job = draft.job or Job(
+            id=item.name, graph=draft.graph, input=draft.input, priority=draft.priority, key=draft.lane, effect=draft.effect
         )
-        return self._with_past(job, job.record) if self._has_past else job
+        return self._with_past(job, record) if self._has_past else job
 
     def _with_past(self, job: Job, record: Record) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
@@ -270,14 +276,5 @@ class Intake:
         if job.effect == "unsafe" and "" in intended:
             return replace(job, graph=ambiguous, effect="repeatable", past=past)
         steps = [step for step in history.steps if step.generation == record.generation]
-        return replace(job, past=past, record=record._replace(steps=steps, intended=intended))
-
-
-def _each(entries: Iterable[T], act: Callable[[T], None]) -> Exception | None:
-    """Act on each; give what ended that early."""
-    try:
-        for entry in entries:
-            act(entry)
-    except Exception as error:  # noqa: BLE001  raised once what came before it is through
-        return error
-    return None
+        self.records[job.id] = record._replace(steps=steps, intended=intended)
+        return replace(job, past=past)

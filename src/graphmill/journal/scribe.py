@@ -48,6 +48,7 @@ class Scribe:
         self._run = run
         self.run_id = run.id
         self._intake = intake
+        self._records = intake.records
         self._flight = flight
         self.jobs = intake.series()
         self.total = total
@@ -71,36 +72,37 @@ class Scribe:
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         """Note that an item is under way; what must not happen twice waits until that is durable."""
-        self._flight.enter(job.record.key)
+        record = self._records[job.id]
+        self._flight.enter(record.key)
         if job.effect != "unsafe" and not path:
             return 0
-        return self._put(AttemptRow(job.record.key, job.record.generation, path, attempt, None, None))
+        return self._put(AttemptRow(record.key, record.generation, path, attempt, None, None))
 
     def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> None:
         """Note a failed attempt; one that counts as none, as a throttled one, leaves no row."""
         if not path:
-            self._flight.leave(job.record.key)
+            self.leave(job)
         if failure.kind not in NOT_COUNTED or path or job.effect == "unsafe":
-            self._put(AttemptRow(job.record.key, job.record.generation, path, attempt, failure.kind, failure_body(failure)))
+            record = self._records[job.id]
+            self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure)))
 
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
         outcomes = {
             (step.path, step.content): StepOutcome(step.output, None if step.error is None else failure_from(step.error))
-            for step in job.record.steps
+            for step in self._records[job.id].steps
         }
-        return Recall(outcomes, set(job.record.intended))
+        return Recall(outcomes, set(self._records[job.id].intended))
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Queue a step's row."""
+        record = self._records[job.id]
         error = None if outcome.failure is None else failure_body(outcome.failure)
-        return self._put(
-            StepRow(job.record.key, job.record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
-        )
+        return self._put(StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error))
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""
-        record, error = job.record, result.error
+        record, error = self._records.pop(job.id), result.error
         if error is None:
             kind = said = None
         else:
@@ -125,7 +127,7 @@ class Scribe:
 
     def leave(self, job: Job) -> None:
         """Note that an item is no longer under way."""
-        self._flight.leave(job.record.key)
+        self._flight.leave(self._records[job.id].key)
 
     def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
         """Let others see it."""

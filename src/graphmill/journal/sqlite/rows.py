@@ -7,10 +7,13 @@ from hashlib import blake2b
 from marshal import dumps
 from typing import Any, NamedTuple
 
+from graphmill.core.result import Status
 from graphmill.journal.records import AttemptRow, ResultRow, StepRow, SuspectRow, WantedRow
 from graphmill.journal.sqlite.codes import KIND_CODES, KINDS, STATUS_CODES, STATUSES
 
 Stored = tuple[Any, ...]
+
+_SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
 
 _DIGEST_BYTES = 16
 _COMPRESS_ABOVE = 1024
@@ -50,7 +53,9 @@ def seal_of(values: Stored) -> int:
 def encode_result(run: int, row: ResultRow, at: float) -> Stored:
     """Give the values of ``insert_result``."""
     key, generation, item_id, position, content, status, kind, attempts, queued_s, duration_s, given, output, error = row
-    head = (run, key, generation, position, STATUS_CODES[status], KIND_CODES[kind], content)
+    # The usual case without a look-up: the hash of an Enum is a call into Python.
+    status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
+    head = (run, key, generation, position, status_code, 0 if kind is None else KIND_CODES[kind], content)
     # + 0.0, since what is stored as a real comes back as a float, and never as minus nought
     tail = (
         at,
