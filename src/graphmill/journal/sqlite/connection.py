@@ -49,7 +49,14 @@ def connect_writer(path: Path, *, busy_s: float) -> sqlite3.Connection:
 
 @contextmanager
 def writing(connection: sqlite3.Connection, *, busy_s: float) -> Iterator[None]:
-    """Write what is written within, or nothing of it, when no other writes.
+    """Write what is written within, or nothing of it, when no other writes."""
+    begin_write(connection, busy_s=busy_s)
+    with _ended(connection):
+        yield
+
+
+def begin_write(connection: sqlite3.Connection, *, busy_s: float) -> None:
+    """Begin to write when no other does.
 
     SQLite itself asks again only ten times a second, and beside a run that commits without a pause it may never get its turn.
     """
@@ -62,8 +69,13 @@ def writing(connection: sqlite3.Connection, *, busy_s: float) -> Iterator[None]:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(_POLL_S)
-    with _ended(connection):
-        yield
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Undo what was begun, if something was."""
+    if connection.in_transaction:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
 
 
 @contextmanager
@@ -80,9 +92,7 @@ def _ended(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+        roll_back(connection)
         raise
 
 

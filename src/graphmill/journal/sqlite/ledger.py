@@ -12,7 +12,7 @@ from typing import Any, cast
 from graphmill.core.errors import OwnedError
 from graphmill.core.keys import KEY_BYTES
 from graphmill.journal.records import AttemptRow, OrphansRow, Request, ResultRow, Row, RunRecord, RunRow, StepRow, SuspectRow, WantedRow
-from graphmill.journal.sqlite.connection import writing
+from graphmill.journal.sqlite.connection import begin_write, roll_back
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged, translated
 from graphmill.journal.sqlite.files import Watch
@@ -68,11 +68,16 @@ class SqliteLedger:
         now = self._database.clock() + 0.0
         with translated(self._name):
             self._watch.before_write()
-            with writing(self._connection, busy_s=self._database.busy_s):
+            begin_write(self._connection, busy_s=self._database.busy_s)
+            try:  # not `with writing(…)`: this is the one place where its cost can be felt
                 after = self._write(groups, now)
                 write = write_run if groups[RunRow] else write_counters
                 if not write(self._connection, after, self._row.epoch):
                     raise self._fenced()
+                self._connection.execute("COMMIT")
+            except BaseException:
+                roll_back(self._connection)
+                raise
             self._row = after
             self._watch.after_write()
 
@@ -121,15 +126,17 @@ class SqliteLedger:
 
     def _write_results(self, stored: list[Stored], run: StoredRun) -> StoredRun:
         first = run.first or self._last_result() + 1
-        before, start = self._connection.total_changes, 0
+        before, start, last = self._connection.total_changes, 0, None
         for count, statement in INSERT_RESULTS:
             while len(stored) - start >= count:
-                self._connection.execute(statement, list(chain.from_iterable(stored[start : start + count])))
+                last = self._connection.execute(statement, list(chain.from_iterable(stored[start : start + count]))).lastrowid
                 start += count
         inserted = self._connection.total_changes - before
         if not inserted:
             return run
-        return run._replace(rows=run.rows + inserted, first=first, last=self._last_result())
+        if inserted < len(stored) or last is None:  # the last statement may have inserted nothing
+            last = self._last_result()
+        return run._replace(rows=run.rows + inserted, first=first, last=last)
 
     def _last_result(self) -> int:
         return cast("int", self._connection.execute(SQL["last_result"]).fetchone()[0])
