@@ -6,7 +6,7 @@ import sqlite3
 
 _BYTES = 2**21  # in which a million keys are told from new ones all but every seventieth time
 _PLACES = _BYTES - 1
-_WAITING = 1000
+_WAITING = 10_000  # stored in their order, many go to one page
 
 
 class Seen:
@@ -59,6 +59,7 @@ class Seen:
 
     def _store(self) -> None:
         if self._new:
+            self._new.sort()
             self._database.executemany("INSERT INTO seen VALUES (?, 1)", self._new)
             self._new.clear()
 

@@ -43,6 +43,7 @@ def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
 def connect_writer(path: Path, *, busy_s: float) -> sqlite3.Connection:
     """Open a connection whose writes are begun by ``writing``, which does the waiting."""
     connection = connect(path, busy_s=busy_s)
+    connection.execute("PRAGMA cache_size = -8000")  # kB: every row goes to some page of the index, and those should stay at hand
     connection.execute("PRAGMA busy_timeout = 0")
     return connection
 
