@@ -16,7 +16,7 @@ from graphmill.core.errors import JournalError
 _MOST_IDLE = 4
 _POLL_S = 0.001
 _SETTINGS = (
-    "PRAGMA cache_size = -16384",  # of 100,000 results the index stays in memory
+    "PRAGMA cache_size = -4096",  # kB for each connection, of which a run has a few
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",  # on macOS fsync alone leaves data in the disk's cache
     "PRAGMA cell_size_check = ON",
@@ -43,7 +43,6 @@ def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
 def connect_writer(path: Path, *, busy_s: float) -> sqlite3.Connection:
     """Open a connection whose writes are begun by ``writing``, which does the waiting."""
     connection = connect(path, busy_s=busy_s)
-    connection.execute("PRAGMA cache_size = -8000")  # kB: every row goes to some page of the index, and those should stay at hand
     connection.execute("PRAGMA busy_timeout = 0")
     return connection
 
