@@ -1,127 +1,48 @@
-"""Graphmill runs a graph over a dataset: a function or a workflow, over anything from three items to millions of rows."""
+"""Graphmill runs a graph over a dataset: a function or a workflow, over anything from three items to millions of rows.
 
-from graphmill.api import abatch, aresume, aretry, batch, resume, retry
-from graphmill.core.errors import (
-    Ambiguous,
-    AttemptError,
-    ChangedError,
-    DamagedError,
-    DuplicateIdError,
-    ExportError,
-    GraphmillError,
-    InternalError,
-    JournalError,
-    OwnedError,
-    Permanent,
-    SourceError,
-    StepError,
-    Throttled,
-    Transient,
-    Unavailable,
-    UnknownRunError,
-    UsageError,
-    WorkflowError,
-)
-from graphmill.core.job import Job
-from graphmill.core.result import Failure, Kind, Result, Status, StopReason
-from graphmill.core.version import __version__
-from graphmill.datasets.sink import Sink, sink
-from graphmill.datasets.source import source
-from graphmill.engine.alerts import Alert, Alerts
-from graphmill.engine.events import (
-    AlertRaised,
-    AttemptStarted,
-    ConcurrencyChanged,
-    Event,
-    HealthChanged,
-    JobFinished,
-    RetryScheduled,
-    RunFinished,
-    RunStarted,
-    RunStopped,
-    SourceEnded,
-    StartsHeld,
-    StartsReleased,
-)
-from graphmill.engine.executor import BatchExecutor
-from graphmill.engine.frame import idempotency_key
-from graphmill.engine.guards import Guards
-from graphmill.engine.health import HealthState
-from graphmill.engine.policy import Policy, Retry
-from graphmill.engine.progress import LaneProgress, Progress
-from graphmill.engine.run import Run
-from graphmill.engine.statistics import Statistics
-from graphmill.engine.steps import step
-from graphmill.graph.graph import Graph
-from graphmill.graph.workflow import load
-from graphmill.journal.journal import Journal, open_journal
-from graphmill.report.report import Report
+A name is imported when it is first asked for, so that what a program does not use costs it nothing. Type checkers read ``__init__.pyi``.
+"""
 
-__all__ = [
-    "Alert",
-    "AlertRaised",
-    "Alerts",
-    "Ambiguous",
-    "AttemptError",
-    "AttemptStarted",
-    "BatchExecutor",
-    "ChangedError",
-    "ConcurrencyChanged",
-    "DamagedError",
-    "DuplicateIdError",
-    "Event",
-    "ExportError",
-    "Failure",
-    "Graph",
-    "GraphmillError",
-    "Guards",
-    "HealthChanged",
-    "HealthState",
-    "InternalError",
-    "Job",
-    "JobFinished",
-    "Journal",
-    "JournalError",
-    "Kind",
-    "LaneProgress",
-    "OwnedError",
-    "Permanent",
-    "Policy",
-    "Progress",
-    "Report",
-    "Result",
-    "Retry",
-    "RetryScheduled",
-    "Run",
-    "RunFinished",
-    "RunStarted",
-    "RunStopped",
-    "Sink",
-    "SourceEnded",
-    "SourceError",
-    "StartsHeld",
-    "StartsReleased",
-    "Statistics",
-    "Status",
-    "StepError",
-    "StopReason",
-    "Throttled",
-    "Transient",
-    "Unavailable",
-    "UnknownRunError",
-    "UsageError",
-    "WorkflowError",
-    "__version__",
-    "abatch",
-    "aresume",
-    "aretry",
-    "batch",
-    "idempotency_key",
-    "load",
-    "open_journal",
-    "resume",
-    "retry",
-    "sink",
-    "source",
-    "step",
-]
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "api": "abatch aresume aretry batch resume retry",
+    "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
+    " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
+    "core.job": "Job",
+    "core.result": "Failure Kind Result Status StopReason",
+    "core.version": "__version__",
+    "datasets.sink": "Sink sink",
+    "datasets.source": "source",
+    "engine.alerts": "Alert Alerts",
+    "engine.events": "AlertRaised AttemptStarted ConcurrencyChanged Event HealthChanged JobFinished RetryScheduled RunFinished RunStarted"
+    " RunStopped SourceEnded StartsHeld StartsReleased",
+    "engine.executor": "BatchExecutor",
+    "engine.frame": "idempotency_key",
+    "engine.guards": "Guards",
+    "engine.health": "HealthState",
+    "engine.policy": "Policy Retry",
+    "engine.progress": "LaneProgress Progress",
+    "engine.run": "Run",
+    "engine.statistics": "Statistics",
+    "engine.steps": "step",
+    "graph.graph": "Graph",
+    "graph.workflow": "load",
+    "journal.journal": "Journal open_journal",
+    "report.report": "Report",
+}
+_HOME_OF = {name: f"graphmill.{home}" for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = list(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,11 +4,14 @@ import ast
 import inspect
 import re
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 import graphmill
+from graphmill.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "graphmill"
@@ -23,7 +26,7 @@ def tracked_files():
     return [ROOT / name for name in listed.stdout.decode().split("\0") if name]
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.name == "__init__.py"], ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("*/**/__init__.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_an_init_file_only_re_exports(path):
     body = ast.parse(path.read_text()).body
     allowed = [
@@ -36,11 +39,24 @@ def test_an_init_file_only_re_exports(path):
     assert body == allowed
 
 
-def test_the_public_names_are_sorted_and_are_those_that_are_imported():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
-    imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert set(graphmill.__all__) == imported
-    assert graphmill.__all__ == sorted(graphmill.__all__)
+def test_the_public_names_are_those_that_type_checkers_are_told_each_from_its_home():
+    stub = ast.parse((SOURCE / "__init__.pyi").read_text())
+    told = {alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    exported = next(ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign))
+    assert exported == sorted(told)
+    assert sorted(graphmill.__all__) == sorted(told) == dir(graphmill)
+    assert {name: getattr(import_module(home), name) for name, home in told.items()} == {name: getattr(graphmill, name) for name in told}
+
+
+def test_a_name_that_is_not_public_is_no_attribute():
+    with pytest.raises(AttributeError, match="module 'graphmill' has no attribute 'bacth'"):
+        _ = graphmill.bacth
+
+
+def test_help_shows_of_each_command_what_its_own_help_begins_with():
+    found = {name: getattr(import_module(f"graphmill.cli.{name}"), name) for name in COMMANDS}
+    functions = {name: found.registered_callback.callback if isinstance(found, typer.Typer) else found for name, found in found.items()}
+    assert {name: re.split(r"(?<=\.)\s", function.__doc__)[0] for name, function in functions.items()} == COMMANDS
 
 
 @pytest.mark.parametrize("name", [name for name in graphmill.__all__ if name != "__version__"])

@@ -72,14 +72,6 @@ class Display:
             sys.stderr.flush()
 
 
-def tell_error(error: Exception) -> None:
-    """Say what went wrong, in words that can not write on the terminal what they like."""
-    text = "".join(char if char.isprintable() or char == "\n" else " " for char in str(error))
-    with suppress(OSError):
-        sys.stderr.write(f"error: {text}\n")
-        sys.stderr.flush()
-
-
 def progress_line(progress: Progress) -> str:
     """Write a reading as one line."""
     done = _done(progress)

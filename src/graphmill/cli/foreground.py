@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import typer
 
 from graphmill.api.reader import Ended
-from graphmill.cli.display import Display, tell_error
+from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.interruption import Interruption
 from graphmill.cli.journal import opened, require_apart
+from graphmill.cli.stderr import tell_error
 from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
 from graphmill.core.json_text import to_json
 from graphmill.core.result import StopReason

@@ -9,26 +9,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Timer
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 from graphmill.cli.display import Display
+from graphmill.cli.signals import listen
 from graphmill.datasets.sink import FileSink, Sink
 from graphmill.engine.run import Run
 
 ECHO_S = 0.3  # `timeout`, wrappers and shells pass on a signal that the whole process group has got already
 _LAST_S = 1.5  # a run in haste ends within this, unless nobody reads what it writes
-
-
-def listen(strike: Callable[[int, Any], None]) -> None:
-    """Let signals that ask the command to end call this; but not one that is ignored, as SIGHUP is under nohup."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, strike)
-
-
-def leave_at_once(number: int, _frame: object) -> NoReturn:
-    """Leave, where nothing has begun that could be lost."""
-    os._exit(128 + number)
 
 
 class Interruption:

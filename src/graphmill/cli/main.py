@@ -10,21 +10,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphmill.cli.batch import batch
-from graphmill.cli.cancel import cancel
-from graphmill.cli.display import tell_error
-from graphmill.cli.errors import errors
+from graphmill.cli.commands import Commands
 from graphmill.cli.exit_code import ExitCode
-from graphmill.cli.export import export
-from graphmill.cli.interruption import leave_at_once, listen
-from graphmill.cli.limits import limits
-from graphmill.cli.pause import pause
-from graphmill.cli.resume import resume
-from graphmill.cli.retry import retry
-from graphmill.cli.runs import runs_app
-from graphmill.cli.show import show
-from graphmill.cli.status import status
-from graphmill.cli.stderr import Stderr
+from graphmill.cli.signals import leave_at_once, listen
+from graphmill.cli.stderr import Stderr, tell_error
 from graphmill.core.errors import (
     ChangedError,
     DamagedError,
@@ -40,16 +29,13 @@ from graphmill.core.version import __version__
 
 app = typer.Typer(
     name="graphmill",
+    cls=Commands,
     help="Run a graph over a dataset.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-app.command()(batch)
-app.add_typer(runs_app, name="runs")
-for command in (resume, retry, status, show, errors, pause, cancel, limits, export):
-    app.command()(command)
 
 
 @app.callback(invoke_without_command=True)

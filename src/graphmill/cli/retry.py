@@ -32,7 +32,9 @@ def retry(
     journal: Journal = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the failed items of a run again, with the inputs that were recorded; what succeeded stays.
+    """Run the failed items of a run again.
+
+    They run with the inputs that were recorded. What succeeded stays.
 
     Example: graphmill retry k7f2 --kind timeout
     """

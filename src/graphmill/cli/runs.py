@@ -15,12 +15,12 @@ from graphmill.report.runs import RunsView, runs_lines, runs_record, runs_view
 
 _SHOWN = 20
 
-runs_app = typer.Typer(rich_markup_mode=None)
-runs_app.command()(prune)
+runs = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+runs.command()(prune)
 
 
-@runs_app.callback(invoke_without_command=True)
-def runs(
+@runs.callback(invoke_without_command=True)
+def _runs(
     context: typer.Context,
     *,
     state: Annotated[RunState | None, typer.Option(help="Only runs in this state.", show_default=False)] = None,

@@ -9,8 +9,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from graphmill.cli.answer import tell, tell_json
-from graphmill.cli.interruption import listen
 from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.signals import listen
 from graphmill.journal.ports import Archive
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of
 

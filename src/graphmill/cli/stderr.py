@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import select
+import sys
 from collections import deque
+from contextlib import suppress
 from threading import Condition, Thread
 from typing import TYPE_CHECKING
 
@@ -107,3 +109,11 @@ class _Out(io.BufferedIOBase):
             return 0
         except OSError:
             return len(chunk)  # nobody can be told
+
+
+def tell_error(error: Exception) -> None:
+    """Say what went wrong, in words that can not write on the terminal what they like."""
+    text = "".join(char if char.isprintable() or char == "\n" else " " for char in str(error))
+    with suppress(OSError):
+        sys.stderr.write(f"error: {text}\n")
+        sys.stderr.flush()
