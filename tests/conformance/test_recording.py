@@ -1,6 +1,7 @@
 """What an owner may rely on."""
 
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -10,6 +11,7 @@ from graphmill.core.result import Kind, Status
 from graphmill.journal.records import (
     EVERYTHING,
     AttemptRow,
+    Notes,
     OrphansRow,
     RunRow,
     RunState,
@@ -27,6 +29,11 @@ def entries(store, ledger, query=EVERYTHING):
 
 def history(store, ledger, item_id="a"):
     return store.archive.history(ledger.run, item_key(item_id))
+
+
+def looked_up(store, ledger, keys):
+    with closing(store.archive.lookup(ledger.run)) as lookup:
+        return lookup.outcomes(keys)
 
 
 def test_a_result_comes_back_as_it_was_recorded(store, taken, clock):
@@ -50,13 +57,6 @@ def test_what_has_no_body_comes_back_without_one(store, taken):
     taken.append([result("a", input=None, output=None)])
     [entry] = entries(store, taken)
     assert (entry.result.input, entry.result.output) == (None, None)
-
-
-def test_a_result_is_recorded_once(store, taken):
-    taken.append([result("a", output=b'"first"'), result("a", output=b'"second"')])
-    taken.append([result("a", output=b'"third"'), result("b", 1)])
-    assert [entry.result.output for entry in entries(store, taken)] == ["first", {"answer": 1}]
-    assert store.archive.find("r").rows == 2
 
 
 def test_each_generation_is_recorded_and_the_highest_counts(store, taken):
@@ -108,16 +108,21 @@ def test_many_rows_at_once(store, taken):
     rows = results(3000)
     taken.append(rows)
     assert [entry.result.position for entry in entries(store, taken)] == list(range(3000))
-    found = store.archive.outcomes(taken.run, [row.key for row in rows] + [item_key("none")])
+    found = looked_up(store, taken, [row.key for row in rows] + [item_key("none")])
     assert len(found) == 3000
 
 
-def test_a_step_is_recorded_once_for_each_content(store, taken):
+def test_steps_come_back_in_their_order_and_none_is_taken_for_another(store, taken):
     step = StepRow(item_key("a"), 1, "solve", CONTENT, 1, 0.5, b'"first"', None)
     other = step._replace(content=digest(b"other"), output=b'"other"')
-    taken.append([step, step._replace(output=b'"second"')])
-    taken.append([other, step._replace(output=b'"third"'), step._replace(path="judge", output=None, error=b"{}")])
-    assert history(store, taken).steps == [step, other, step._replace(path="judge", output=None, error=b"{}")]
+    judged = step._replace(path="judge", output=None, error=b"{}")
+    taken.append([step, step._replace(key=item_key("b"))])
+    taken.append([other, judged, step._replace(generation=2)])
+    assert history(store, taken).steps == [step, other, judged, step._replace(generation=2)]
+    with closing(store.archive.lookup(taken.run)) as lookup:
+        assert lookup.notes(item_key("a")).steps == [step, other, judged, step._replace(generation=2)]
+        assert lookup.notes(item_key("b")).steps == [step._replace(key=item_key("b"))]
+        assert lookup.notes(item_key("c")) == Notes(attempts=[], steps=[])
 
 
 def test_the_second_of_two_equal_attempts_replaces_the_first(store, taken):
@@ -133,7 +138,7 @@ def test_the_second_of_two_equal_attempts_replaces_the_first(store, taken):
 
 def outcomes(store, taken):
     """What is known of a, b and c, without the rows, which are the store's own."""
-    found = store.archive.outcomes(taken.run, [item_key(name) for name in "abc"])
+    found = looked_up(store, taken, [item_key(name) for name in "abc"])
     assert len({outcome.row for outcome in found.values()}) == len(found)
     return {key: outcome[1:] for key, outcome in found.items()}
 
@@ -151,7 +156,7 @@ def test_outcomes_are_of_the_highest_generation(store, taken):
         item_key("a"): (2, Status.SUCCEEDED, digest(b"2"), 0),
         item_key("b"): (1, Status.FAILED, CONTENT, 0),
     }
-    assert store.archive.outcomes(taken.run, []) == {}
+    assert looked_up(store, taken, []) == {}
 
 
 def test_suspects_are_replaced_one_by_one(store, taken):
@@ -197,7 +202,7 @@ def test_what_an_owner_left_is_there_for_the_next(store, taken):
     taken.release()
     ledger = store.take("r")
     assert ledger.run.epoch == taken.run.epoch + 1
-    ledger.append([result("a", output=b'"second"'), result("a", generation=2, output=b'"again"'), RunRow(more_s=1.0)])
+    ledger.append([result("a", generation=2, output=b'"again"'), RunRow(more_s=1.0)])
     assert [entry.result.output for entry in history(store, ledger).entries] == [{"answer": 0}, "again"]
     assert (store.archive.find("r").rows, store.archive.find("r").elapsed_s) == (2, 3.0)
     ledger.release()
@@ -210,7 +215,7 @@ def test_two_runs_do_not_mix(store, taken):
         other.append([failed("a", position, generation=position + 1), WantedRow(item_key("a"), 9)])
     assert [entry.result.status for entry in entries(store, taken)] == [Status.SUCCEEDED]
     assert [entry.result.status for entry in entries(store, other)] == [Status.FAILED]
-    assert store.archive.outcomes(taken.run, [item_key("a")])[item_key("a")].wanted == 0
+    assert looked_up(store, taken, [item_key("a")])[item_key("a")].wanted == 0
     other.release()
 
 

@@ -47,14 +47,14 @@ def cancel(
 def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
     require_live(run, "an item can be cancelled only while its run is under way")
     key, name = item_key(item), shown(item, _ID_CHARS)
-    before = archive.outcomes(run, [key]).get(key)
-    if before is not None and before.generation >= before.wanted:
-        return f"item {name} has ended already: {before.status}"
-    ended = ask(archive, run, Request("cancel_item", item), lambda _: archive.outcomes(run, [key]).get(key) != before)
+    before = archive.history(run, key)
+    if before.entries and before.entries[-1].generation >= before.wanted:
+        return f"item {name} has ended already: {before.entries[-1].result.status}"
+    ended = ask(archive, run, Request("cancel_item", item), lambda _: len(archive.history(run, key).entries) > len(before.entries))
     if ended is None:
         return not_answered(run)
-    after = archive.outcomes(run, [key]).get(key)
-    return stands(ended) if after is None or after == before else f"item {name} is {after.status}"
+    after = archive.history(run, key).entries
+    return f"item {name} is {after[-1].result.status}" if len(after) > len(before.entries) else stands(ended)
 
 
 def _give_up(store: Store, run: RunRecord) -> str:

@@ -94,7 +94,7 @@ class Intake:
         self._items = items
         self._identify = identify
         self._run = run
-        self._archive = archive
+        self._lookup = archive.lookup(run)
         self._on_change = on_change
         # A source that may be slow is read one item at a time, so that no item waits until the next one is known.
         self._chunk = CHUNK if isinstance(items, list | tuple | range) or getattr(items, "is_stored", False) else 1
@@ -122,11 +122,12 @@ class Intake:
         """List the items that have results and were not in the source."""
         if self._run.rows <= self.known:  # of before this reading; more rows than items are of several generations
             return []
-        return [key for row, key in self._archive.rows(self._run) if row not in self._found and key not in self._seen]
+        return [key for row, key in self._lookup.rows() if row not in self._found and key not in self._seen]
 
     def close(self) -> None:
         """Let go of the disk."""
         self._seen.close()
+        self._lookup.close()
 
     def _plainly(self) -> Iterator[Job]:
         items = iter(self._items)
@@ -190,7 +191,7 @@ class Intake:
         except Exception as raised:  # noqa: BLE001
             error = raised
         self.count += len(items)
-        outcomes = self._archive.outcomes(self._run, [item.key for item in items]) if self._run.rows and items else _NO_OUTCOMES
+        outcomes = self._lookup.outcomes([item.key for item in items]) if self._run.rows and items else _NO_OUTCOMES
         for item in items:
             outcome = outcomes.get(item.key)
             # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
@@ -261,8 +262,8 @@ class Intake:
 
     def _with_past(self, job: Job, record: Record) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
-        history = self._archive.history(self._run, record.key)
-        attempts = [attempt for attempt in history.attempts if attempt.generation == record.generation]
+        notes = self._lookup.notes(record.key)
+        attempts = [attempt for attempt in notes.attempts if attempt.generation == record.generation]
         intended = frozenset(attempt.path for attempt in attempts if attempt.kind is None)
         kinds = [attempt.kind for attempt in attempts if attempt.kind is not None and not attempt.path]
         past = Past(
@@ -271,10 +272,10 @@ class Intake:
             crashes=kinds.count(Kind.CRASH),
             is_suspect=record.key in self._suspects,
         )
-        if history.suspect is not None and history.suspect.alone >= MOST_CRASHES_ALONE:
+        if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
             return replace(job, graph=poisoned, effect="repeatable", past=replace(past, crashes=MOST_CRASHES_ALONE))
         if job.effect == "unsafe" and "" in intended:
             return replace(job, graph=ambiguous, effect="repeatable", past=past)
-        steps = [step for step in history.steps if step.generation == record.generation]
+        steps = [step for step in notes.steps if step.generation == record.generation]
         self.records[job.id] = record._replace(steps=steps, intended=intended)
         return replace(job, past=past)

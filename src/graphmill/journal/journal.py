@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -184,10 +184,9 @@ class Journal:
 
     def _suspects(self, ledger: Ledger, run: RunRecord, left: list[bytes]) -> frozenset[bytes]:
         """Note which items were under way when the last process died; tell which of them were so before."""
-        rows = []
-        for key in left:
-            before = self.archive.history(run, key).suspect or SuspectRow(key, 0, 0)
-            rows.append(SuspectRow(key, before.crashes + 1, before.alone + (len(left) == 1)))
+        with closing(self.archive.lookup(run)) as lookup:
+            known = [lookup.notes(key).suspect or SuspectRow(key, 0, 0) for key in left]
+        rows = [SuspectRow(before.key, before.crashes + 1, before.alone + (len(left) == 1)) for before in known]
         if rows:
             ledger.append(rows)
         return frozenset(row.key for row in rows if row.crashes >= _CRASHES_TO_SUSPECT)

@@ -21,6 +21,7 @@ from graphmill.journal.records import (
     Count,
     Entry,
     History,
+    Notes,
     Outcome,
     Owner,
     Query,
@@ -192,38 +193,56 @@ class MemoryArchive:
         found = [recorded for recorded in current if _fits(recorded[0], query)]
         return (to_entry(row, at=at, is_orphaned=row.key in orphans) for row, at in found[: query.limit])
 
-    def outcomes(self, run: RunRecord, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
-        """Look up which of these items have a result."""
+    def history(self, run: RunRecord, key: bytes) -> History:
+        """Read everything about one item."""
         with self._store.lock:
             kept = self._store.of(run)
+            recorded = sorted(kept.results.get(key, {}).items())
+            entries = [to_entry(row, at=at, is_orphaned=key in kept.orphans) for _, (row, at) in recorded]
+            notes = kept.notes(key)
+            return History(
+                entries=entries, wanted=kept.wanted.get(key, 0), attempts=notes.attempts, steps=notes.steps, suspect=notes.suspect
+            )
+
+    def lookup(self, run: RunRecord) -> MemoryLookup:
+        """Prepare to look up many items of a run."""
+        return MemoryLookup(self._store, run)
+
+    def ask(self, run: RunRecord, request: Request) -> None:
+        """Ask something of a live run."""
+        with self._store.lock:
+            self._store.of(run).requests.append(request)
+
+
+class MemoryLookup:
+    """What is recorded of a run's items."""
+
+    def __init__(self, store: MemoryStore, run: RunRecord) -> None:
+        self._store = store
+        self._run = run
+
+    def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
+        """Tell which of these items have a result."""
+        with self._store.lock:
+            kept = self._store.of(self._run)
             newest = {key: kept.results[key][max(kept.results[key])][0] for key in keys if key in kept.results}
             return {
                 key: Outcome(kept.rows[key], row.generation, row.status, row.content, kept.wanted.get(key, 0))
                 for key, row in newest.items()
             }
 
-    def history(self, run: RunRecord, key: bytes) -> History:
-        """Read everything about one item."""
-        with self._store.lock:
-            kept = self._store.of(run)
-            recorded = sorted(kept.results.get(key, {}).items())
-            return History(
-                entries=[to_entry(row, at=at, is_orphaned=key in kept.orphans) for _, (row, at) in recorded],
-                attempts=[row for place, row in sorted(kept.attempts.items()) if place[0] == key],
-                steps=sorted((row for place, row in kept.steps.items() if place[0] == key), key=lambda row: row.generation),
-                wanted=kept.wanted.get(key, 0),
-                suspect=kept.suspects.get(key),
-            )
-
-    def rows(self, run: RunRecord) -> Iterator[tuple[int, bytes]]:
+    def rows(self) -> Iterator[tuple[int, bytes]]:
         """List the current results."""
         with self._store.lock:
-            return iter([(row, key) for key, row in self._store.of(run).rows.items()])
+            return iter([(row, key) for key, row in self._store.of(self._run).rows.items()])
 
-    def ask(self, run: RunRecord, request: Request) -> None:
-        """Ask something of a live run."""
+    def notes(self, key: bytes) -> Notes:
+        """Read what is recorded of an item beside its results."""
         with self._store.lock:
-            self._store.of(run).requests.append(request)
+            return self._store.of(self._run).notes(key)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 def _fits(row: ResultRow, query: Query) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from graphmill.core.keys import KEY_BYTES, canonical
 from graphmill.journal.records import (
     AttemptRow,
+    Notes,
     OrphansRow,
     Request,
     ResultRow,
@@ -46,6 +47,14 @@ class MemoryRun:
         notes = len(self.attempts) + len(self.steps) + len(self.suspects)
         return replace(self.record, state=state, notes=notes, orphans=len(self.orphans))
 
+    def notes(self, key: bytes) -> Notes:
+        """Give what is recorded of an item beside its results."""
+        return Notes(
+            attempts=[row for place, row in sorted(self.attempts.items()) if place[0] == key],
+            steps=sorted((row for place, row in self.steps.items() if place[0] == key), key=lambda row: row.generation),
+            suspect=self.suspects.get(key),
+        )
+
     def current(self) -> list[Recorded]:
         """Give the results of the highest generation, in input order."""
         newest = [recorded[max(recorded)] for recorded in self.results.values()]
@@ -55,13 +64,12 @@ class MemoryRun:
 def _keep_result(run: MemoryRun, row: ResultRow, now: float) -> None:
     recorded = run.results.setdefault(row.key, {})
     run.rows.setdefault(row.key, len(run.rows))
-    if row.generation not in recorded:
-        recorded[row.generation] = (row, now)
-        run.record = replace(run.record, rows=run.record.rows + 1)
+    recorded[row.generation] = (row, now)
+    run.record = replace(run.record, rows=run.record.rows + 1)
 
 
 def _keep_step(run: MemoryRun, row: StepRow, _now: float) -> None:
-    run.steps.setdefault((row.key, row.generation, row.path, row.content), row)
+    run.steps[row.key, row.generation, row.path, row.content] = row
 
 
 def _keep_attempt(run: MemoryRun, row: AttemptRow, _now: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from graphmill.journal.records import Count, Entry, History, Outcome, Query, Request, Row, RunRecord
+from graphmill.journal.records import Count, Entry, History, Notes, Outcome, Query, Request, Row, RunRecord
 
 
 class Ledger(Protocol):
@@ -24,13 +24,32 @@ class Ledger(Protocol):
         """Where on this machine to keep what is worth nothing elsewhere; None if nowhere."""
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Make these durable, all or none, in this order. A result or step that is recorded already stays as it is."""
+        """Make these durable, all or none, in this order. No result and no step comes twice."""
 
     def requests(self) -> Sequence[Request]:
         """Tell what was asked of the run since this was last called."""
 
     def release(self) -> None:
         """Let others have the run; what is not appended by now is not recorded."""
+
+
+class Lookup(Protocol):
+    """What is recorded of a run's items, for whoever goes on with it: the results are those that were there when it was first asked.
+
+    Not for two threads at once.
+    """
+
+    def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
+        """Tell which of these items have a result."""
+
+    def rows(self) -> Iterator[tuple[int, bytes]]:
+        """List the current results: the row, as in an Outcome, and the item's key."""
+
+    def notes(self, key: bytes) -> Notes:
+        """Read what is recorded of an item beside its results."""
+
+    def close(self) -> None:
+        """Let go of the disk."""
 
 
 class Archive(Protocol):
@@ -48,14 +67,11 @@ class Archive(Protocol):
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order, lazily; each row is checked."""
 
-    def outcomes(self, run: RunRecord, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
-        """Look up which of these items have a result."""
-
     def history(self, run: RunRecord, key: bytes) -> History:
         """Read everything about one item."""
 
-    def rows(self, run: RunRecord) -> Iterator[tuple[int, bytes]]:
-        """List the current results: the row, as in an Outcome, and the item's key."""
+    def lookup(self, run: RunRecord) -> Lookup:
+        """Prepare to look up many items of a run."""
 
     def ask(self, run: RunRecord, request: Request) -> None:
         """Ask something of a live run."""
@@ -78,7 +94,7 @@ class Store(Protocol):
     def take(self, run_id: str) -> Ledger:
         """Become the owner of a run; OwnedError names the present one. A dead owner's run can be taken.
 
-        The run's rows are compared with what was counted and indexed: DamagedError if something is missing.
+        The run's rows are compared with what was counted: DamagedError if something is missing.
         """
 
     def size(self, run: RunRecord) -> int:

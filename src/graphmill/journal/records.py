@@ -186,14 +186,20 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """Everything the journal holds of one item: its results by generation, failed attempts, steps, what is wanted, and suspicions."""
+class Notes:
+    """What the journal holds of one item beside its results: failed attempts, steps and suspicions."""
 
-    entries: Sequence[Entry] = ()
     attempts: Sequence[AttemptRow] = ()
     steps: Sequence[StepRow] = ()
-    wanted: int = 0
     suspect: SuspectRow | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History(Notes):
+    """Everything the journal holds of one item: also its results by generation, and which of them is wanted at least."""
+
+    entries: Sequence[Entry] = ()
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class Database:
         self._verified.add((run.number, run.epoch))
 
     def verify_once(self, connection: sqlite3.Connection, run: StoredRun) -> None:
-        """Look for missing rows before the first answer that an index gives about a run, or about its next owner's work."""
+        """Look for missing rows before the first answer about single items of a run, or about its next owner's work."""
         if (run.number, run.epoch) not in self._verified:
             verify(connection, run, self.name)
             self._verified.add((run.number, run.epoch))

@@ -47,35 +47,34 @@ class Watch:
 
     def __init__(self, path: Path) -> None:
         self._name = str(path)
-        self._paths = (str(path), f"{path}-wal", f"{path}-shm")
+        self._paths = (str(path), f"{path}-shm", f"{path}-owners")
+        self._log = f"{path}-wal"
+        self._log_identity = self._identity(self._log)
         self._identities = [self._identity(name) for name in self._paths]
-        self._lock_file = f"{path}-owners"
-        self._lock_identity = self._identity(self._lock_file)
         self._log_size = 0
         self._is_cut = False
 
     def before_write(self) -> None:
-        """Raise JournalError if a file is not the one that was opened."""
+        """Raise JournalError if the log is not the one that was opened; only it, since this is done at every commit."""
         try:
-            states = [os.stat(name) for name in self._paths]  # noqa: PTH116  at half the cost of Path.stat
+            state = os.stat(self._log)  # noqa: PTH116  at half the cost of Path.stat
         except FileNotFoundError:
             raise gone(self._name) from None
-        if [(state.st_dev, state.st_ino) for state in states] != self._identities:
+        if (state.st_dev, state.st_ino) != self._log_identity:
             raise gone(self._name)
-        size = states[1].st_size
-        self._is_cut = size < self._log_size
-        self._log_size = size
+        self._is_cut = state.st_size < self._log_size
+        self._log_size = state.st_size
 
     def look(self) -> None:
-        """Look while nothing is written: also whether the file is there that keeps others off the run."""
+        """Raise JournalError if any file is not the one that was opened, that included which keeps others off the run."""
         self.before_write()
-        if self._identity(self._lock_file) != self._lock_identity:
+        if [self._identity(name) for name in self._paths] != self._identities:
             raise gone(self._name)
 
     def after_write(self) -> None:
         """Raise JournalError if the log was cut, and not by SQLite: what was written then stands behind a hole."""
         if self._is_cut:
-            with open(self._paths[1], "rb") as file:  # noqa: PTH123
+            with open(self._log, "rb") as file:  # noqa: PTH123
                 if file.read(4) not in _MAGIC:
                     raise gone(self._name)
 

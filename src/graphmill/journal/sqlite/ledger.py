@@ -108,7 +108,8 @@ class SqliteLedger:
         if results := groups[ResultRow]:
             run = self._write_results([encode_result(number, row, now) for row in results], run)
         if steps := groups[StepRow]:
-            run = run._replace(steps=run.steps + self._insert("insert_step", [encode_step(number, row) for row in steps]))
+            self._connection.executemany(SQL["insert_step"], [encode_step(number, row) for row in steps])
+            run = run._replace(steps=run.steps + len(steps))
         if attempts := groups[AttemptRow]:
             stored = [encode_attempt(number, row) for row in attempts]
             run = run._replace(attempts=run.attempts + self._put("insert_attempt", "replace_attempt", stored))
@@ -126,17 +127,12 @@ class SqliteLedger:
 
     def _write_results(self, stored: list[Stored], run: StoredRun) -> StoredRun:
         first = run.first or self._last_result() + 1
-        before, start, last = self._connection.total_changes, 0, None
+        start, last = 0, run.last
         for count, statement in INSERT_RESULTS:
             while len(stored) - start >= count:
-                last = self._connection.execute(statement, list(chain.from_iterable(stored[start : start + count]))).lastrowid
+                last = self._connection.execute(statement, list(chain.from_iterable(stored[start : start + count]))).lastrowid or last
                 start += count
-        inserted = self._connection.total_changes - before
-        if not inserted:
-            return run
-        if inserted < len(stored) or last is None:  # the last statement may have inserted nothing
-            last = self._last_result()
-        return run._replace(rows=run.rows + inserted, first=first, last=last)
+        return run._replace(rows=run.rows + len(stored), first=first, last=last)
 
     def _last_result(self) -> int:
         return cast("int", self._connection.execute(SQL["last_result"]).fetchone()[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 MANY = 500  # keys looked up at once
@@ -20,6 +21,11 @@ def _load() -> dict[str, str]:
     return found
 
 
+def padded(values: Sequence[object], length: int) -> list[object]:
+    """Fill up with NULL, which no IN finds, so that a statement has one text for any number of values."""
+    return [*values, *[None] * (length - len(values))]
+
+
 def _marks(count: int) -> str:
     return ",".join("?" * count)
 
@@ -34,4 +40,4 @@ def _for_many(statement: str, count: int) -> str:
 
 
 # One statement for many rows keeps Python's lock for one moment, not for one moment a row: the run goes on beside it.
-INSERT_RESULTS = [(count, _for_many(SQL["insert_result"], count)) for count in (64, 8, 1)]
+INSERT_RESULTS = [(count, _for_many(SQL["insert_result"], count)) for count in (64, 8, 2, 1)]

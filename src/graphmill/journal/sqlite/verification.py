@@ -12,13 +12,11 @@ from graphmill.journal.sqlite.stored_run import StoredRun
 
 def verify(connection: sqlite3.Connection, run: StoredRun, name: str) -> None:
     """Raise DamagedError if something of a run is missing. Values are not looked at: each read checks its own."""
-    count, lost = connection.execute(SQL["indexed_results"], (run.number, run.first, run.last)).fetchone()
-    if lost is not None:
-        raise damaged(name, f"row {lost} of results (run {run.name})")
+    (count,) = connection.execute(SQL["counted_results"], (run.number, run.first, run.last)).fetchone()
     if count != run.rows:
         raise damaged(name, f"the number of results of run {run.name} ({count}, where {run.rows} were written)")
     for table, written in (("steps", run.steps), ("attempts", run.attempts)):
-        (count,) = connection.execute(SQL[f"indexed_{table}"], (run.number,)).fetchone()
+        (count,) = connection.execute(SQL[f"counted_{table}"], (run.number,)).fetchone()
         if count != written:
             raise damaged(name, f"the number of {table} of run {run.name} ({count}, where {written} were written)")
     for table, written in (("wanted", run.wanted), ("suspects", run.suspects)):

@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 import shutil
+from contextlib import closing
 
 import pytest
 
@@ -49,7 +50,6 @@ def seen(store, *, is_owner):
         "run": (run.rows, run.total, run.reason, run.elapsed_s, run.manifest, run.generation, listed.id, other.id, other.rows),
         "counts": sorted(map(str, archive.counts(run))),
         "entries": list(archive.entries(run, EVERYTHING)),
-        "keys": list(archive.rows(run)),
     }
     if is_owner:
         ledger = store.take("the-run")
@@ -57,9 +57,17 @@ def seen(store, *, is_owner):
             assert list(ledger.requests()) == []
         finally:
             ledger.release()
-    found["outcomes"] = archive.outcomes(run, KEYS)
+    with closing(archive.lookup(run)) as lookup:
+        found["outcomes"] = lookup.outcomes(KEYS)
+        found["rows"] = list(lookup.rows())
+        found["notes"] = [lookup.notes(key) for key in KEYS[:12]]
     found["histories"] = [archive.history(run, key) for key in KEYS[:12]]
     return found
+
+
+def looked_up(store, run, ask):
+    with closing(store.archive.lookup(run)) as lookup:
+        return ask(lookup)
 
 
 def in_parts(store):
@@ -69,8 +77,9 @@ def in_parts(store):
         "run": lambda run: (run.rows, run.total, run.reason, run.elapsed_s, run.manifest),
         "counts": lambda run: sorted(map(str, store.archive.counts(run))),
         "entries": lambda run: list(store.archive.entries(run, EVERYTHING)),
-        "keys": lambda run: list(store.archive.rows(run)),
-        "outcomes": lambda run: store.archive.outcomes(run, KEYS),
+        "rows": lambda run: looked_up(store, run, lambda lookup: list(lookup.rows())),
+        "outcomes": lambda run: looked_up(store, run, lambda lookup: lookup.outcomes(KEYS)),
+        "notes": lambda run: looked_up(store, run, lambda lookup: [lookup.notes(key) for key in KEYS[:12]]),
         "histories": lambda run: [store.archive.history(run, key) for key in KEYS[:12]],
     }
     for name, ask in questions.items():

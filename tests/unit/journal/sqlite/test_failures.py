@@ -86,7 +86,7 @@ def test_a_store_that_is_deleted_or_replaced_under_the_run_stops_it(store, ledge
     if replaced:
         copy.rename(file)
     with pytest.raises(JournalError, match="deleted or replaced under the run"):
-        ledger.append(results(3, first=3))
+        ledger.append(results(3, first=3)) if name.endswith("-wal") else ledger.requests()  # looked at twice a second
 
 
 def test_a_store_whose_folder_is_deleted_under_the_run_stops_it(store, ledger, path):

@@ -40,7 +40,7 @@ def test_the_run_of_a_killed_process_is_interrupted_and_can_be_taken_at_once(sto
     assert store.archive.find("r").state is RunState.INTERRUPTED
     ledger = store.take("r")
     assert (ledger.run.rows, ledger.run.state) == (5, RunState.INTERRUPTED)
-    ledger.append(results(10))
+    ledger.append(results(5, first=5))
     assert len(list(store.archive.entries(ledger.run, EVERYTHING))) == 10
     ledger.release()
 

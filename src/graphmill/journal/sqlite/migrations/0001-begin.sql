@@ -41,7 +41,8 @@ CREATE TABLE manifests (
   digest BLOB NOT NULL
 ) STRICT;
 
--- By row number: clustered on the key, which is a hash, every insert would touch a page of its own.
+-- By row number alone. Keys are hashes: an index of them would have nearly every insert touch a page of its own, and cost more than
+-- all else that is written. Who looks up many keys sorts them first (see lookup.py); who looks up one passes over the run's rows.
 -- The number has a name, since VACUUM may change those that have none.
 CREATE TABLE results (
   row INTEGER PRIMARY KEY,
@@ -64,8 +65,6 @@ CREATE TABLE results (
   error BLOB
 ) STRICT;
 
-CREATE UNIQUE INDEX results_by_item ON results (run, key, generation);
-
 CREATE TABLE steps (
   row INTEGER PRIMARY KEY,
   run INTEGER NOT NULL,
@@ -80,7 +79,7 @@ CREATE TABLE steps (
   error BLOB
 ) STRICT;
 
-CREATE UNIQUE INDEX steps_by_item ON steps (run, key, generation, path, content);
+CREATE INDEX steps_by_run ON steps (run);
 
 CREATE TABLE attempts (
   row INTEGER PRIMARY KEY,

@@ -12,10 +12,6 @@ ORDER BY r.position, r.row;
 -- name: results_by_row
 SELECT * FROM results WHERE row IN (@some);
 
--- name: outcomes
-SELECT row, key, generation, position, status, kind, content, seal FROM results INDEXED BY results_by_item
-WHERE run = ? AND key IN (@many);
-
 -- name: wanted_of
 SELECT run, key, generation, seal FROM wanted WHERE run = ? AND key IN (@many);
 
@@ -23,10 +19,10 @@ SELECT run, key, generation, seal FROM wanted WHERE run = ? AND key IN (@many);
 SELECT run, key, generation, seal FROM wanted WHERE run = ? AND key = ?;
 
 -- name: history_results
-SELECT * FROM results WHERE run = ? AND key = ? ORDER BY generation;
+SELECT * FROM results NOT INDEXED WHERE row BETWEEN ?3 AND ?4 AND run = ?1 AND key = ?2 ORDER BY generation;
 
 -- name: history_steps
-SELECT * FROM steps WHERE run = ? AND key = ? ORDER BY generation, row;
+SELECT * FROM steps INDEXED BY steps_by_run WHERE run = ? AND key = ? ORDER BY generation, row;
 
 -- name: history_attempts
 SELECT * FROM attempts WHERE run = ? AND key = ? ORDER BY generation, path, attempt;
@@ -46,9 +42,9 @@ SELECT keys, digest FROM orphans WHERE run = ?;
 -- name: size
 -- length() of a blob is in the row's header: bodies are not read.
 SELECT
-  (SELECT coalesce(sum(180 + length(item_id) + coalesce(length(input), 0) + coalesce(length(output), 0) + coalesce(length(error), 0)), 0)
+  (SELECT coalesce(sum(150 + length(item_id) + coalesce(length(input), 0) + coalesce(length(output), 0) + coalesce(length(error), 0)), 0)
    FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1)
-  + (SELECT coalesce(sum(200 + coalesce(length(output), 0) + coalesce(length(error), 0)), 0) FROM steps WHERE run = ?1)
+  + (SELECT coalesce(sum(150 + coalesce(length(output), 0) + coalesce(length(error), 0)), 0) FROM steps WHERE run = ?1)
   + (SELECT coalesce(sum(140 + coalesce(length(error), 0)), 0) FROM attempts WHERE run = ?1)
   + (SELECT coalesce(sum(length(body)), 0) FROM manifests WHERE run = ?1)
   + (SELECT coalesce(sum(length(keys)), 0) FROM orphans WHERE run = ?1)

@@ -2,16 +2,13 @@
 SELECT coalesce(max(row), 0) FROM results;
 
 -- name: insert_result
--- Recorded once: the first stays.
 INSERT INTO results (
   run, key, generation, position, status, kind, content, seal, digest, at, attempts, queued_s, duration_s, item_id, input, output, error
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run, key, generation) DO NOTHING;
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_step
 INSERT INTO steps (run, key, generation, path, content, attempts, duration_s, digest, output, error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run, key, generation, path, content) DO NOTHING;
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_attempt
 INSERT INTO attempts (run, key, generation, path, attempt, kind, digest, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,141 @@
+"""What is recorded of many items, by their keys, though no index of keys is kept."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from graphmill.journal.records import Notes, Outcome, RunRecord
+from graphmill.journal.sqlite.checks import Checks
+from graphmill.journal.sqlite.codes import STATUSES
+from graphmill.journal.sqlite.connection import connect
+from graphmill.journal.sqlite.database import Database
+from graphmill.journal.sqlite.faults import translated
+from graphmill.journal.sqlite.rows import HEAD, Stored
+from graphmill.journal.sqlite.statements import MANY, SQL, padded
+from graphmill.journal.sqlite.stored_run import StoredRun, read_run
+
+_PAGE = 1000
+_MOST_KEPT = 8000
+
+
+class SqliteLookup:
+    """Answers on a connection of its own: the tables of sorted keys that it makes are seen by no other, and vanish with it."""
+
+    def __init__(self, database: Database, run: RunRecord) -> None:
+        self._database = database
+        self._run = run
+        self._checks = Checks(database.name, run)
+        self._connection: sqlite3.Connection | None = None
+        self._has_results = self._has_steps = False
+
+    def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
+        """Tell which of these items have a result."""
+        with translated(self._database.name):
+            connection = self._opened()
+            found = self._reader.take(keys)
+            missing = [key for key in keys if key not in found]
+            if missing:
+                self._sort_results(connection)
+            for start in range(0, len(missing), MANY):
+                some = padded(missing[start : start + MANY], MANY)
+                for head in self._checks.heads(connection.execute(SQL["look_up_results"], some)):
+                    found[head[1]] = head  # the newest comes last
+            wanted = self._wanted(connection, list(found)) if self._stored.wanted else {}
+        return {key: Outcome(head[HEAD + 1], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0)) for key, head in found.items()}
+
+    def rows(self) -> Iterator[tuple[int, bytes]]:
+        """List the current results."""
+        with translated(self._database.name):
+            connection = self._opened()
+            found = connection.execute(SQL["heads"], self._place)
+            for head in self._checks.all_heads(found, self._stored):
+                if head[2] >= head[-1]:
+                    yield head[HEAD + 1], head[1]
+
+    def notes(self, key: bytes) -> Notes:
+        """Read what is recorded of an item beside its results."""
+        with translated(self._database.name):
+            connection = self._opened()
+            self._sort_steps(connection)
+            return self._checks.notes(
+                attempts=connection.execute(SQL["history_attempts"], (self._run.number, key)),
+                steps=connection.execute(SQL["look_up_steps"], (key,)),
+                suspects=connection.execute(SQL["suspect"], (self._run.number, key)),
+            )
+
+    def close(self) -> None:
+        """Let go of the disk."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = connect(self._database.path, busy_s=self._database.busy_s)
+            self._stored = read_run(self._connection, self._run.number, self._run.id, self._database.name)
+            self._database.verify_once(self._connection, self._stored)
+            self._place = (self._stored.number, self._stored.first, self._stored.last)
+            self._reader = _Reader(self._connection, self._stored, self._checks)
+        return self._connection
+
+    def _sort_results(self, connection: sqlite3.Connection) -> None:
+        if not self._has_results:
+            self._reader.pass_over_the_rest()  # an item whose key is damaged is not one that has no result
+            connection.execute(SQL["make_result_lookup"])
+            connection.execute(SQL["fill_result_lookup"], self._place)
+            self._has_results = True
+
+    def _sort_steps(self, connection: sqlite3.Connection) -> None:
+        if not self._has_steps:
+            connection.execute(SQL["make_step_lookup"])
+            connection.execute(SQL["fill_step_lookup"], (self._run.number,))
+            self._has_steps = True
+
+    def _wanted(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, int]:
+        found: dict[bytes, int] = {}
+        for start in range(0, len(keys), MANY):
+            some = padded([self._run.number, *keys[start : start + MANY]], MANY + 1)
+            found |= self._checks.wanted(connection.execute(SQL["wanted_of"], some))
+        return found
+
+
+class _Reader:
+    """Reads results as they were written, a little ahead of whoever asks for them.
+
+    Items are mostly done in the order of their source, so that the next to be asked for are the next that come by.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, run: StoredRun, checks: Checks) -> None:
+        self._connection = connection
+        self._run = run
+        self._checks = checks
+        self._kept: dict[bytes, Stored] = {}
+        self._next = run.first
+        (generations,) = connection.execute(SQL["newest_generation"], (run.number, run.first, run.last)).fetchone()
+        self._is_of_use = generations == 1  # else the first row of an item that comes by need not be the one that counts
+
+    def take(self, keys: Sequence[bytes]) -> dict[bytes, Stored]:
+        """Give what comes by of these; it is not kept any longer."""
+        found: dict[bytes, Stored] = {}
+        for key in keys:
+            while key not in self._kept and self._is_of_use and self._next <= self._run.last:
+                self._read()
+            if head := self._kept.pop(key, None):
+                found[key] = head
+        return found
+
+    def pass_over_the_rest(self) -> None:
+        """Check what has not come by; it will not any more."""
+        rest = self._connection.execute(SQL["next_heads"], (self._run.number, self._next, self._run.last, -1))
+        deque(self._checks.heads(rest), maxlen=0)
+        self._next = self._run.last + 1
+
+    def _read(self) -> None:
+        if len(self._kept) > _MOST_KEPT:  # this is not the order in which they are asked for
+            self._is_of_use = False
+            self._kept.clear()
+            return
+        page = self._connection.execute(SQL["next_heads"], (self._run.number, self._next, self._run.last, _PAGE)).fetchall()
+        self._kept.update((head[1], head) for head in self._checks.heads(page))
+        self._next = page[-1][HEAD + 1] + 1 if len(page) == _PAGE else self._run.last + 1

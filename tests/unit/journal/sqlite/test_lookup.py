@@ -1,0 +1,76 @@
+"""Results are found by their keys in whatever order they were recorded and are asked for."""
+
+import random
+from contextlib import closing
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphmill.core.errors import DamagedError
+from graphmill.core.keys import item_key
+from graphmill.journal.sqlite import lookup as module
+from support.journal_rows import result
+
+KEYS = [item_key(str(number)) for number in range(200)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_pages():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PAGE", 7)
+        patch.setattr(module, "_MOST_KEPT", 20)
+        yield
+
+
+recorded = st.dictionaries(st.integers(0, 60), st.integers(1, 3), max_size=60)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each example has its own run
+@given(recorded=recorded, asked=st.lists(st.integers(0, 70), max_size=90), seed=st.integers(0, 999), in_order=st.booleans())
+def test_what_is_found_is_what_was_recorded(store, recorded, asked, seed, in_order):
+    rows = [result(str(number), number, generation=n) for number, last in recorded.items() for n in range(1, last + 1)]
+    rows.sort(key=lambda row: row.position) if in_order else random.Random(seed).shuffle(rows)
+    ledger = store.take(store.create(None, {}).id)
+    ledger.append(rows)
+    asked = sorted(asked) if in_order else asked
+    with closing(store.archive.lookup(ledger.run)) as lookup:
+        for start in range(0, len(asked), 9):
+            some = asked[start : start + 9]
+            found = lookup.outcomes([KEYS[number] for number in some])
+            assert {key: outcome.generation for key, outcome in found.items()} == {
+                KEYS[number]: recorded[number] for number in some if number in recorded
+            }
+        current = dict(lookup.rows())
+        assert sorted(current.values()) == sorted(KEYS[number] for number in recorded)
+        assert all(row in current for row in (outcome.row for outcome in lookup.outcomes(KEYS[:70]).values()))
+    ledger.release()
+
+
+def test_an_item_that_is_asked_for_again_is_found_again_under_the_same_row(store):
+    ledger = store.take(store.create(None, {}).id)
+    ledger.append([result(str(number), number) for number in range(30)])
+    with closing(store.archive.lookup(ledger.run)) as lookup:
+        assert lookup.outcomes(KEYS[:3]) == lookup.outcomes(KEYS[:3])
+    ledger.release()
+
+
+def test_what_is_recorded_after_the_first_question_is_not_seen(store):
+    ledger = store.take(store.create(None, {}).id)
+    ledger.append([result("0")])
+    with closing(store.archive.lookup(ledger.run)) as lookup:
+        assert list(lookup.outcomes(KEYS[:2])) == KEYS[:1]
+        ledger.append([result("1", 1)])
+        assert list(lookup.outcomes(KEYS[:2])) == KEYS[:1]
+        assert [key for _, key in lookup.rows()] == KEYS[:1]
+    ledger.release()
+
+
+@pytest.mark.parametrize("asked", [KEYS[:5], [KEYS[150]]])
+@pytest.mark.parametrize("generation", [1, 2])
+def test_a_result_whose_key_has_changed_is_damage_and_not_an_item_that_is_new(store, ledger, asked, generation):
+    ledger.append([result(str(number), number, generation=generation) for number in range(30)])
+    with store._database.writing() as connection:
+        connection.execute("UPDATE results SET key = ? WHERE row = 4", (KEYS[99],))
+    with closing(store.archive.lookup(ledger.run)) as lookup, pytest.raises(DamagedError, match="row 4 of results"):
+        lookup.outcomes(asked)
