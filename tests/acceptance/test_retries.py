@@ -279,3 +279,25 @@ def test_a_rule_that_tries_to_leave_is_a_rule_that_fails():
 
     results, _ = virtual(jobs_of(work, [1]), classify=classify)
     assert results[0].error.kind is gm.Kind.PERMANENT
+
+
+@pytest.mark.parametrize(
+    ("errors", "kind", "attempts"),
+    [
+        ([gm.Permanent("never")], "permanent", 1),
+        ([gm.Transient("later"), ExceptionGroup("inner", [ValueError("bad"), gm.Permanent("never")])], "permanent", 1),
+        ([gm.Transient("later"), OSError("lost")], "transient", 3),
+    ],
+)
+def test_of_errors_in_a_group_the_gravest_decides(errors, kind, attempts):
+    work, _ = failing(ExceptionGroup("unhandled errors in a TaskGroup", errors), times=9)
+    [result] = virtual(jobs_of(work, [1]))[0]
+    assert (result.error.kind, result.attempts) == (kind, attempts)
+    assert result.error.message == ("never" if kind == "permanent" else "later")
+
+
+def test_a_throttle_in_a_group_is_a_throttle():
+    work, calls = failing(ExceptionGroup("", [gm.Transient("later"), gm.Throttled("slowly", retry_after_s=40)]), times=1)
+    [result] = virtual(jobs_of(work, [1]), retry=gm.Retry(attempts=1))[0]
+    assert result.status == gm.Status.SUCCEEDED
+    assert calls[1] >= 40

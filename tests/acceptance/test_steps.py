@@ -208,6 +208,22 @@ def test_the_steps_of_one_job_run_one_at_a_time(recorded):
     assert only(gm.batch(work, [1], **recorded)).output == [0, 1, 2, 3, 4]
 
 
+def test_a_step_that_has_failed_for_good_in_a_group_of_tasks_fails_its_job_for_good(recorded):
+    calls = []
+
+    def fail(_):
+        calls.append(1)
+        raise gm.Permanent("never")
+
+    async def work(_):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(gm.step(fail, 1))
+
+    result = only(gm.batch(work, [1], policy=PROMPT, **recorded))
+    assert (result.attempts, result.error.kind, len(calls)) == (1, "permanent", 1)
+    assert result.error.message == "step fail#1: never"
+
+
 def test_outside_of_a_batch_a_step_is_simply_called():
     async def later(item):
         return item

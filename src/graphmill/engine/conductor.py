@@ -18,7 +18,7 @@ from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.delivery import Delivery
-from graphmill.engine.failures import NotBegun, cancelled, doubted, paused, timed_out
+from graphmill.engine.failures import NotBegun, cancelled, decisive, doubted, paused, timed_out
 from graphmill.engine.figures import Figures
 from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
@@ -351,6 +351,7 @@ class Conductor:
         if verdict is not None:
             self._failed(ticket, verdict.failure, error, now, is_final=verdict.is_final)
         elif error is not None:
+            error = decisive(error)
             self._failed(ticket, self._classifier.failure(error), error, now, is_final=isinstance(error, StepError))
         else:
             if self._recorder is not None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from graphmill.core.errors import Ambiguous, Permanent, Throttled, Transient, Unavailable, UsageError
+from graphmill.core.errors import Ambiguous, Permanent, StepError, Throttled, Transient, Unavailable, UsageError
 from graphmill.core.result import Failure, Kind
 
 MOST_MESSAGE_CHARS = 2000
@@ -39,6 +39,8 @@ _PERMANENT = (
     PermissionError,
 )
 
+_DECISIVE = (Kind.PERMANENT, Kind.AMBIGUOUS, Kind.CRASH, Kind.TIMEOUT, Kind.UNAVAILABLE, Kind.THROTTLED, Kind.TRANSIENT)
+
 
 def kind_of(error: BaseException) -> Kind:
     """Tell an exception's kind by its type; what is not known to be permanent may go well next time."""
@@ -54,6 +56,15 @@ def kind_of(error: BaseException) -> Kind:
     if issubclass(raised, Ambiguous):
         return Kind.AMBIGUOUS
     return Kind.PERMANENT if issubclass(raised, _PERMANENT) else Kind.TRANSIENT
+
+
+def decisive(error: BaseException) -> BaseException:
+    """Give, of a group of errors such as a TaskGroup raises, the one that decides what becomes of the attempt."""
+    return min((decisive(part) for part in error.exceptions), key=_rank) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _rank(error: BaseException) -> int:
+    return -1 if isinstance(error, StepError) else _DECISIVE.index(kind_of(error))
 
 
 def failure_of(error: BaseException, kind: Kind) -> Failure:

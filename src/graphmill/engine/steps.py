@@ -20,7 +20,7 @@ from graphmill.core.keys import canonical, digest
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
-from graphmill.engine.failures import ambiguous, doubted
+from graphmill.engine.failures import ambiguous, decisive, doubted
 from graphmill.engine.frame import Frame, current, frame_here
 from graphmill.engine.policy import Retry
 from graphmill.engine.recorder import Recall, Recorder, StepOutcome, no_recall
@@ -103,7 +103,8 @@ class Steps:
                     await self._durable(self._recorder.begin(job, attempt, path))
             try:
                 return StepOutcome(await act(), None, attempt, self._workers.loop.time() - began)
-            except Exception as error:
+            except Exception as raised:
+                error = decisive(raised)
                 failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
                 if failure.kind in _PASSED_ON:
                     self._unsent(frame, path, attempt, failure, effect)

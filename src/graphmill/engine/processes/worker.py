@@ -20,7 +20,7 @@ from typing import Any
 
 from graphmill.core.errors import Permanent
 from graphmill.engine import frame
-from graphmill.engine.failures import failure_of, kind_of, message_of
+from graphmill.engine.failures import decisive, failure_of, kind_of, message_of
 from graphmill.engine.processes.importable import imported
 from graphmill.engine.processes.messages import FAILURE, PIECE_BYTES, VALUE, Incoming, message
 
@@ -62,7 +62,8 @@ class _Calls:
         """Do what is asked and give the message that says how it went."""
         try:
             return message(VALUE, _packed(self._output(*_unpacked(request))))
-        except BaseException as error:  # noqa: BLE001  a surprise in user code is that attempt's outcome
+        except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
+            error = decisive(raised)
             return message(FAILURE, pickle.dumps((failure_of(error, kind_of(error)), _exception(error)), pickle.HIGHEST_PROTOCOL))
         finally:
             _flush()
