@@ -37,8 +37,9 @@ def test_an_example_script_runs(path, tmp_path):
 def test_the_reviews_example_runs_from_items_to_results(tmp_path):
     items = run(sys.executable, ROOT / "examples" / "make_reviews.py", 100, cwd=tmp_path).stdout
     done = run(
-        sys.executable, "-m", "graphmill", "batch", "examples/reviews.yaml", "-s", "-", "-o", tmp_path / "out.csv", cwd=ROOT, stdin=items
-    )
+        sys.executable, "-m", "graphmill", "batch", "examples/reviews.yaml", "-s", "-", "-o", tmp_path / "out.csv",
+        "--journal", tmp_path / "runs.db", cwd=ROOT, stdin=items
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("100/100 items succeeded")
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 101
