@@ -23,10 +23,12 @@ def executor(*, machine=None, observers=(), on_alert=None, **policy):
     return gm.BatchExecutor(gm.Policy(**policy), random=Random(1), machine=machine or Calm(), observers=observers, on_alert=on_alert)
 
 
-async def drive(jobs, *, ordered=False, bind=None, **policy):
+async def drive(jobs, *, ordered=False, bind=None, on_run=None, **policy):
     """Run jobs to their end; give the results and the run."""
     run = executor(**policy).start(jobs, bind=bind)
     async with run:
+        if on_run is not None:
+            on_run(run)
         results = [result async for result in run.results(ordered=ordered)]
     return results, run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
+from graphmill.engine.program import Finished, Programmed
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
 from graphmill.engine.recorder import Recorder
@@ -31,6 +33,8 @@ from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
 from graphmill.engine.steps import Steps
+from graphmill.engine.strand import Strand
+from graphmill.engine.strands import Strands
 from graphmill.engine.subscriber import BREATH_S, log
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
@@ -61,19 +65,30 @@ class Conductor:
         self._outbox = Outbox()
         self._recorder = recorder
         self._delivery = Delivery(scheduler, recorder, show=self._show)
-        self._workers = Workers(policy, accept=terms.accept if recorder is None else recorder.accept, abandoned=self._abandoned)
+        self._accept = terms.accept if recorder is None else recorder.accept
+        self._workers = Workers(policy, accept=self._accept, abandoned=self._abandoned)
         self._steps = Steps(self._workers, self._delivery, recorder, retry=policy.retry, classifier=self._classifier, random=terms.random)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
-        self._attempt_deadlines = Deadlines(self._loop, policy.timeout_s, self._attempt_expired)
+        self._strands = Strands(
+            scheduler,
+            self._workers,
+            self._delivery,
+            recorder,
+            policy=policy,
+            classifier=self._classifier,
+            queued=self._start_soon,
+            ended=self._program_ended,
+            crash=self.crash,
+        )
+        self._attempt_deadlines: dict[float, Deadlines[Ticket]] = {}
         self._job_deadlines = Deadlines(self._loop, policy.job_timeout_s, self._job_expired)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
         self._unhanging = self._opening = self._draining = self._beating = _NO_TIMER
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
-        self._is_starting = False
-        self._is_closed = False
+        self._is_starting = self._is_closed = False
         self._undone: list[Failure] = []
         self._source_error: GraphmillError | None = None
         self._fault: GraphmillError | None = None
@@ -196,8 +211,11 @@ class Conductor:
             self.stopped, self.stopped_because = reason, failure.message
             self._admission.close()
             self._audience.tell(events.RunStopped, reason=reason, message=failure.message)
+            begun = [ticket for ticket in self._scheduler.under_way() if ticket.strands is not None]
             for ticket, result in self._scheduler.leave(failure, self._loop.time()):
                 self._finished(ticket, result)
+            for ticket in begun:
+                self._strands.leave(ticket, failure)
             self._unhang_results()
             self._arrived.set()
         elif self._draining is None:
@@ -234,6 +252,7 @@ class Conductor:
                 raise
             self._delivery.flush()
             await self._delivery.wait_committed()
+            self._delivery.flush()
             self._figures.end(self._loop.time())
             self._audience.tell_progress(self.progress)
             self._audience.tell(events.RunFinished, statistics=self.statistics())
@@ -272,12 +291,13 @@ class Conductor:
         for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
             if timer is not None:
                 timer.cancel()
-        for deadlines in (self._attempt_deadlines, self._job_deadlines):
+        for deadlines in (*self._attempt_deadlines.values(), self._job_deadlines):
             deadlines.close()
         self._admission.close()
         for ticket in self._scheduler.under_way():  # after a fault, or when closing was cancelled
-            if ticket.attempt is not None:
-                ticket.attempt.interrupt()
+            for each in (ticket, *(ticket.strands or ())):
+                if each.attempt is not None:
+                    each.attempt.interrupt()
         try:
             await self._admission.wait_closed(self._workers.grace_s)
         finally:
@@ -318,13 +338,20 @@ class Conductor:
         self._opening = None if at is None else self._loop.call_at(at, then)
 
     def _start(self, ticket: Ticket, now: float) -> None:
+        if isinstance(ticket.job.graph, Programmed) and not isinstance(ticket, Strand):
+            self._job_deadlines.set(ticket, now)
+            self._strands.open(ticket)
+            return
         if ticket.is_probe:
             self._health_changed(ticket.lane, HealthState.OPEN)
-        if ticket.attempts == ticket.job.past.attempts + 1:
+        step = ticket.step if isinstance(ticket, Strand) else None
+        if step is None and ticket.attempts == ticket.job.past.attempts + 1:
             self._job_deadlines.set(ticket, now)
         if self._audience.has_observers:
-            self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
-        number = 0 if self._recorder is None else self._recorder.begin(ticket.job, ticket.attempts)
+            path = "" if step is None else step.path
+            self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts, path=path)
+        path = step.path if step is not None and step.rules.effect == "unsafe" else ""
+        number = 0 if self._recorder is None else self._recorder.begin(ticket.job, ticket.attempts, path)
         if number:
             self._delivery.after(number, partial(self._begin, ticket))
         else:
@@ -332,19 +359,37 @@ class Conductor:
 
     def _begin(self, ticket: Ticket) -> None:
         ended = partial(self._attempt_ended, ticket)
+        step = ticket.step if isinstance(ticket, Strand) else None
         if ticket.verdict is not None and self._recorder is not None:  # ended from outside before it could begin
-            self._recorder.fail(ticket.job, ticket.attempts, ticket.verdict.failure)
+            self._recorder.fail(ticket.job, ticket.attempts, ticket.verdict.failure, "" if step is None else step.path)
             self._loop.call_soon(ended, None, NotBegun())
             return
-        self._attempt_deadlines.set(ticket, self._loop.time())
-        frame = Frame(self._steps, ticket)
-        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, frame=frame, is_suspect=ticket.crashes > 0)
+        self._set_deadline(ticket, self._policy.timeout_s if step is None else step.rules.timeout_s)
+        is_suspect = ticket.crashes > 0
+        if step is None:
+            frame = ticket.frame = Frame(self._steps, ticket)
+            ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, frame=frame, is_suspect=is_suspect)
+        else:
+            frame = ticket.frame = Frame(self._steps, ticket, f"{step.path}/")
+            accept = None if self._recorder is None else self._recorder.accept
+            ticket.attempt = self._workers.begin_step(step, ended, frame=frame, accept=accept, is_suspect=is_suspect)
+
+    def _set_deadline(self, ticket: Ticket, timeout_s: float | None) -> None:
+        if timeout_s is None:
+            return
+        ticket.deadlines = self._attempt_deadlines.get(timeout_s)
+        if ticket.deadlines is None:
+            ticket.deadlines = self._attempt_deadlines[timeout_s] = Deadlines(self._loop, timeout_s, self._attempt_expired)
+        ticket.deadlines.set(ticket, self._loop.time())
 
     @acting
     def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
         self._start_soon()
-        self._attempt_deadlines.clear(ticket)
+        if ticket.deadlines is not None:
+            ticket.deadlines.clear(ticket)
+        if ticket.frame is not None and ticket.frame.usage is not None:
+            ticket.usage = ticket.frame.usage if ticket.usage is None else ticket.usage + ticket.frame.usage
         verdict, ticket.verdict, ticket.attempt = ticket.verdict, None, None
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
@@ -354,9 +399,7 @@ class Conductor:
             error = decisive(error)
             self._failed(ticket, self._classifier.failure(error), error, now, is_final=isinstance(error, StepError))
         else:
-            if self._recorder is not None:
-                value, ticket.body = value
-            self._finished(ticket, self._scheduler.succeed(ticket, value, now))
+            self._succeeded(ticket, value, now)
         if lane.limit != limit:
             self._audience.tell(events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason)
         if lane.health.state is not state:
@@ -375,17 +418,60 @@ class Conductor:
         if health.state is HealthState.PARKED and self.stopped is None:
             self.drain(StopReason.PARKED, f"{name}{health.reason}", within_s=self._policy.drain_s)
 
+    def _succeeded(self, ticket: Ticket, value: Any, now: float) -> None:
+        body = None
+        if self._recorder is not None:
+            value, body = value
+        if isinstance(ticket, Strand):
+            self._leave_if_idle(ticket)
+            self._strands.step_ended(ticket, value, body, None)
+        else:
+            ticket.body = body
+            self._finished(ticket, self._scheduler.succeed(ticket, value, now))
+
     def _failed(self, ticket: Ticket, failure: Failure, error: BaseException | None, now: float, *, is_final: bool) -> None:
-        if ticket.job.effect == "unsafe":
+        step = ticket.step if isinstance(ticket, Strand) else None
+        if ticket.job.effect == "unsafe" if step is None else step.rules.effect == "unsafe" and not step.rules.is_retried_if_ambiguous:
             failure = doubted(failure, error)
-        outcome = self._scheduler.end(ticket, failure, now) if is_final else self._scheduler.fail(ticket, failure, now)
-        if isinstance(outcome, Result):
-            self._finished(ticket, outcome)
+        outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)
+        if isinstance(outcome, Failure):
+            self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            self._recorder.fail(ticket.job, ticket.attempts, failure)
+            self._recorder.fail(ticket.job, ticket.attempts, failure, "" if step is None else step.path)
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
+
+    def _failed_for_good(self, ticket: Ticket, failure: Failure, now: float) -> None:
+        if not isinstance(ticket, Strand):
+            self._finished(ticket, self._scheduler.end(ticket, failure, now))
+            return
+        self._leave_if_idle(ticket)
+        if failure is self._scheduler.leaving:
+            self._strands.step_left(ticket, failure)
+        else:
+            self._strands.step_ended(ticket, None, None, failure)
+
+    def _leave_if_idle(self, strand: Strand) -> None:
+        """Note that nothing of a job is under way any more, if this was the last."""
+        if self._recorder is not None and strand.root.busy == 1:
+            self._recorder.leave(strand.job)
+
+    def _program_ended(self, ticket: Ticket, finished: Finished | None, failure: Failure | None) -> None:
+        """End a job that was made of steps."""
+        now = self._loop.time()
+        if failure is None and finished is not None:
+            try:
+                output = finished.output if self._accept is None else self._accept(finished.output)
+            except Exception as error:  # noqa: BLE001  what a job gives may not be what can be recorded
+                failure = self._classifier.failure(error)
+            else:
+                if self._recorder is not None:
+                    output, ticket.body = output
+                result = self._scheduler.complete(ticket, output, now)
+                self._finished(ticket, replace(result, metadata=finished.metadata) if finished.metadata else result)
+                return
+        self._finished(ticket, self._scheduler.end(ticket, failure or cancelled("it gave nothing"), now))
 
     @acting
     def _retry_due(self, ticket: Ticket) -> None:
@@ -400,18 +486,22 @@ class Conductor:
         self._job_deadlines.clear(ticket)
         is_undone = bool(self._undone) and any(result.error is failure for failure in self._undone)
         if self._delivery.settle(ticket, result, is_undone=is_undone):
-            self._loop.call_soon(self._loop.call_soon, self._flush)
+            self._flush_soon()
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, cancelled(f"{reason}: {self._scheduler.failed_so_far()}"))
 
+    def _flush_soon(self) -> None:
+        """Let results go two turns late, so that what takes the free slots is under way before."""
+        self._loop.call_soon(self._loop.call_soon, self._flush)
+
     @acting
     def _flush(self) -> None:
-        """Let results go; two turns late, so that what takes the free slots is under way before."""
         self._delivery.flush()
 
     @acting
     def _committed(self, number: int) -> None:
-        self._delivery.committed(number)
+        if self._delivery.committed(number):
+            self._flush_soon()
         if not self._is_starting and not self._is_closed:
             self._start_ready()  # at once: nothing more comes in this turn, and where few run at once every turn counts
         self._is_quiet.set()
@@ -456,7 +546,9 @@ class Conductor:
     def _condemn(self, ticket: Ticket, verdict: Verdict) -> None:
         if ticket.verdict is None or not ticket.verdict.is_final:
             ticket.verdict = verdict
-        if ticket.attempt is not None:
+        if ticket.strands is not None:
+            self._strands.condemn(ticket)
+        elif ticket.attempt is not None:
             ticket.attempt.interrupt()
 
     @acting
@@ -484,7 +576,8 @@ class Conductor:
 
     @acting
     def _attempt_expired(self, ticket: Ticket) -> None:
-        self._condemn(ticket, Verdict(timed_out(f"no answer within {self._policy.timeout_s:g} s"), is_final=False))
+        timeout_s = ticket.step.rules.timeout_s if isinstance(ticket, Strand) else self._policy.timeout_s
+        self._condemn(ticket, Verdict(timed_out(f"no answer within {timeout_s:g} s"), is_final=False))
 
     @acting
     def _job_expired(self, ticket: Ticket) -> None:

@@ -22,6 +22,7 @@ class Delivery:
         self._recorder = recorder
         self._show = show
         self._settled: list[tuple[Ticket, Result, bool]] = []
+        self._durable: list[tuple[Job, Result]] = []
         self._uncommitted: deque[tuple[int, Callable[[], None] | None, Any, Any]] = deque()  # an act, or a job and its result
         self._is_committed = asyncio.Event()
         self.is_forgotten = False
@@ -31,12 +32,15 @@ class Delivery:
         if self._recorder is not None:
             self._recorder.leave(ticket.job)
             if not is_undone:
-                self._scheduler.note_written(ticket.job)  # from now on it counts as uncommitted
+                self._scheduler.note_written(ticket.job.effect)  # from now on it counts as uncommitted
         self._settled.append((ticket, result, is_undone))
         return len(self._settled) == 1
 
     def flush(self) -> None:
-        """Write down, or show, what was taken."""
+        """Write down, or show, what was taken; show what is durable."""
+        durable, self._durable = self._durable, []
+        for job, result in durable:
+            self._show(job, result)
         settled, self._settled = self._settled, []
         if self.is_forgotten:
             return
@@ -52,17 +56,18 @@ class Delivery:
         if not self.is_forgotten:
             self._uncommitted.append((number, act, None, None))
 
-    def committed(self, number: int) -> None:
-        """Do what waited for this."""
-        waiting, show = self._uncommitted, self._show
+    def committed(self, number: int) -> bool:
+        """Do what waited for this, but show results later; tell whether these are the first since ``flush``."""
+        waiting, is_first = self._uncommitted, not self._durable
         while waiting and waiting[0][0] <= number:
             _, act, job, result = waiting.popleft()
             if act is not None:
                 act()
             else:
-                self._scheduler.note_committed(job)
-                show(job, result)
+                self._scheduler.note_committed(job.effect)
+                self._durable.append((job, result))
         self._is_committed.set()
+        return is_first and bool(self._durable)
 
     def forget(self) -> None:
         """Wait for nothing any more: what is not durable by now has not happened."""

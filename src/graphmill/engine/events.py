@@ -27,10 +27,11 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStarted(Event):
-    """A job was given a slot."""
+    """A job was given a slot, or, where it is made of steps, the step at this path was."""
 
     job_id: str
     attempt: int
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

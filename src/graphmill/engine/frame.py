@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
 from graphmill.core.result import Status
+from graphmill.core.usage import Usage
 
 if TYPE_CHECKING:
     from graphmill.engine.steps import Steps
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Frame:
     """One attempt of a job, or one step inside it."""
 
-    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket")
+    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "usage")
 
     def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0) -> None:
         self.steps = steps
@@ -28,6 +29,11 @@ class Frame:
         self.path = path
         self.calls: Counter[str] | None = None
         self.slot: Lock | None = None
+        self.usage: Usage | None = None
+
+    def report(self, usage: Usage) -> None:
+        """Add to what the attempt has used, whatever it comes to."""
+        self.usage = usage if self.usage is None else self.usage + usage
 
     @property
     def is_over(self) -> bool:

@@ -8,15 +8,18 @@ from typing import Any, NamedTuple, Protocol
 from graphmill.core.errors import GraphmillError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status
+from graphmill.core.usage import Usage
 
 
 class StepOutcome(NamedTuple):
-    """How a step inside a job ended: with a value, as JSON, or with a failure."""
+    """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning."""
 
     body: bytes | None
     failure: Failure | None
     attempts: int = 1
     duration_s: float = 0.0
+    usage: Usage | None = None
+    began_s: float = 0.0
 
 
 class Recall(NamedTuple):

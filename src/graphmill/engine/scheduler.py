@@ -7,12 +7,14 @@ from heapq import heappop, heappush
 from random import Random
 
 from graphmill.core.errors import DuplicateIdError, UsageError
-from graphmill.core.job import Job
+from graphmill.core.job import Effect, Job
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.engine.lane import Lane
 from graphmill.engine.policy import Policy, require_count, require_window
+from graphmill.engine.program import Programmed
 from graphmill.engine.queue import rank
 from graphmill.engine.retry import next_wait_s
+from graphmill.engine.strand import Strand
 from graphmill.engine.ticket import Ticket
 
 SHARE_COUNTS_FROM = 20
@@ -40,13 +42,9 @@ class Scheduler:
         self.queued = 0
         self.running = 0
         self.retrying = 0
+        self.active = 0  # jobs that have no result yet
         self._succeeded = 0
         self._failed = 0
-
-    @property
-    def active(self) -> int:
-        """Jobs that have no result yet."""
-        return self.queued + self.running + self.retrying
 
     @property
     def unfinished(self) -> int:
@@ -92,18 +90,33 @@ class Scheduler:
         lane = self._lanes.get(job.key) or self._new_lane(job.key)
         ticket = Ticket(job, lane, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
         self._tickets[job.id] = ticket
-        if not lane.jobs:
-            self._idle_lanes.pop(job.key, None)
-        lane.jobs += 1
+        self.active += 1
+        self._join(lane)
         self._push(lane, ticket)
         return ticket
+
+    def enqueue(self, strand: Strand, key: str) -> None:
+        """Let a strand's step wait for a slot in the lane of this key."""
+        strand.lane = self._lanes.get(key) or self._new_lane(key)
+        self._join(strand.lane)
+        self._push(strand.lane, strand)
+
+    def end_step(self, strand: Strand, failure: Failure | None, now: float) -> None:
+        """End a strand's step, whatever it is doing: it has come to its outcome, or nobody wants that any more."""
+        if strand.status is Status.RUNNING:
+            self._end_attempt(strand, failure, now)
+        else:
+            self._unqueue(strand)
+        strand.has_step = False
+        strand.status = Status.SUCCEEDED if failure is None else _final(failure)
+        self._quit(strand.lane)
 
     def find(self, job_id: str) -> Ticket | None:
         """Find an unfinished job."""
         return self._tickets.get(job_id)
 
     def under_way(self) -> list[Ticket]:
-        """All jobs that hold a slot."""
+        """All jobs that have begun and are not waiting for their next attempt."""
         return [ticket for ticket in self._tickets.values() if ticket.status is Status.RUNNING]
 
     def start_next(self, now: float) -> Ticket | None:
@@ -125,11 +138,11 @@ class Scheduler:
         self._end_attempt(ticket, None, now)
         return self._finish(ticket, Status.SUCCEEDED, output, None, now)
 
-    def fail(self, ticket: Ticket, failure: Failure, now: float) -> Result | float:
-        """End a running attempt with its failure: the job's result, or the wait before its next attempt."""
+    def fail(self, ticket: Ticket, failure: Failure, now: float) -> Failure | float:
+        """Take a running attempt's failure: give the wait before the next one, or the failure that ends it all."""
         self._count(ticket, failure.kind, now)
         wait_s = next_wait_s(
-            self._policy.retry,
+            ticket.step.rules.retry if isinstance(ticket, Strand) else self._policy.retry,
             failure,
             tries=ticket.attempts - ticket.throttles - ticket.refusals,
             throttles=ticket.throttles,
@@ -142,9 +155,9 @@ class Scheduler:
             lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
             wait_s = 0.0
         if wait_s is None:
-            return self.end(ticket, failure, now)
+            return failure
         if self._leaving is not None:
-            return self.end(ticket, self._leaving, now)
+            return self._leaving
         if failure.kind is Kind.THROTTLED:
             ticket.throttled_s += wait_s
         elif failure.kind is Kind.UNAVAILABLE:  # behind the others: the next probe is another job, so that no job alone can park the run
@@ -162,16 +175,17 @@ class Scheduler:
 
     def end(self, ticket: Ticket, failure: Failure, now: float) -> Result:
         """End a job with this failure, whatever it is doing and whatever retries are left."""
-        if ticket.status is Status.RUNNING:
+        if ticket.strands is not None:
+            pass  # its strands hold what is held
+        elif ticket.status is Status.RUNNING:
             self._end_attempt(ticket, failure, now)
-        elif ticket.status is Status.RETRYING:
-            self.retrying -= 1
         else:
-            self.queued -= 1
-            ticket.lane.queue.remove(ticket)
-            if first := ticket.lane.queue.first:
-                heappush(self._heads, (first.rank, first.position, first.job.key))
+            self._unqueue(ticket)
         return self._finish(ticket, _final(failure), None, failure, now)
+
+    def complete(self, ticket: Ticket, output: object, now: float) -> Result:
+        """End a job that was made of steps with its output."""
+        return self._finish(ticket, Status.SUCCEEDED, output, None, now)
 
     def leave(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
         """End every job that is not running, and from now on those whose attempt would be followed by another."""
@@ -179,8 +193,14 @@ class Scheduler:
         for lane in self._lanes.values():
             lane.queue.clear()
         self.queued = self.retrying = 0
+        self._heads.clear()
         idle = [ticket for ticket in self._tickets.values() if ticket.status in (Status.PENDING, Status.RETRYING)]
         return [(ticket, self._finish(ticket, _final(failure), None, failure, now)) for ticket in idle]
+
+    @property
+    def leaving(self) -> Failure | None:
+        """How what has not ended is to end, once the run is left."""
+        return self._leaving
 
     def release(self, job_id: str) -> None:
         """Forget a job whose result was taken: its place in the window is free."""
@@ -203,15 +223,15 @@ class Scheduler:
         """Wait no more for suspects that have not been admitted: there will be none."""
         self._suspects = sum(ticket.job.past.is_suspect and not ticket.status.is_final for ticket in self._tickets.values())
 
-    def note_written(self, job: Job) -> None:
-        """Count a result that is on its way to the journal."""
+    def note_written(self, effect: Effect) -> None:
+        """Count an outcome that is on its way to the journal."""
         self._uncommitted += 1
-        self._uncommitted_unsafe += job.effect == "unsafe"
+        self._uncommitted_unsafe += effect == "unsafe"
 
-    def note_committed(self, job: Job) -> None:
+    def note_committed(self, effect: Effect) -> None:
         """Count it no more."""
         self._uncommitted -= 1
-        self._uncommitted_unsafe -= job.effect == "unsafe"
+        self._uncommitted_unsafe -= effect == "unsafe"
 
     def failed_so_far(self) -> str:
         """Say how many jobs have failed."""
@@ -264,14 +284,42 @@ class Scheduler:
         if ticket.started_at is None:
             ticket.started_at = now
         ticket.status = Status.RUNNING
+        if isinstance(ticket.job.graph, Programmed) and not isinstance(ticket, Strand):
+            return ticket  # its steps will ask for slots
         ticket.attempts += 1
         self.running += 1
+        if isinstance(ticket, Strand):
+            ticket.root.busy += 1
         lane.start(ticket, now)
         return ticket
 
+    def _unqueue(self, ticket: Ticket) -> None:
+        """Take out a ticket that waits, for a slot or for its next attempt."""
+        if self._leaving is not None:
+            return  # all were taken out together
+        if ticket.status is Status.RETRYING:
+            self.retrying -= 1
+        else:
+            self.queued -= 1
+            ticket.lane.queue.remove(ticket)
+            if first := ticket.lane.queue.first:
+                heappush(self._heads, (first.rank, first.position, ticket.lane.key))
+
     def _end_attempt(self, ticket: Ticket, failure: Failure | None, now: float) -> None:
         self.running -= 1
+        if isinstance(ticket, Strand):
+            ticket.root.busy -= 1
         ticket.lane.end(ticket, failure, now)
+
+    def _join(self, lane: Lane) -> None:
+        if not lane.jobs:
+            self._idle_lanes.pop(lane.key, None)
+        lane.jobs += 1
+
+    def _quit(self, lane: Lane) -> None:
+        lane.jobs -= 1
+        if not lane.jobs:
+            self._idle_lanes[lane.key] = lane
 
     def _count(self, ticket: Ticket, kind: Kind, now: float) -> None:
         if kind is Kind.THROTTLED:
@@ -285,10 +333,8 @@ class Scheduler:
 
     def _finish(self, ticket: Ticket, status: Status, output: object, failure: Failure | None, now: float) -> Result:
         ticket.status = status
-        lane = ticket.lane
-        lane.jobs -= 1
-        if not lane.jobs:
-            self._idle_lanes[lane.key] = lane
+        self.active -= 1
+        self._quit(ticket.lane)
         self._suspects -= ticket.job.past.is_suspect
         self._succeeded += status is Status.SUCCEEDED
         self._failed += status is Status.FAILED or status is Status.TIMED_OUT
@@ -303,6 +349,8 @@ class Scheduler:
             attempts=ticket.attempts,
             queued_s=started_at - ticket.admitted_at,
             duration_s=now - started_at,
+            usage=None if ticket.usage is None else ticket.usage.counts,
+            cost=None if ticket.usage is None else ticket.usage.cost_usd,
         )
 
 

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Status
+from graphmill.core.usage import Usage
 from graphmill.engine.adaptive import Stamp
+from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.recorder import Recall
 from graphmill.engine.workers import Attempt
 
 if TYPE_CHECKING:
+    from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
+    from graphmill.engine.strand import Strand
 
 
 class Ticket:
     """The run's own mutable record of one job, from its admission until its result is taken.
 
-    The scheduler and its lanes keep the upper fields, the conductor and the steps the last five.
+    The scheduler and its lanes keep the upper fields, the conductor, the strands and the steps those from ``attempt`` on.
     """
 
     __slots__ = (
@@ -26,7 +30,10 @@ class Ticket:
         "attempt",
         "attempts",
         "body",
+        "busy",
         "crashes",
+        "deadlines",
+        "frame",
         "is_probe",
         "job",
         "lane",
@@ -37,10 +44,12 @@ class Ticket:
         "stamp",
         "started_at",
         "status",
+        "strands",
         "throttled_at",
         "throttled_s",
         "throttles",
         "timer",
+        "usage",
         "verdict",
     )
 
@@ -65,6 +74,11 @@ class Ticket:
         self.verdict: Verdict | None = None
         self.body: Any = None
         self.recall: Recall | None = None
+        self.deadlines: Deadlines[Any] | None = None
+        self.frame: Frame | None = None
+        self.usage: Usage | None = None
+        self.strands: set[Strand] | None = None  # of a job that is made of steps, once it has begun
+        self.busy = 0  # how many of them hold a slot
 
 
 class Verdict:

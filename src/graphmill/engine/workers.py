@@ -20,6 +20,7 @@ from graphmill.engine.frame import Frame
 from graphmill.engine.frame import current as current_frame
 from graphmill.engine.policy import Policy
 from graphmill.engine.processes.pool import Processes
+from graphmill.engine.program import Step
 from graphmill.engine.threads import Ended, Threads
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
@@ -48,6 +49,7 @@ class Workers:
         self._processes: Processes | None = None
         if policy.isolation == "process":
             self._processes = Processes(self.loop, accept=accept, memory_bytes=policy.guards.worker_memory_bytes)
+        self._step_processes: Processes | None = None
         self.stuck_tasks = 0
         self.grace_s = policy.grace_s
         self._others: set[Task[Any]] = set()
@@ -71,7 +73,17 @@ class Workers:
             return self._processes.begin(graph, value, ended, is_suspect=is_suspect)
         if self._last_graph[0] is not graph:
             self._last_graph = (graph, is_async(graph))
-        return LoopAttempt(self, graph, value, ended, frame) if self._last_graph[1] else ThreadAttempt(self, graph, value, ended, frame)
+        if self._last_graph[1]:
+            return LoopAttempt(self, graph, value, ended, frame, self.accept)
+        return ThreadAttempt(self, graph, value, ended, frame)
+
+    def begin_step(self, step: Step, ended: Ended, *, frame: Frame, accept: Callable[[Any], Any] | None, is_suspect: bool) -> Attempt:
+        """Start an attempt of a step: a task on the loop, or a call in a worker process if the step asks for one."""
+        if step.rules.isolation is None:
+            return LoopAttempt(self, step.act, step.value, ended, frame, accept)
+        if self._step_processes is None:
+            self._step_processes = Processes(self.loop, accept=accept, memory_bytes=None)
+        return self._step_processes.begin(step.act, step.value, ended, is_suspect=is_suspect)
 
     def task(self, work: Coroutine[Any, Any, None]) -> Task[None]:
         """Make a task with a context of its own."""
@@ -103,26 +115,36 @@ class Workers:
             _cancel(task)
         self.grace.close()
         self.threads.dismiss()
-        if self._processes is not None:
-            self._processes.dismiss()
+        pools = [pool for pool in (self._processes, self._step_processes) if pool is not None]
+        for pool in pools:
+            pool.dismiss()
         try:
             if others:
                 await asyncio.wait(others, timeout=self.grace_s)
             await self.threads.wait_gone(self.grace_s)
         finally:
-            if self._processes is not None:
-                await self._processes.close(self.grace_s)
+            for pool in pools:
+                await pool.close(self.grace_s)
 
 
 class LoopAttempt:
     """An attempt as a task. Interrupted, it is cancelled and has its grace; then it is abandoned."""
 
-    __slots__ = ("_ended", "_frame", "_is_interrupted", "_is_over", "_task", "_work", "_workers")
+    __slots__ = ("_accept", "_ended", "_frame", "_is_interrupted", "_is_over", "_task", "_work", "_workers")
 
-    def __init__(self, workers: Workers, graph: Callable[[Any], Any], value: Any, ended: Ended, frame: Frame) -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        graph: Callable[[Any], Any],
+        value: Any,
+        ended: Ended,
+        frame: Frame,
+        accept: Callable[[Any], Any] | None,
+    ) -> None:
         self._workers = workers
         self._ended = ended
         self._frame = frame
+        self._accept = accept
         self._is_interrupted = False
         self._is_over = False
         self._work = self._run(graph, value)
@@ -151,7 +173,7 @@ class LoopAttempt:
         current_frame.set(self._frame)
         try:
             made = await graph(fresh(value))
-            output = made if self._workers.accept is None else self._workers.accept(made)
+            output = made if self._accept is None else self._accept(made)
         except KeyboardInterrupt as raised:
             self._end(None, raised)
             raise
@@ -202,7 +224,7 @@ class ThreadAttempt:
 
     def _returned(self, output: Any, error: BaseException | None) -> None:
         if _is_awaitable(output):  # such as the coroutine that a lambda made
-            self._awaited = LoopAttempt(self._workers, lambda awaitable: awaitable, output, self._ended, self._frame)
+            self._awaited = LoopAttempt(self._workers, lambda awaitable: awaitable, output, self._ended, self._frame, self._workers.accept)
         else:
             self._ended(output, error)
 

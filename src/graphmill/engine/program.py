@@ -1,0 +1,104 @@
+"""What a job that is made of steps asks of the engine: a step to be done, or several strands side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from graphmill.core.job import Effect
+from graphmill.core.result import Failure
+from graphmill.core.usage import Usage
+from graphmill.engine.policy import Policy, Retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRules:
+    """How steps of one kind are attempted. Without a ``lane`` of their own they go in their job's.
+
+    One that is not recorded is done again after a restart; one with an unsafe effect must not happen twice, unless it
+    ``is_retried_if_ambiguous``.
+    """
+
+    retry: Retry
+    timeout_s: float | None = None
+    effect: Effect = "repeatable"
+    lane: str | None = None
+    isolation: Literal["process"] | None = None
+    is_recorded: bool = True
+    is_retried_if_ambiguous: bool = False
+
+
+class Step:
+    """Something to be attempted until it ends; ``act(value)`` is one attempt.
+
+    ``path`` tells it from all other steps of its job, the same after a restart. ``content()`` hashes what decides its outcome: an
+    outcome that was recorded under the same path and hash stands.
+    """
+
+    __slots__ = ("act", "content", "path", "rules", "value")
+
+    def __init__(self, path: str, act: Callable[[Any], Any], value: Any, *, content: Callable[[], bytes], rules: StepRules) -> None:
+        self.path = path
+        self.act = act
+        self.value = value
+        self.content = content
+        self.rules = rules
+
+
+class StepEnd(NamedTuple):
+    """How a step ended: with an output, or with the failure that used up its attempts."""
+
+    output: Any
+    failure: Failure | None
+    attempts: int
+    duration_s: float
+    usage: Usage | None
+
+
+class Fork(Protocol):
+    """Several programs side by side, each on a strand of its own, until there are no more and all have ended.
+
+    Once ``is_stopped`` those under way are cancelled. With ``timeout_s`` it is stopped after that time by ``expire``.
+    """
+
+    is_stopped: bool
+    timeout_s: float | None
+
+    def more(self) -> Program | None:
+        """Give the next program that may begin now; None for none now, until another has ended."""
+
+    def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
+        """Take what a program has given, or the failure it ended with. One that was cancelled is not heard of again."""
+
+    def expire(self) -> None:
+        """Stop: the time is up."""
+
+
+# It asks for a step and gets its StepEnd, or for a fork and goes on when that is over. What it returns is its value.
+Program: TypeAlias = Generator[Step | Fork, Any, Any]
+
+
+class Finished(NamedTuple):
+    """What the program of a whole job returns: its output, and what is to be noted beside it."""
+
+    output: Any
+    metadata: Mapping[str, Any]
+
+
+class Failed(Exception):  # noqa: N818  it carries what has been recorded already
+    """Raised by a program that ends with a failure."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(str(failure))
+
+
+class Programmed:
+    """A graph whose jobs are made of steps."""
+
+    __slots__ = ()
+
+    def program(self, value: Any, policy: Policy) -> Program:
+        """Begin a job with this input; it must only decide, and touch nothing outside."""
+        raise NotImplementedError

@@ -1,0 +1,45 @@
+"""A strand: one line of steps inside a job, which does one after the other."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from graphmill.core.result import Status
+from graphmill.engine.program import Fork, Program, Step
+from graphmill.engine.ticket import Ticket
+
+_positions = count(-(2**62))  # among equals, what has begun goes before what has not
+
+
+class Strand(Ticket):
+    """A ticket for one step after the other, in the rank of its job, ``root``; ``up`` is the strand that waits for it at a fork."""
+
+    __slots__ = ("began_at", "children", "fork", "has_step", "is_dropped", "is_spreading", "program", "root", "step", "up")
+
+    step: Step
+
+    def __init__(self, root: Ticket, program: Program, up: Strand | None) -> None:
+        super().__init__(root.job, root.lane, position=next(_positions), rank=root.rank, now=root.admitted_at)
+        self.root = root
+        self.program = program
+        self.up = up
+        self.fork: Fork | None = None
+        self.children: set[Strand] = set()
+        self.has_step = False
+        self.is_spreading = False
+        self.is_dropped = False
+        self.recall = root.recall
+        self.began_at = 0.0
+
+    def set_step(self, step: Step, now: float) -> None:
+        """Turn to the next step: nothing of the last one counts for it."""
+        self.step = step
+        self.has_step = True
+        self.status = Status.PENDING
+        self.rank = self.root.rank
+        self.attempts = self.crashes = self.throttles = self.refusals = 0
+        self.throttled_s = 0.0
+        self.throttled_at = self.began_at = now
+        self.started_at = None
+        self.verdict = None
+        self.usage = None

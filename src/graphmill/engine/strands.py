@@ -1,0 +1,261 @@
+"""Drives the programs of jobs that are made of steps: asks each what is next, and tells it how that ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from graphmill.core.result import Failure, Status
+from graphmill.core.usage import Usage
+from graphmill.engine.acting import acting
+from graphmill.engine.classifier import Classifier
+from graphmill.engine.delivery import Delivery
+from graphmill.engine.failures import ambiguous, cancelled
+from graphmill.engine.policy import Policy
+from graphmill.engine.program import Failed, Finished, Fork, Program, Programmed, Step, StepEnd
+from graphmill.engine.recorder import Recorder, StepOutcome, no_recall
+from graphmill.engine.scheduler import Scheduler
+from graphmill.engine.strand import Strand
+from graphmill.engine.ticket import Ticket, Verdict
+from graphmill.engine.workers import Workers
+
+_MOST_SPREAD_AT_ONCE = 100  # what one turn of the loop begins is bounded, so that no turn is long
+
+
+class Strands:
+    """The strands of one run.
+
+    ``queued`` is called when a step waits for a slot, ``ended(ticket, finished, failure)`` when a job is over, ``crash`` with a
+    fault of ours.
+    """
+
+    def __init__(  # noqa: PLR0913  what it works with
+        self,
+        scheduler: Scheduler,
+        workers: Workers,
+        delivery: Delivery,
+        recorder: Recorder | None,
+        *,
+        policy: Policy,
+        classifier: Classifier,
+        queued: Callable[[], None],
+        ended: Callable[[Ticket, Finished | None, Failure | None], None],
+        crash: Callable[[BaseException], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._loop = workers.loop
+        self._delivery = delivery
+        self._recorder = recorder
+        self._policy = policy
+        self._classifier = classifier
+        self._queued = queued
+        self._ended = ended
+        self.crash = crash
+
+    def open(self, ticket: Ticket) -> None:
+        """Begin a job."""
+        graph = ticket.job.graph
+        if not isinstance(graph, Programmed):
+            raise TypeError(f"{graph!r} is not made of steps")
+        ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
+        main = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
+        ticket.strands = {main}
+        self._advance(main, None)
+
+    def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None) -> None:
+        """Take the outcome of a strand's step, and go on from there; one that comes too late changes nothing."""
+        now, step, root = self._loop.time(), strand.step, strand.root
+        self._scheduler.end_step(strand, failure, now)
+        root.attempts = max(root.attempts, strand.attempts)
+        self._use(root, strand.usage)
+        if strand.is_dropped:
+            self._gone(strand)
+            return
+        duration_s = now - strand.began_at
+        if step.rules.is_recorded and self._recorder is not None:
+            began_s = strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
+            self._record(strand, StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s))
+        self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage))
+
+    def condemn(self, ticket: Ticket) -> None:
+        """End a job that has a verdict: what it does is interrupted, the rest let go; it is over when the last attempt is."""
+        for strand in list(ticket.strands or ()):
+            self._drop(strand)
+        self._end_if_idle(ticket)
+
+    def leave(self, ticket: Ticket, failure: Failure) -> None:
+        """Begin nothing more of a job; what it does may end, and is kept."""
+        for strand in list(ticket.strands or ()):
+            if strand.has_step and strand.status is not Status.RUNNING:
+                self._left(strand, failure)
+
+    def _advance(self, strand: Strand, value: Any) -> None:
+        """Tell a program what it asked for, until it asks for something that is not there yet."""
+        while True:
+            try:
+                asked = strand.program.send(value)
+            except StopIteration as end:
+                return self._strand_ended(strand, end.value, None)
+            except Failed as error:
+                return self._strand_ended(strand, None, error.failure)
+            except Exception as error:  # noqa: BLE001  such as a name that is missing in a template
+                return self._strand_ended(strand, None, self._classifier.failure(error))
+            if not isinstance(asked, Step):
+                if not self._spread(strand, asked):
+                    return None
+                value = None
+            elif (known := self._known(strand, asked)) is not None:
+                value = known
+            else:
+                return self._enqueue(strand, asked)
+
+    def _known(self, strand: Strand, step: Step) -> StepEnd | None:
+        """Tell what an earlier process has recorded of a step."""
+        recall = strand.recall
+        if recall is None or not step.rules.is_recorded or not (recall.outcomes or recall.intended):
+            return None
+        outcome = recall.outcomes.get((step.path, step.content()))
+        if outcome is None:
+            if step.path not in recall.intended or step.rules.is_retried_if_ambiguous:
+                return None
+            outcome = StepOutcome(None, ambiguous("it was under way when its process ended, and may have happened"))
+        self._use(strand.root, outcome.usage)
+        output = None if outcome.body is None else json.loads(outcome.body)
+        return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage)
+
+    def _enqueue(self, strand: Strand, step: Step) -> None:
+        if (failure := self._scheduler.leaving) is not None:
+            self._left(strand, failure)
+            return
+        strand.set_step(step, self._loop.time())
+        self._scheduler.enqueue(strand, strand.job.key if step.rules.lane is None else step.rules.lane)
+        self._queued()
+
+    def step_left(self, strand: Strand, failure: Failure) -> None:
+        """Take an attempt that failed while its run is left: there will be no other."""
+        self._scheduler.end_step(strand, failure, self._loop.time())
+        self._use(strand.root, strand.usage)
+        self._left(strand, failure)
+
+    def _left(self, strand: Strand, failure: Failure) -> None:
+        """Give up a strand because its run is left; so its job can not be finished, and ends with its last attempt."""
+        root = strand.root
+        root.verdict = root.verdict or Verdict(failure, is_final=True)
+        self._drop(strand)
+        self._end_if_idle(root)
+
+    def _record(self, strand: Strand, outcome: StepOutcome) -> None:
+        step = strand.step
+        if self._recorder is None or self._delivery.is_forgotten:
+            return
+        self._scheduler.note_written(step.rules.effect)
+        number = self._recorder.step(strand.job, step.path, step.content(), outcome)
+        self._delivery.after(number, partial(self._scheduler.note_committed, step.rules.effect))
+
+    @staticmethod
+    def _use(root: Ticket, usage: Usage | None) -> None:
+        if usage is not None:
+            root.usage = usage if root.usage is None else root.usage + usage
+
+    def _spread(self, strand: Strand, fork: Fork) -> bool:
+        """Begin what a fork holds; tell whether all of it is over already."""
+        strand.fork = fork
+        if fork.timeout_s is not None:
+            strand.timer = self._loop.call_later(fork.timeout_s, self._expired, strand, fork)
+        return self._go_on(strand, fork)
+
+    def _go_on(self, strand: Strand, fork: Fork) -> bool:
+        """Begin what a fork gives now; tell whether nothing of it is left."""
+        begun, strand.is_spreading = 0, True
+        while not fork.is_stopped and begun < _MOST_SPREAD_AT_ONCE and (program := fork.more()) is not None:
+            begun += 1
+            self._begin(strand, program)
+        strand.is_spreading = False
+        if fork.is_stopped:
+            for child in list(strand.children):
+                self._drop(child)
+        elif begun == _MOST_SPREAD_AT_ONCE:
+            self._loop.call_soon(self._resume, strand, fork)
+            return False
+        if strand.children:
+            return False
+        strand.fork = None
+        _cancel_timer(strand)
+        return True
+
+    def _begin(self, strand: Strand, program: Program) -> None:
+        child = Strand(strand.root, program, strand)
+        strand.children.add(child)
+        if strand.root.strands is not None:
+            strand.root.strands.add(child)
+        self._advance(child, None)
+
+    @acting
+    def _resume(self, strand: Strand, fork: Fork) -> None:
+        """Look after a fork again; when it is over, so is what the strand waited for."""
+        if strand.fork is not fork or strand.is_spreading or strand.is_dropped or strand.root.verdict is not None:
+            return
+        if self._go_on(strand, fork):
+            self._advance(strand, None)
+
+    @acting
+    def _expired(self, strand: Strand, fork: Fork) -> None:
+        strand.timer = None
+        fork.expire()
+        self._resume(strand, fork)
+
+    def _strand_ended(self, strand: Strand, value: Any, failure: Failure | None) -> None:
+        self._remove(strand)
+        up = strand.up
+        if up is None:
+            self._finish(strand.root, value, failure)
+        elif up.fork is not None:
+            up.fork.ended(strand.program, value, failure)
+            self._resume(up, up.fork)
+            self._end_if_idle(strand.root)
+
+    def _drop(self, strand: Strand) -> None:
+        """Want nothing more of a strand and those below it; one whose attempt runs is gone when that has ended."""
+        strand.is_dropped = True
+        strand.program.close()
+        for child in list(strand.children):
+            self._drop(child)
+        _cancel_timer(strand)
+        if strand.has_step and strand.status is Status.RUNNING:
+            strand.verdict = strand.verdict or Verdict(cancelled("it is no longer wanted"), is_final=True)
+            if strand.attempt is not None:
+                strand.attempt.interrupt()
+            return
+        if strand.has_step:
+            self._scheduler.end_step(strand, cancelled("it is no longer wanted"), self._loop.time())
+        self._remove(strand)
+
+    def _gone(self, strand: Strand) -> None:
+        """Forget a strand that nobody wants, now that its last attempt has ended; whoever waited for that goes on."""
+        self._remove(strand)
+        self._end_if_idle(strand.root)
+        if strand.up is not None and strand.up.fork is not None:
+            self._resume(strand.up, strand.up.fork)
+
+    def _remove(self, strand: Strand) -> None:
+        if strand.up is not None:
+            strand.up.children.discard(strand)
+        if strand.root.strands is not None:
+            strand.root.strands.discard(strand)
+
+    def _end_if_idle(self, ticket: Ticket) -> None:
+        if ticket.verdict is not None and not ticket.busy and not ticket.status.is_final:
+            self._finish(ticket, None, ticket.verdict.failure)
+
+    def _finish(self, ticket: Ticket, value: Any, failure: Failure | None) -> None:
+        for strand in list(ticket.strands or ()):
+            self._drop(strand)
+        self._ended(ticket, value, failure)
+
+
+def _cancel_timer(strand: Strand) -> None:
+    if strand.timer is not None:
+        strand.timer.cancel()
+        strand.timer = None
