@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import json_of, to_json
-from graphmill.core.result import Failure, Kind
+from graphmill.core.result import Failure, Kind, Result
 
 MOST_LEVELS = 500
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -37,6 +37,13 @@ def failure_body(failure: Failure) -> bytes:
     return to_json(found).encode()
 
 
+def more_body(result: Result) -> bytes | None:
+    """Give the body of what is noted beside an outcome; None for nothing."""
+    if result.usage is None and not result.metadata:
+        return None
+    return to_json({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)}).encode()
+
+
 def failure_from(body: bytes) -> Failure:
     """Read a failure."""
     found = json.loads(body)
@@ -44,6 +51,6 @@ def failure_from(body: bytes) -> Failure:
         kind=Kind(found["kind"]),
         message=found["message"],
         type=found["type"],
-        traceback=found["traceback"],
+        traceback=found.get("traceback", ""),
         retry_after_s=found.get("retry_after_s"),
     )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from graphmill.core.result import Failure, Kind, Result
+from graphmill.core.result import Result
+from graphmill.journal.bodies import failure_from
 from graphmill.journal.records import Entry, ResultRow
 
 
 def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
     """Give a recorded row as a result; ValueError, KeyError or TypeError for bodies that are not what we write."""
-    metadata: dict[str, Any] = {}
+    more = _value(row.more) or {}
+    metadata: dict[str, Any] = more.get("metadata", {})
     if row.generation > 1:
         metadata["generation"] = row.generation
     if row.input is None:
@@ -24,10 +26,12 @@ def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
         status=row.status,
         input=_value(row.input),
         output=_value(row.output),
-        error=_failure(row.error),
+        error=None if row.error is None else failure_from(row.error),
         attempts=row.attempts,
         queued_s=row.queued_s,
         duration_s=row.duration_s,
+        usage=more.get("usage"),
+        cost=more.get("cost"),
         metadata=metadata,
     )
     return Entry(row.key, row.generation, at, is_orphaned, result)
@@ -35,16 +39,3 @@ def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
 
 def _value(body: bytes | None) -> Any:
     return None if body is None else json.loads(body)
-
-
-def _failure(body: bytes | None) -> Failure | None:
-    if body is None:
-        return None
-    fields = json.loads(body)
-    return Failure(
-        kind=Kind(fields["kind"]),
-        message=fields["message"],
-        type=fields["type"],
-        traceback=fields.get("traceback", ""),
-        retry_after_s=fields.get("retry_after_s"),
-    )

@@ -276,6 +276,7 @@ class Intake:
             return replace(job, graph=poisoned, effect="repeatable", past=replace(past, crashes=MOST_CRASHES_ALONE))
         if job.effect == "unsafe" and "" in intended:
             return replace(job, graph=ambiguous, effect="repeatable", past=past)
-        steps = [step for step in notes.steps if step.generation == record.generation]
+        # What went well in an earlier generation stands where nothing that decides it has changed; a failure does not.
+        steps = [step for step in notes.steps if step.generation == record.generation or step.error is None]
         self.records[job.id] = record._replace(steps=steps, intended=intended)
         return replace(job, past=past)

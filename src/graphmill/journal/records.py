@@ -65,7 +65,10 @@ class RunRecord:
 
 
 class ResultRow(NamedTuple):
-    """The outcome of one item in one generation; recorded once. Bodies are canonical JSON; ``content`` is the input's hash."""
+    """The outcome of one item in one generation; recorded once. Bodies are canonical JSON; ``content`` is the input's hash.
+
+    ``more`` is what is to be noted beside the outcome: usage, cost, and flags.
+    """
 
     key: bytes
     generation: int
@@ -80,10 +83,14 @@ class ResultRow(NamedTuple):
     input: bytes | None
     output: bytes | None
     error: bytes | None
+    more: bytes | None = None
 
 
 class StepRow(NamedTuple):
-    """The outcome of one step inside a job; recorded once for each (key, generation, path, content)."""
+    """The outcome of one step inside a job; recorded once for each (key, generation, path, content).
+
+    ``began_s`` counts from the beginning of its job.
+    """
 
     key: bytes
     generation: int
@@ -93,6 +100,8 @@ class StepRow(NamedTuple):
     duration_s: float
     output: bytes | None
     error: bytes | None
+    usage: bytes | None = None
+    began_s: float = 0.0
 
 
 class AttemptRow(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,10 +15,12 @@ from typing import Any
 
 from graphmill.core.errors import GraphmillError, InternalError, JournalError
 from graphmill.core.job import Job
+from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure, Result, Status, StopReason
+from graphmill.core.usage import Usage
 from graphmill.engine.recorder import Asked, Broken, Committed, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
-from graphmill.journal.bodies import failure_body, failure_from, with_body
+from graphmill.journal.bodies import failure_body, failure_from, more_body, with_body
 from graphmill.journal.flight import Flight
 from graphmill.journal.intake import NOT_COUNTED, Intake
 from graphmill.journal.ports import Ledger
@@ -89,7 +92,14 @@ class Scribe:
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
         outcomes = {
-            (step.path, step.content): StepOutcome(step.output, None if step.error is None else failure_from(step.error))
+            (step.path, step.content): StepOutcome(
+                step.output,
+                None if step.error is None else failure_from(step.error),
+                step.attempts,
+                step.duration_s,
+                None if step.usage is None else Usage.from_json(json.loads(step.usage)),
+                step.began_s,
+            )
             for step in self._records[job.id].steps
         }
         return Recall(outcomes, set(self._records[job.id].intended))
@@ -98,7 +108,9 @@ class Scribe:
         """Queue a step's row."""
         record = self._records[job.id]
         error = None if outcome.failure is None else failure_body(outcome.failure)
-        return self._put(StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error))
+        usage = None if outcome.usage is None else to_json(outcome.usage.to_json()).encode()
+        row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
+        return self._put(row._replace(usage=usage, began_s=outcome.began_s))
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""
@@ -122,6 +134,7 @@ class Scribe:
                 record[4],
                 body,
                 said,
+                None if result.usage is None and not result.metadata else more_body(result),
             )
         )
 

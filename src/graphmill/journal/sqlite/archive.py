@@ -66,10 +66,12 @@ class SqliteArchive:
             stored = self._read(connection, run)
             self._database.verify_once(connection, stored)
             orphans = self._orphans(connection, stored)
-            results = connection.execute(SQL["history_results"], (*place, stored.first, stored.last))
+            heads = checks.heads(connection.execute(SQL["next_heads"], (run.number, stored.first, stored.last, -1)))
+            results = self._of_rows(connection, "results_by_row", [head[-1] for head in heads if head[1] == key])
+            step_heads = checks.step_heads(connection.execute(SQL["step_heads"], (run.number,)))
             notes = checks.notes(
                 attempts=connection.execute(SQL["history_attempts"], place),
-                steps=connection.execute(SQL["history_steps"], place),
+                steps=self._of_rows(connection, "steps_by_row", [head[-1] for head in step_heads if head[1] == key]),
                 suspects=connection.execute(SQL["suspect"], place),
             )
             return History(
@@ -89,6 +91,13 @@ class SqliteArchive:
         with self._database.writing() as connection:
             values = (self._read(connection, run).number, bytes_of(request.word), bytes_of(request.argument), self._database.clock() + 0.0)
             connection.execute(SQL["insert_request"], (*values, digest_of(values)))
+
+    @staticmethod
+    def _of_rows(connection: sqlite3.Connection, statement: str, rows: list[int]) -> list[Stored]:
+        found: list[Stored] = []
+        for start in range(0, len(rows), SOME):
+            found += connection.execute(SQL[statement], padded(rows[start : start + SOME], SOME)).fetchall()
+        return sorted(found, key=lambda stored: (stored[3], stored[0]))  # by generation, then as they were recorded
 
     def _read(self, connection: sqlite3.Connection, run: RunRecord) -> StoredRun:
         return read_run(connection, run.number, run.id, self._name)

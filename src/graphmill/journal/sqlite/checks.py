@@ -11,7 +11,7 @@ from graphmill.core.errors import DamagedError
 from graphmill.journal.entry import to_entry
 from graphmill.journal.records import Entry, Notes, RunRecord, SuspectRow
 from graphmill.journal.sqlite.faults import damaged
-from graphmill.journal.sqlite.rows import HEAD, PACKING, Stored, decode_attempt, decode_result, decode_step, is_sealed
+from graphmill.journal.sqlite.rows import HEAD, PACKING, STEP_HEAD, Stored, decode_attempt, decode_result, decode_step, is_sealed
 from graphmill.journal.sqlite.stored_run import StoredRun
 
 T = TypeVar("T")
@@ -29,6 +29,13 @@ class Checks:
         for head in found:
             if head[HEAD] != crc32(dumps(head[:HEAD], PACKING)):  # seal_of, without a call
                 raise self.damaged_row("results", head[HEAD + 1])
+            yield head
+
+    def step_heads(self, found: Iterable[Stored]) -> Iterator[Stored]:
+        """Let through steps without their bodies, each followed by its seal and row number."""
+        for head in found:
+            if head[STEP_HEAD] != crc32(dumps(head[:STEP_HEAD], PACKING)):
+                raise self.damaged_row("steps", head[STEP_HEAD + 1])
             yield head
 
     def all_heads(self, found: Iterable[Stored], run: StoredRun) -> Iterator[Stored]:

@@ -89,7 +89,8 @@ class SqliteLookup:
     def _sort_steps(self, connection: sqlite3.Connection) -> None:
         if not self._has_steps:
             connection.execute(SQL["make_step_lookup"])
-            connection.execute(SQL["fill_step_lookup"], (self._run.number,))
+            heads = self._checks.step_heads(connection.execute(SQL["step_heads"], (self._run.number,)))
+            connection.executemany(SQL["fill_step_lookup"], sorted((head[1], head[-1]) for head in heads))
             self._has_steps = True
 
     def _wanted(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, int]:

@@ -34,6 +34,7 @@ class Head(NamedTuple):
 
 
 HEAD = len(Head._fields)
+STEP_HEAD = 4  # the columns of a step before its seal
 
 
 def digest_of(values: Stored) -> bytes:
@@ -52,7 +53,7 @@ def seal_of(values: Stored) -> int:
 
 def encode_result(run: int, row: ResultRow, at: float) -> Stored:
     """Give the values of ``insert_result``."""
-    key, generation, item_id, position, content, status, kind, attempts, queued_s, duration_s, given, output, error = row
+    key, generation, item_id, position, content, status, kind, attempts, queued_s, duration_s, given, output, error, more = row
     # The usual case without a look-up: the hash of an Enum is a call into Python.
     status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
     head = (run, key, generation, position, status_code, 0 if kind is None else KIND_CODES[kind], content)
@@ -66,6 +67,7 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
         given if given is None or len(given) <= _COMPRESS_ABOVE else _compressed(given),
         output if output is None or len(output) <= _COMPRESS_ABOVE else _compressed(output),
         error if error is None or len(error) <= _COMPRESS_ABOVE else _compressed(error),
+        more if more is None or len(more) <= _COMPRESS_ABOVE else _compressed(more),
     )
     packed = dumps(head, PACKING)  # once, for the seal and for the digest
     return (*head, zlib.crc32(packed), _digest(packed, tail), *tail)
@@ -78,7 +80,7 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
     if digest != _digest(packed, tail) or seal != zlib.crc32(packed):
         return None
     _, key, generation, position, status, kind, content = head
-    at, attempts, queued_s, duration_s, item_id, given, output, error = tail
+    at, attempts, queued_s, duration_s, item_id, given, output, error, more = tail
     row = ResultRow(
         key=key,
         generation=generation,
@@ -93,24 +95,26 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
         input=_body(given),
         output=_body(output),
         error=_body(error),
+        more=_body(more),
     )
     return row, at
 
 
 def encode_step(run: int, row: StepRow) -> Stored:
     """Give the values of ``insert_step``."""
-    place = (run, row.key, row.generation, bytes_of(row.path), row.content, row.attempts, row.duration_s + 0.0)
-    bodies = (_stored(row.output), _stored(row.error))
+    head = (run, row.key, row.generation, bytes_of(row.path))
+    place = (*head, seal_of(head), row.content, row.attempts, row.duration_s + 0.0, row.began_s + 0.0)
+    bodies = (_stored(row.output), _stored(row.error), row.usage)
     return (*place, digest_of((place, bodies)), *bodies)
 
 
 def decode_step(stored: Stored) -> StepRow | None:
     """Give a step as it was appended; None if it is not what was written."""
-    *place, digest, output, error = stored
-    if digest != digest_of((tuple(place), (output, error))):
+    *place, digest, output, error, usage = stored
+    if digest != digest_of((tuple(place), (output, error, usage))):
         return None
-    _, key, generation, path, content, attempts, duration_s = place
-    return StepRow(key, generation, text_of(path), content, attempts, duration_s, _body(output), _body(error))
+    _, key, generation, path, _, content, attempts, duration_s, began_s = place
+    return StepRow(key, generation, text_of(path), content, attempts, duration_s, _body(output), _body(error), usage, began_s)
 
 
 def encode_attempt(run: int, row: AttemptRow) -> Stored:

@@ -62,7 +62,8 @@ CREATE TABLE results (
   item_id BLOB NOT NULL,
   input BLOB,
   output BLOB,
-  error BLOB
+  error BLOB,
+  more BLOB
 ) STRICT;
 
 CREATE TABLE steps (
@@ -71,12 +72,15 @@ CREATE TABLE steps (
   key BLOB NOT NULL,
   generation INTEGER NOT NULL,
   path BLOB NOT NULL,
+  seal INTEGER NOT NULL,
   content BLOB NOT NULL,
   attempts INTEGER NOT NULL,
   duration_s REAL NOT NULL,
+  began_s REAL NOT NULL,
   digest BLOB NOT NULL,
   output BLOB,
-  error BLOB
+  error BLOB,
+  usage BLOB
 ) STRICT;
 
 CREATE INDEX steps_by_run ON steps (run);

@@ -21,7 +21,7 @@ FROM found_results AS f CROSS JOIN results AS r ON r.row = f.row WHERE f.key IN 
 CREATE TEMP TABLE found_steps (key BLOB, row INTEGER, PRIMARY KEY (key, row)) WITHOUT ROWID;
 
 -- name: fill_step_lookup
-INSERT INTO found_steps SELECT key, row FROM steps INDEXED BY steps_by_run WHERE run = ? ORDER BY key, row;
+INSERT INTO found_steps VALUES (?, ?);
 
 -- name: look_up_steps
 SELECT s.* FROM found_steps AS f CROSS JOIN steps AS s ON s.row = f.row WHERE f.key = ? ORDER BY s.generation, s.row;

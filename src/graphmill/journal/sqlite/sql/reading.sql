@@ -18,11 +18,11 @@ SELECT run, key, generation, seal FROM wanted WHERE run = ? AND key IN (@many);
 -- name: wanted_one
 SELECT run, key, generation, seal FROM wanted WHERE run = ? AND key = ?;
 
--- name: history_results
-SELECT * FROM results NOT INDEXED WHERE row BETWEEN ?3 AND ?4 AND run = ?1 AND key = ?2 ORDER BY generation;
+-- name: step_heads
+SELECT run, key, generation, path, seal, row FROM steps INDEXED BY steps_by_run WHERE run = ?;
 
--- name: history_steps
-SELECT * FROM steps INDEXED BY steps_by_run WHERE run = ? AND key = ? ORDER BY generation, row;
+-- name: steps_by_row
+SELECT * FROM steps WHERE row IN (@some);
 
 -- name: history_attempts
 SELECT * FROM attempts WHERE run = ? AND key = ? ORDER BY generation, path, attempt;

@@ -3,12 +3,13 @@ SELECT coalesce(max(row), 0) FROM results;
 
 -- name: insert_result
 INSERT INTO results (
-  run, key, generation, position, status, kind, content, seal, digest, at, attempts, queued_s, duration_s, item_id, input, output, error
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  run, key, generation, position, status, kind, content, seal, digest, at, attempts, queued_s, duration_s, item_id, input, output, error,
+  more
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_step
-INSERT INTO steps (run, key, generation, path, content, attempts, duration_s, digest, output, error)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO steps (run, key, generation, path, seal, content, attempts, duration_s, began_s, digest, output, error, usage)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_attempt
 INSERT INTO attempts (run, key, generation, path, attempt, kind, digest, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
