@@ -1,0 +1,58 @@
+"""Usage: what an attempt, a step or a whole run has taken from a provider, in tokens and money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from graphmill.core.names import suggestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Counts that add up with ``+``; a cost of None is unknown, and so is every sum that holds one.
+
+    ``reasoning_tokens`` are among the output's, ``cached_tokens`` among the input's. What asked for nothing costs nothing, so
+    ``sum(usages, NO_USAGE)`` is the sum of all.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            count = getattr(self, name)
+            if type(count) is not int or count < 0:
+                raise ValueError(f"{name} is a count, not {count!r:.80}")
+        cost = self.cost_usd
+        if cost is not None and (type(cost) not in (int, float) or not 0 <= cost < float("inf")):
+            raise ValueError(f"cost_usd is an amount of money, or None where it is unknown, not {cost!r:.80}")
+
+    def __add__(self, other: Usage) -> Usage:
+        if not isinstance(other, Usage):
+            return NotImplemented
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
+        return Usage(**counts, cost_usd=cost)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Usage:
+        """Read what ``to_json`` gave; ValueError names what is no part of a usage."""
+        known = (*_COUNTS, "cost_usd")
+        for name in data:
+            if name not in known:
+                raise ValueError(f"a usage has no {name!r}{suggestion(str(name), known)}; it has {', '.join(known)}")
+        return cls(**data)
+
+
+_COUNTS = tuple(field.name for field in fields(Usage) if field.name != "cost_usd")
+NO_USAGE = Usage(cost_usd=0.0)
