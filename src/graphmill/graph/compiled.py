@@ -17,7 +17,7 @@ from graphmill.graph.input_type import is_of_type, type_problem
 from graphmill.graph.problems import Problem
 
 if TYPE_CHECKING:
-    from graphmill.graph.node import NodeType
+    from graphmill.graph.node_type import NodeType
     from graphmill.graph.template import Value
 
 
