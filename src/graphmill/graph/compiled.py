@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,10 @@ from graphmill.graph.problems import Problem
 if TYPE_CHECKING:
     from graphmill.graph.node_type import NodeType
     from graphmill.graph.template import Value
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +53,8 @@ class LoopRule:
     """Again until: when the rounds of a node end, and which is the best of them."""
 
     max: Value | int
-    until: Mapping[str, Value] = MappingProxyType({})
-    repeats: Mapping[str, Value] = MappingProxyType({})
+    until: Mapping[str, Value] = field(default_factory=_nothing)
+    repeats: Mapping[str, Value] = field(default_factory=_nothing)
     similarity: float = 0.9
     keep: tuple[Literal["max", "min"], Value] | None = None
     history: str = "past"
@@ -82,7 +86,7 @@ class Input:
         """Say why a value can not be this input; null can be where it is the default."""
         if is_of_type(value, self.type) or (value is None and not self.is_required and self.default is None):
             return None
-        return f"input {self.name!r}: {type_problem(value, str(self.type))}"
+        return type_problem(value, str(self.type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,7 +125,7 @@ class Graph:
     starts: tuple[str, ...]
     outputs: Mapping[str, Value] | None
     outputs_fingerprint: str
-    given: Mapping[str, Any] = MappingProxyType({})
+    given: Mapping[str, Any] = field(default_factory=_nothing)
     notes: tuple[Problem, ...] = ()
 
     @property
@@ -144,7 +148,7 @@ class Graph:
                 declared = ", ".join(self.inputs) or "none"
                 raise UsageError(f"workflow {self.name!r} has no input {name!r}{suggestion(name, self.inputs)}; it has {declared}")
             if problem := self.inputs[name].problem(value):
-                raise UsageError(f"workflow {self.name!r}: {problem}")
+                raise UsageError(f"workflow {self.name!r}: input {name!r}: {problem}")
         return replace(self, given=MappingProxyType({**self.given, **given}))
 
     def bind(self, item: Any) -> dict[str, Any]:
@@ -155,7 +159,7 @@ class Graph:
         found = self._found(item)
         for name, value in found.items():
             if problem := self.inputs[name].problem(value):
-                raise Permanent(problem)
+                raise Permanent(f"input {name!r}: {problem}")
         # A default that a caller changes in one job's output must not change for the next.
         defaults = {each.name: fresh(each.default) for each in self.inputs.values() if not each.is_required}
         scope = {**defaults, **found, **fresh(dict(self.given))}

@@ -16,11 +16,16 @@ class Secret:
 
     name: str
 
+    @property
+    def is_named_well(self) -> bool:
+        """Whether a variable can have this name."""
+        return _VARIABLE.fullmatch(self.name) is not None
+
 
 def with_secrets(value: Any) -> Any:
     """Put a Secret for each ``{env: NAME}`` at any depth; what holds none is given back as it is."""
     if isinstance(value, Mapping):
-        if len(value) == 1 and isinstance(name := value.get("env"), str) and _VARIABLE.fullmatch(name):
+        if len(value) == 1 and isinstance(name := value.get("env"), str):
             return Secret(name)
         made = {key: with_secrets(entry) for key, entry in value.items()}
         return made if any(made[key] is not entry for key, entry in value.items()) else value
@@ -30,13 +35,13 @@ def with_secrets(value: Any) -> Any:
     return value
 
 
-def secrets_in(value: Any) -> Iterator[str]:
-    """Name the variables that a value stands for."""
+def secrets_in(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Secret]]:
+    """Give each Secret in a value, with the way to it."""
     if isinstance(value, Secret):
-        yield value.name
+        yield at, value
     elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from secrets_in(entry)
+        for key, entry in value.items():
+            yield from secrets_in(entry, (*at, key))
     elif isinstance(value, list):
-        for entry in value:
-            yield from secrets_in(entry)
+        for number, entry in enumerate(value):
+            yield from secrets_in(entry, (*at, number))

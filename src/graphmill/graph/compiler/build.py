@@ -74,7 +74,7 @@ def _node(
         incoming=edges[0],
         outgoing=edges[1],
         fingerprint=node_fingerprint(spec, type, child),
-        secrets=tuple(dict.fromkeys(secrets_in(values.params.raw))),
+        secrets=tuple(dict.fromkeys(secret.name for _, secret in secrets_in(values.params.raw))),
     )
 
 

@@ -11,6 +11,7 @@ from graphmill.core.names import suggestion
 from graphmill.graph.compiler.inputs import make_inputs
 from graphmill.graph.compiler.library import Child, Library
 from graphmill.graph.compiler.templates import texts
+from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
 from graphmill.graph.problems import Problems
@@ -42,13 +43,13 @@ def _child(node: NodeSpec, document: Document, library: Library, problems: Probl
     if not isinstance(written, str) or not written:
         return None  # the type's params say what is wanted
     path = _path(written, document)
-    if (chain := library.chain_to(path.resolve())) is not None:
-        problems.add(at, f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block")
+    if (chain := library.chain_to(path)) is not None:
+        tell(problems, at, f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block")
         return None
     try:
         return library.file(path)
     except UsageError as error:
-        problems.add(at, str(error))
+        tell(problems, at, str(error))
         return None
 
 
@@ -70,12 +71,12 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
     for name, value in given.items():
         if name not in inputs:
             has = ", ".join(inputs) or "none"
-            problems.add((*at, name), f"workflow {child.name!r} has no input {name!r}{suggestion(str(name), inputs)}; it has {has}")
+            tell(problems, (*at, name), f"workflow {child.name!r} has no input {name!r}{suggestion(str(name), inputs)}; it has {has}")
         elif _is_literal(value, at) and (problem := inputs[name].problem(value)):
-            problems.add((*at, name), problem)
+            tell(problems, (*at, name), problem)
     for each in inputs.values():
         if each.is_required and each.name not in given:
-            problems.add(at, f"workflow {child.name!r} requires the input {each.name!r}; give it in `inputs`")
+            tell(problems, at, f"workflow {child.name!r} requires the input {each.name!r}; give it in `inputs`")
 
 
 def _is_literal(value: Any, at: At) -> bool:

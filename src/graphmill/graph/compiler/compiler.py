@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphmill.core.errors import WorkflowError
+from graphmill.core.errors import InternalError
 from graphmill.graph.compiled import Graph
 from graphmill.graph.compiler.build import build_graph
 from graphmill.graph.compiler.children import compile_children
@@ -23,12 +23,12 @@ from graphmill.graph.spec import At, read_spec
 def compile_workflow(document: Document) -> Graph:
     """Compile a workflow with all its children; WorkflowError lists the problems of all of them."""
     library = Library(_compile)
-    try:
-        compiled = library.document(document)
-    except RecursionError:
-        raise WorkflowError(document.path, [f"{document.path}: the workflow is nested too deep, or holds itself"]) from None
-    library.raise_if_any(document.path)
-    return replace(compiled.graph, notes=library.notes)
+    compiled = library.document(document)
+    problems = library.gathered()
+    problems.raise_if_any()
+    if compiled is None or compiled.graph is None:
+        raise InternalError(f"{document.path} gave neither a graph nor a problem")
+    return replace(compiled.graph, notes=tuple(problems.notes))
 
 
 def _compile(document: Document, at: At, problems: Problems, library: Library) -> Child | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphmill.graph.compiled import Input
+from graphmill.graph.compiler.telling import tell
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import WorkflowSpec
 
@@ -28,4 +29,4 @@ def check_defaults(spec: WorkflowSpec, problems: Problems) -> None:
     inputs = make_inputs(spec)
     for each in spec.inputs:
         if each.has_default and (problem := inputs[each.name].problem(each.default)):
-            problems.add((*each.at, "default"), problem)
+            tell(problems, (*each.at, "default"), problem)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from graphmill.graph.compiler.telling import tell
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 
 RESERVED = ("round", "__index__", "__round__")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LITERALS = ("true", "false", "null")
 
 
 def check_names(spec: WorkflowSpec, problems: Problems) -> None:
-    """Refuse names that are none, that are taken, or that the language keeps for itself."""
+    """Refuse names that are taken, or that the language keeps for itself; how a name is written was checked before."""
     taken: dict[str, str] = {}
     for at, name, what in _owned(spec):
-        if _is_name(name, at, what=what, problems=problems):
+        if _is_name(name, at, problems):
             if name in taken:
-                problems.add(at, f"{what} {name!r}: {taken[name]} has this name already; names of nodes and inputs stand once")
-            taken.setdefault(name, f"{_article(what)} {what}")
+                tell(problems, at, f"the name {name!r} is already that of {taken[name]}; nodes and inputs have each a name of their own")
+            taken.setdefault(name, what)
     for node in spec.nodes:
         _check_borrowed(node, taken, problems)
 
 
 def _owned(spec: WorkflowSpec) -> Iterator[tuple[At, str, str]]:
     for each in spec.inputs:
-        yield each.at, each.name, "input"
+        yield each.at, each.name, "an input"
     for node in spec.nodes:
-        yield (*node.at, "id"), node.id, "node"
+        yield (*node.at, "id"), node.id, "a node"
 
 
 def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -> None:
@@ -40,26 +39,18 @@ def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -
     if node.loop is not None:
         borrowed.append(((*node.loop.at, "history"), node.loop.history, "history"))
     for at, name, key in borrowed:
-        what = "item alias" if key == "as" else "history"
-        if not _is_name(name, at, what=what, problems=problems):
-            continue
-        if key == "as" and not _IDENTIFIER.fullmatch(name):
-            problems.add(at, f"item alias {name!r}: it has letters, digits and _, no -")
-        elif name in taken:
-            problems.add(at, f"{what} {name!r}: {taken[name]} has this name already; give another with `{key}`")
+        if _is_name(name, at, problems) and name in taken:
+            tell(problems, at, f"the name {name!r} is already that of {taken[name]}; give another with `{key}`")
     if len(borrowed) == 2 and borrowed[0][1] == borrowed[1][1]:
-        problems.add(borrowed[1][0], f"history {borrowed[1][1]!r}: the item alias has this name already; give another with `history`")
+        tell(problems, borrowed[1][0], f"the name {borrowed[1][1]!r} is already that of the batch's item; give another with `history`")
 
 
-def _is_name(name: str, at: At, *, what: str, problems: Problems) -> bool:
+def _is_name(name: str, at: At, problems: Problems) -> bool:
     if name in RESERVED:
-        problems.add(at, f"{what} {name!r}: the language keeps this name for itself")
-    elif not _NAME.fullmatch(name):
-        problems.add(at, f"{what} {name!r}: a name has letters, digits, _ and -, and begins with a letter or _")
+        tell(problems, at, f"the language keeps the name {name!r} for itself")
+    elif name in _LITERALS:
+        tell(problems, at, f"{name!r} is a literal in a template, so it can not be a name")
     else:
         return True
     return False
 
-
-def _article(what: str) -> str:
-    return "an" if what[0] in "aeiou" else "a"

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from graphmill.core.names import suggestion
 from graphmill.graph.compiled import Edge
+from graphmill.graph.compiler.telling import tell
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import EdgeSpec, WorkflowSpec
 
@@ -67,9 +68,9 @@ def _checked(edges: Iterable[EdgeSpec], ids: list[str], problems: Problems) -> t
         edge = Edge(source=each.source, target=each.target, action=each.action)
         unknown = [(key, name) for key, name in (("from", each.source), ("to", each.target)) if name not in known]
         for key, name in unknown:
-            problems.add((*each.at, key), _no_node(name, ids))
+            tell(problems, (*each.at, key), _no_node(name, ids))
         if edge in made:
-            problems.add(each.at, f"the edge from {each.source!r} to {each.target!r} on {each.action!r} stands here twice")
+            tell(problems, each.at, f"from {each.source!r} to {each.target!r} on {each.action!r} there is one already")
         elif not unknown:
             made[edge] = None
     return tuple(made)
@@ -84,7 +85,7 @@ def _starts(spec: WorkflowSpec, ids: list[str], edges: tuple[Edge, ...], problem
         targets = {edge.target for edge in edges}
         return tuple(node_id for node_id in ids if node_id not in targets)
     if spec.start_node not in ids:
-        problems.add((*spec.at, "start_node"), _no_node(spec.start_node, ids))
+        tell(problems, (*spec.at, "start_node"), _no_node(spec.start_node, ids))
     return (spec.start_node,)
 
 
@@ -133,7 +134,7 @@ class _Sorted:
 def _tell_cycle(cycle: list[str], spec: WorkflowSpec, problems: Problems) -> None:
     back = next(edge for edge in spec.edges or () if (edge.source, edge.target) == (cycle[-1], cycle[0]))
     shown = " → ".join([*cycle, cycle[0]])
-    problems.add(back.at, f"the edges go round: {shown}; what is to be repeated is a node with a `loop` block")
+    tell(problems, back.at, f"the edges go round: {shown}; what is to be repeated is a node with a `loop` block")
 
 
 def _refuse_unreachable(spec: WorkflowSpec, starts: tuple[str, ...], edges: tuple[Edge, ...], problems: Problems) -> None:
@@ -148,7 +149,7 @@ def _refuse_unreachable(spec: WorkflowSpec, starts: tuple[str, ...], edges: tupl
         queue.extend(new)
     for node in spec.nodes:
         if node.id not in reached:
-            problems.add((*node.at, "id"), f"no job can reach node {node.id!r}: no edges lead to it from {', '.join(starts)}")
+            tell(problems, node.at, f"no job can reach it: no edges lead to it from {', '.join(starts)}")
 
 
 def _masks(ids: list[str], edges: tuple[Edge, ...], bits: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:

@@ -10,6 +10,7 @@ from graphmill.core.names import suggestion
 from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.order import ERROR, Order
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
+from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
@@ -42,7 +43,7 @@ def check_references(spec: WorkflowSpec, values: Values, known: tuple[Types, Ord
             continue
         references = spot.written.value.references
         if spot.must_use is not None and all(reference.root != spot.must_use for reference in references):
-            problems.add(spot.written.at, f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted")
+            tell(problems, spot.written.at, f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted")
         for reference in dict.fromkeys(references):
             if message := check.problem(reference, spot):
                 _tell(reference, message, spot.written, problems)
@@ -52,7 +53,7 @@ def _tell(reference: Reference, message: str, written: Written, problems: Proble
     for at, text in texts(written.raw, written.at):
         if reference in compile_value(text).references:
             shown = str(reference)
-            problems.add(at, f"${{{shown}}}: {message}", offset=max(0, text.find("${" + shown)))
+            tell(problems, at, f"${{{shown}}}: {message}", offset=max(0, text.find("${" + shown)))
 
 
 def _spots(spec: WorkflowSpec, values: Values) -> Iterator[_Spot]:

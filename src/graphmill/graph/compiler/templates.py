@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.problems import Problems
-from graphmill.graph.secret import with_secrets
+from graphmill.graph.secret import secrets_in, with_secrets
 from graphmill.graph.spec import At, LoopSpec, NodeSpec, WorkflowSpec
 from graphmill.graph.template import Lookup, Reference, TemplateError, Value, compile_value, parse
 
@@ -93,7 +94,7 @@ def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
     untemplated = frozenset() if node_type is None else node_type.untemplated
     return NodeValues(
         params=_params(node, untemplated, problems),
-        items=None if node.batch is None else _items(node.batch.items, (*node.batch.at, "items"), problems),
+        items=None if node.batch is None else _whole(node.batch.items, (*node.batch.at, "items"), problems),
         loop=None if node.loop is None else _loop(node.loop, problems),
     )
 
@@ -102,6 +103,9 @@ def _params(node: NodeSpec, untemplated: frozenset[str], problems: Problems) -> 
     at = (*node.at, "params")
     as_written = {key: entry for key, entry in node.params.items() if key in untemplated}
     rest = {key: with_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
+    for place, secret in secrets_in(rest, at):
+        if not secret.is_named_well:
+            tell(problems, place, f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _")
     found = _written(rest, at, problems)
     if found.value is None or not as_written:
         return found
@@ -110,12 +114,14 @@ def _params(node: NodeSpec, untemplated: frozenset[str], problems: Problems) -> 
     return Written(at, rest, value)
 
 
-def _items(raw: Any, at: At, problems: Problems) -> Written:
-    written = _written(raw, at, problems)
-    if written.value is not None and isinstance(raw, str) and not _is_one_lookup(raw):
-        problems.add(at, "items is one ${…}, which looks up a list, or a list as it stands")
-        return Written(at, raw, None)
-    return written
+def _whole(raw: Any, at: At, problems: Problems) -> Written:
+    """Compile what is one ``${…}`` or no text at all; a block of YAML may leave a line's end behind it."""
+    whole = raw.rstrip() if isinstance(raw, str) else raw
+    written = _written(whole, at, problems)
+    if written.value is None or not isinstance(whole, str) or _is_one_lookup(whole):
+        return written
+    tell(problems, at, "one ${…} by itself is wanted, with no text around it and no other beside it")
+    return Written(at, raw, None)
 
 
 def _is_one_lookup(text: str) -> bool:
@@ -126,7 +132,7 @@ def _is_one_lookup(text: str) -> bool:
 def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
     keep = None if loop.keep is None else _written(loop.keep[1], (*loop.at, "keep", loop.keep[0]), problems)
     return LoopValues(
-        max=_written(loop.max, (*loop.at, "max"), problems),
+        max=_whole(loop.max, (*loop.at, "max"), problems),
         until=_each(loop.until, (*loop.at, "until"), problems),
         repeats=_each(loop.repeats, (*loop.at, "repeats"), problems),
         keep=keep,
@@ -150,4 +156,4 @@ def _tell(at: At, text: str, problems: Problems) -> None:
     try:
         parse(text)
     except TemplateError as error:
-        problems.add(at, str(error), offset=error.position)
+        tell(problems, at, str(error), offset=error.position)

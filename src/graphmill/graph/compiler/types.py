@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from graphmill.graph.compiler.telling import tell
+from graphmill.graph.node_params import param_problems
 from graphmill.graph.node_registry import find_node_type
-from graphmill.graph.node_type import NodeType, ParamError, Site
+from graphmill.graph.node_type import NodeType, Site
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
 
@@ -26,14 +28,20 @@ def _type(node: NodeSpec, problems: Problems) -> NodeType[Any] | None:
     try:
         return find_node_type(node.type)
     except ValueError as error:
-        problems.add((*node.at, "type"), str(error))
+        tell(problems, (*node.at, "type"), str(error))
         return None
 
 
 def _check(node: NodeSpec, node_type: NodeType[Any], site: Site, problems: Problems) -> None:
+    found: list[Any] = param_problems(node_type, node.params) or _own_problems(node, node_type, site)
+    for error in found:
+        tell(problems, (*node.at, "params"), str(error), inside=getattr(error, "at", ()))
+
+
+def _own_problems(node: NodeSpec, node_type: NodeType[Any], site: Site) -> list[ValueError]:
+    """What the type itself finds wrong with params whose shape is right."""
     try:
         node_type.check(node.params, site)
-    except ParamError as error:
-        problems.add((*node.at, "params", *error.at), str(error))
     except ValueError as error:
-        problems.add((*node.at, "params"), str(error))
+        return [error]
+    return []
