@@ -93,8 +93,8 @@ class Input:
 class Node:
     """A vertex: its params compiled and as written, and all the rules by which its steps run.
 
-    ``timeout_s`` None is what the run's policy says, infinity no limit whatever that says. ``secrets`` names the variables of
-    the environment for which a ``Secret`` stands somewhere in the params.
+    ``timeout_s`` None is what the run's policy says. ``secrets`` names the variables of the environment for which a ``Secret``
+    stands somewhere in the params.
     """
 
     id: str

@@ -33,7 +33,6 @@ def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, C
             values.nodes[node.id],
             type=cast("NodeType[Any]", types[node.id]),
             child=children[node.id].graph if node.id in children else None,
-            is_legacy=spec.is_legacy,
             edges=(incoming.get(node.id, ()), outgoing.get(node.id, ())),
         )
         for node in spec.nodes
@@ -56,7 +55,6 @@ def _node(
     *,
     type: NodeType[Any],  # noqa: A002  the word of the language
     child: Graph | None,
-    is_legacy: bool,
     edges: tuple[tuple[Edge, ...], tuple[Edge, ...]],
 ) -> Node:
     return Node(
@@ -64,8 +62,8 @@ def _node(
         type=type,
         params=cast("Value", values.params.value),
         raw_params=MappingProxyType(dict(spec.params)),
-        retry=retry_rule(spec, is_legacy=is_legacy),
-        timeout_s=timeout_s(spec, is_legacy=is_legacy),
+        retry=retry_rule(spec),
+        timeout_s=timeout_s(spec),
         effect=cast("Any", spec.effect or type.effect),
         on_ambiguous=cast("Any", spec.on_ambiguous),
         batch=batch_rule(spec, values),

@@ -8,7 +8,6 @@ from graphmill.core.errors import InternalError
 from graphmill.graph.compiled import Graph
 from graphmill.graph.compiler.build import build_graph
 from graphmill.graph.compiler.children import compile_children
-from graphmill.graph.compiler.inputs import check_defaults
 from graphmill.graph.compiler.library import Child, Library
 from graphmill.graph.compiler.names import check_names
 from graphmill.graph.compiler.order import find_order
@@ -36,7 +35,6 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     if spec is None:
         return None
     check_names(spec, problems)
-    check_defaults(spec, problems)
     types = find_types(spec, problems)
     order = find_order(spec, problems)
     children = compile_children(spec, types, library, problems)

@@ -9,6 +9,7 @@ from itertools import pairwise
 from graphmill.core.names import suggestion
 from graphmill.graph.compiled import Edge
 from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.vague import has_vague_edges
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import EdgeSpec, WorkflowSpec
 
@@ -50,7 +51,7 @@ def find_order(spec: WorkflowSpec, problems: Problems) -> Order:
     rounds = _Sorted(ids, edges)
     for cycle in rounds.cycles:
         _tell_cycle(cycle, spec, problems)
-    if not has_all_ends or rounds.cycles or len(ids) < len(spec.nodes):
+    if not has_all_ends or rounds.cycles or len(ids) < len(spec.nodes) or has_vague_edges(spec):
         return Order(edges, starts, is_sound=False)
     _refuse_unreachable(spec, starts, edges, problems)
     bits = {node_id: 1 << number for number, node_id in enumerate(ids)}

@@ -12,6 +12,7 @@ from graphmill.graph.compiler.order import ERROR, Order
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
 from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.types import Types
+from graphmill.graph.compiler.vague import has_vague_inputs, is_vague
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.template import Reference, compile_value
@@ -58,7 +59,8 @@ def _tell(reference: Reference, message: str, written: Written, problems: Proble
 
 def _spots(spec: WorkflowSpec, values: Values) -> Iterator[_Spot]:
     for node in spec.nodes:
-        yield from _node_spots(node, values.nodes[node.id])
+        if not is_vague(node, spec):
+            yield from _node_spots(node, values.nodes[node.id])
     for written in (values.outputs or {}).values():
         yield _Spot(None, written)
 
@@ -83,7 +85,9 @@ class _Check:
         self._types = types
         self._order = order
         self._children = children
-        self._inputs = frozenset(each.name for each in spec.inputs)
+        self._inputs = tuple(each.name for each in spec.inputs)
+        self._knows_inputs = not has_vague_inputs(spec)
+        self._vague = frozenset(node.id for node in spec.nodes if is_vague(node, spec))
         self._nodes = {node.id: node for node in spec.nodes}
 
     def problem(self, reference: Reference, spot: _Spot) -> str | None:
@@ -95,7 +99,7 @@ class _Check:
             return None
         if root in self._nodes:
             return self._of_node(reference, self._nodes[root], spot)
-        return self._out_of_place(root, spot) or self._unknown(root, spot)
+        return self._out_of_place(root, spot) or (self._unknown(root, spot) if self._knows_inputs else None)
 
     def _of_node(self, reference: Reference, source: NodeSpec, spot: _Spot) -> str | None:
         here = None if spot.node is None else spot.node.id
@@ -107,7 +111,7 @@ class _Check:
         return self._of_output(reference, source, here)
 
     def _of_output(self, reference: Reference, source: NodeSpec, here: str | None) -> str | None:
-        if len(reference.segments) == 1:
+        if len(reference.segments) == 1 or source.id in self._vague:
             return None
         output = reference.segments[1]
         names = self._outputs(source)
@@ -162,7 +166,7 @@ class _Check:
     def _unknown(self, root: str, spot: _Spot) -> str:
         here = None if spot.node is None else spot.node.id
         nodes = [node_id for node_id in self._nodes if node_id != here and self._order.can_have_run(node_id, here)]
-        there = [*spot.names, *sorted(self._inputs), *nodes]
+        there = [*spot.names, *self._inputs, *nodes]
         return f"no node or input {root!r}{suggestion(root, there)}; here are {', '.join(there) or 'none'}"
 
     @cached_property

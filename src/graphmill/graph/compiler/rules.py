@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
@@ -13,22 +12,17 @@ from graphmill.graph.spec import NodeSpec
 from graphmill.graph.template import Value
 
 
-def retry_rule(node: NodeSpec, *, is_legacy: bool) -> RetryRule:
-    """Give the batch's rule, else the node's, else None for the policy's; a batch of an ``ir_version`` file tries once and waits alike."""
+def retry_rule(node: NodeSpec) -> RetryRule:
+    """Give the batch's rule, else the node's, else None for the policy's."""
     retry, batch = node.retry, node.batch
-    attempts, wait_s, backoff = retry.attempts, retry.wait_s, retry.backoff
-    if batch is not None:
-        attempts = _first(batch.max_retries, attempts, 1 if is_legacy else None)
-        wait_s = _first(batch.retry_wait_s, wait_s, 0.0 if is_legacy else None)
-        backoff = _first(backoff, "fixed" if is_legacy else None)
-    return RetryRule(attempts=attempts, wait_s=wait_s, backoff=backoff, cap_s=retry.cap_s)
+    attempts = retry.attempts if batch is None or batch.max_retries is None else batch.max_retries
+    wait_s = retry.wait_s if batch is None or batch.retry_wait_s is None else batch.retry_wait_s
+    return RetryRule(attempts=attempts, wait_s=wait_s, backoff=retry.backoff, cap_s=retry.cap_s)
 
 
-def timeout_s(node: NodeSpec, *, is_legacy: bool) -> float | None:
-    """Give the limit of an attempt likewise; a batch of an ``ir_version`` file has none, whatever the policy says."""
-    if node.batch is None:
-        return node.timeout_s
-    return cast("float | None", _first(node.batch.timeout_s, node.timeout_s, math.inf if is_legacy else None))
+def timeout_s(node: NodeSpec) -> float | None:
+    """Give the limit of an attempt likewise."""
+    return node.timeout_s if node.batch is None or node.batch.timeout_s is None else node.batch.timeout_s
 
 
 def batch_rule(node: NodeSpec, values: NodeValues) -> BatchRule | None:
@@ -72,6 +66,3 @@ def _values(written: Mapping[str, Written]) -> Mapping[str, Value]:
 def _value(written: Written) -> Value:
     return cast("Value", written.value)
 
-
-def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.vague import is_vague
 from graphmill.graph.node_params import param_problems
 from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.node_type import NodeType, Site
@@ -19,7 +20,7 @@ def find_types(spec: WorkflowSpec, problems: Problems) -> Types:
     """Give each node's type, None where there is none of that name."""
     types = {node.id: _type(node, problems) for node in spec.nodes}
     for node in spec.nodes:
-        if (node_type := types[node.id]) is not None:
+        if (node_type := types[node.id]) is not None and not is_vague(node, spec):
             _check(node, node_type, Site(id=node.id, root=spec.document.root), problems)
     return types
 
