@@ -16,8 +16,8 @@ from graphmill.core.fingerprint import function_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call
+from graphmill.graph.lookup import references
 from graphmill.graph.node import Step, require_keys
-from graphmill.graph.template import references
 
 
 class PythonNode:
