@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -34,7 +34,7 @@ class Branch(NodeType[BranchParams]):
     name = "branch"
     summary = "Chooses the edges that fire: looks a value up among cases and returns the action found there."
     Params = BranchParams
-    outputs: Mapping[str, str] = {"action": "the action that was chosen"}
+    outputs: ClassVar[Mapping[str, str]] = {"action": "the action that was chosen"}
     untemplated = frozenset({"cases", "default"})
     is_recorded = False
     example = """\

@@ -20,9 +20,9 @@ def find_case(on: Any, cases: Mapping[Any, T], default: T | None) -> T:
         if text in known:
             return known[text]
     if default is None:
-        shown = next(_texts(on), None) or f"a value of type {type(on).__name__}"
+        shown = f"{to_json(on):.{_MOST_CHARS}}" if [*_texts(on)] else f"a value of type {type(on).__name__}"
         there = ", ".join(known) or "none"
-        raise Permanent(f"no case for {shown:.{_MOST_CHARS}}; there are {there}; add that case or a default")
+        raise Permanent(f"no case for {shown}; there are {there}; add that case or a default")
     return default
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -49,7 +49,7 @@ class End(NodeType[EndParams]):
     name = "end"
     summary = "Ends the job with a status that a value chooses: nothing listed after it runs."
     Params = EndParams
-    outputs: Mapping[str, str] = {"status": "succeeded", "flag": "partial, or null", "reason": "why"}
+    outputs: ClassVar[Mapping[str, str]] = {"status": "succeeded", "flag": "partial, or null", "reason": "why"}
     is_recorded = False
     example = """\
 - id: finish

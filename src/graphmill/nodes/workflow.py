@@ -19,7 +19,7 @@ class WorkflowParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         str | dict[str, Any],
         Meta(
             description="The child: a path relative to this file, the name of a workflow file beside it, or a workflow written here. "
-            "Taken as written; a workflow can not hold itself."
+            "A workflow can not hold itself."
         ),
     ]
     inputs: Annotated[dict[str, Any], Meta(description="The child's inputs by name.")] = {}
@@ -52,4 +52,5 @@ class Workflow(NodeType[WorkflowParams]):
 
     async def run(self, params: WorkflowParams, context: Context) -> Mapping[str, Any]:
         """Never called: the steps are the child's."""
+        del params
         raise InternalError(f"the workflow node {context.path} was run as a step")

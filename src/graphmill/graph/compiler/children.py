@@ -10,8 +10,8 @@ from graphmill.core.errors import UsageError
 from graphmill.core.names import suggestion
 from graphmill.graph.compiler.inputs import make_inputs
 from graphmill.graph.compiler.library import Child, Library
-from graphmill.graph.compiler.templates import texts
 from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.templates import texts
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
 from graphmill.graph.problems import Problems

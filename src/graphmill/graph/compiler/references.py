@@ -9,8 +9,8 @@ from functools import cached_property
 from graphmill.core.names import suggestion
 from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.order import ERROR, Order
-from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
 from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.compiler.vague import has_vague_inputs, is_vague
 from graphmill.graph.problems import Problems
