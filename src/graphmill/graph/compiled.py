@@ -134,7 +134,7 @@ class Graph:
         parts = {f"node {node.id!r}": node.fingerprint for node in self.nodes.values()}
         edges = sorted((edge.source, edge.target, edge.action) for node in self.nodes.values() for edge in node.outgoing)
         # Without declared outputs the node that is listed last gives them.
-        last = next(reversed(self.nodes), None) if self.outputs is None else None
+        last = list(self.nodes)[-1:] if self.outputs is None else None
         parts[ORDER] = value_fingerprint([edges, sorted(self.starts), last])
         declared = {each.name: [each.type, each.is_required, each.default] for each in self.inputs.values()}
         parts["inputs"] = value_fingerprint([declared, dict(self.given)])

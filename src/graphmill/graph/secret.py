@@ -29,7 +29,7 @@ def with_secrets(value: Any) -> Any:
             return Secret(name)
         made = {key: with_secrets(entry) for key, entry in value.items()}
         return made if any(made[key] is not entry for key, entry in value.items()) else value
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         entries = [with_secrets(entry) for entry in value]
         return entries if any(new is not old for new, old in zip(entries, value, strict=True)) else value
     return value
@@ -42,6 +42,6 @@ def secrets_in(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tup
     elif isinstance(value, Mapping):
         for key, entry in value.items():
             yield from secrets_in(entry, (*at, key))
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for number, entry in enumerate(value):
             yield from secrets_in(entry, (*at, number))

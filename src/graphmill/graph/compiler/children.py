@@ -14,6 +14,7 @@ from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.templates import texts
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
+from graphmill.graph.node_type import NodeType
 from graphmill.graph.problems import Problems
 from graphmill.graph.secret import with_secrets
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
@@ -27,12 +28,14 @@ def compile_children(spec: WorkflowSpec, types: Types, library: Library, problem
     """Compile each node's child; give those that could be read."""
     found: dict[str, Child] = {}
     for node in spec.nodes:
-        node_type = types[node.id]
-        if node_type is not None and node_type.name == WORKFLOW:
-            if (child := _child(node, spec.document, library, problems)) is not None:
-                found[node.id] = child
-                _check_inputs(node, child.spec, problems)
+        if (child := _child(node, spec.document, library, problems) if _is_workflow(types[node.id]) else None) is not None:
+            found[node.id] = child
+            _check_inputs(node, child.spec, problems)
     return found
+
+
+def _is_workflow(node_type: NodeType[Any] | None) -> bool:
+    return node_type is not None and node_type.name == WORKFLOW
 
 
 def _child(node: NodeSpec, document: Document, library: Library, problems: Problems) -> Child | None:
@@ -54,7 +57,7 @@ def _child(node: NodeSpec, document: Document, library: Library, problems: Probl
 
 
 def _path(written: str, document: Document) -> Path:
-    """A text with a slash or a known ending is a path, any other the name of a file beside this one."""
+    """Take a text with a slash or a known ending as a path, any other as the name of a file beside this one."""
     folder = Path(document.path).parent if document.root is not None else Path()
     if "/" in written or Path(written).suffix.lower() in _SUFFIXES:
         return folder / written
@@ -71,12 +74,12 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
     for name, value in given.items():
         if name not in inputs:
             has = ", ".join(inputs) or "none"
-            tell(problems, (*at, name), f"workflow {child.name!r} has no input {name!r}{suggestion(str(name), inputs)}; it has {has}")
+            tell(problems, (*at, name), f"the child has no input {name!r}{suggestion(str(name), inputs)}; it has {has}")
         elif _is_literal(value, at) and (problem := inputs[name].problem(value)):
             tell(problems, (*at, name), problem)
     for each in inputs.values():
         if each.is_required and each.name not in given:
-            tell(problems, at, f"workflow {child.name!r} requires the input {each.name!r}; give it in `inputs`")
+            tell(problems, at, f"the child requires the input {each.name!r}")
 
 
 def _is_literal(value: Any, at: At) -> bool:

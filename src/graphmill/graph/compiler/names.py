@@ -32,7 +32,7 @@ def _owned(spec: WorkflowSpec) -> Iterator[tuple[At, str, str]]:
 
 
 def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -> None:
-    """An alias and a history are known in their node only: two nodes may use the same, but not that of a node or an input."""
+    """Refuse an alias or a history that a node or an input has as its name; known in their node only, two nodes may use the same."""
     borrowed = []
     if node.batch is not None:
         borrowed.append(((*node.batch.at, "as"), node.batch.alias, "as"))
@@ -53,4 +53,3 @@ def _is_name(name: str, at: At, problems: Problems) -> bool:
     else:
         return True
     return False
-

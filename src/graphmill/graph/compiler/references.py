@@ -122,7 +122,7 @@ class _Check:
             return _no_output(output.name, names, f"node {source.id!r} ({self._kind(source)})")
         is_shifting = source.batch is not None and source.batch.error_handling == "continue"
         if is_shifting and output.name == "results" and output.indices:
-            return "items that fail leave no result, so positions shift under `error_handling: continue`; use outcomes[N], one for each item"
+            return "failed items leave no result, so positions shift under `error_handling: continue`; use outcomes[N], one for each item"
         return None
 
     def _of_error(self, source: NodeSpec, here: str | None) -> str | None:
@@ -144,7 +144,7 @@ class _Check:
         return LOOP_OUTPUTS if node.loop is not None else self._plain_outputs(node)
 
     def _plain_outputs(self, node: NodeSpec) -> Iterable[str] | None:
-        """What the node's type says that it has; of a child workflow, what that declares."""
+        """Give what the node's type says that it has; of a child workflow, what that declares."""
         if (child := self._children.get(node.id)) is not None:
             return child.spec.outputs
         node_type = self._types[node.id]

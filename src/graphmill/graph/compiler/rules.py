@@ -65,4 +65,3 @@ def _values(written: Mapping[str, Written]) -> Mapping[str, Value]:
 
 def _value(written: Written) -> Value:
     return cast("Value", written.value)
-

@@ -84,7 +84,7 @@ def texts(raw: Any, at: At) -> Iterator[tuple[At, str]]:
     elif isinstance(raw, Mapping):
         for key, entry in raw.items():
             yield from texts(entry, (*at, key))
-    elif isinstance(raw, list):
+    elif isinstance(raw, list | tuple):
         for number, entry in enumerate(raw):
             yield from texts(entry, (*at, number))
 

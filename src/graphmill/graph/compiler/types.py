@@ -40,7 +40,7 @@ def _check(node: NodeSpec, node_type: NodeType[Any], site: Site, problems: Probl
 
 
 def _own_problems(node: NodeSpec, node_type: NodeType[Any], site: Site) -> list[ValueError]:
-    """What the type itself finds wrong with params whose shape is right."""
+    """List what the type itself finds wrong with params whose shape is right."""
     try:
         node_type.check(node.params, site)
     except ValueError as error:

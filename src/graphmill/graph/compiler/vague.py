@@ -14,7 +14,9 @@ def is_vague(node: NodeSpec, spec: WorkflowSpec) -> bool:
     if any(written.get(key) is not None and not isinstance(written[key], Mapping) for key in ("params", "parameters", "batch", "loop")):
         return True
     batch, loop = written.get("batch") or {}, written.get("loop") or {}
-    return _differs(batch, "as", node.batch and node.batch.alias) or _differs(loop, "history", node.loop and node.loop.history)
+    return _differs(batch, "as", node.batch.alias if node.batch else None) or _differs(
+        loop, "history", node.loop.history if node.loop else None
+    )
 
 
 def has_vague_inputs(spec: WorkflowSpec) -> bool:
