@@ -23,7 +23,10 @@ GraphmillError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from graphmill.core.problem import Problem
 
 
 class GraphmillError(Exception):
@@ -43,12 +46,16 @@ class UsageError(GraphmillError, ValueError):
 
 
 class WorkflowError(GraphmillError):
-    """A workflow file with mistakes; ``problems`` lists all of them, not only the first."""
+    """A workflow file with mistakes; ``problems`` lists all of them, not only the first.
 
-    def __init__(self, path: str, problems: list[str]) -> None:
+    ``placed`` are those among them whose line and column are known; they may stand in other files than ``path``.
+    """
+
+    def __init__(self, path: str, problems: Sequence[str | Problem]) -> None:
         self.path = path
-        self.problems = problems
-        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+        self.problems = [str(problem) for problem in problems]
+        self.placed = tuple(problem for problem in problems if isinstance(problem, Problem))
+        super().__init__("\n".join(str(problem) if isinstance(problem, Problem) else f"{path}: {problem}" for problem in problems))
 
 
 class SourceError(GraphmillError):

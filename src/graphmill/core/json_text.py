@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from graphmill.core.errors import Permanent
-from graphmill.core.place import place
+from graphmill.core.place import TextError, place
 
 # Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
 _LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -74,9 +74,10 @@ def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) ->
             return found[0]
         return json.loads(text, object_pairs_hook=_unique if unique_keys else None)
     except json.JSONDecodeError as error:
-        raise ValueError(f"line {first_line + error.lineno - 1}, column {error.colno}: not JSON: {error.msg}") from error
+        raise TextError(f"not JSON: {error.msg}", line=first_line + error.lineno - 1, column=error.colno) from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{place(text, error.start, first_line=first_line)}: not JSON: {error}") from error
+        line, column = place(text, error.start, first_line=first_line)
+        raise TextError(f"not JSON: {error}", line=line, column=column) from error
     except (ValueError, RecursionError) as error:
         later = " or later" if b"\n" in text else ""
         raise ValueError(f"line {first_line}{later}: not JSON that can be read: {error}") from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
 
-from graphmill.core.place import place
+from graphmill.core.place import TextError, place
 
 _MOST_LEVELS = 200
 _MOST_VALUES = 10_000_000
@@ -36,6 +37,13 @@ class _DataLoader(_Loader):  # type: ignore[misc]
     def ascend_resolver(self) -> None:
         self._level -= 1
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  as its base has it
+        try:
+            return super().construct_object(node, deep)
+        except (LookupError, ValueError) as error:  # an explicit tag on a text that is none of its kind
+            problem = f"a value does not fit the tag it carries: {error}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
 
 _DataLoader.yaml_constructors = {
     tag: make
@@ -54,18 +62,42 @@ for _name, _pattern, _first in (
     _DataLoader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
+Constructor = Callable[[yaml.Node], Any]
+
+
 def from_yaml(text: bytes) -> Any:
-    """Read one YAML document as plain data; ValueError names line and column of a mistake."""
+    """Read one YAML document as plain data; TextError names line and column of a mistake."""
+    return compose_yaml(text)[0]
+
+
+def compose_yaml(text: bytes, tags: Mapping[str, Constructor] | None = None) -> tuple[Any, yaml.Node | None]:
+    """Read one YAML document and give its data and its nodes, which know their places; ``tags`` make values of nodes with tags of ours.
+
+    Merges (<<) are worked into the nodes too; of a key that stands in one twice the last counts.
+    """
     try:
-        return yaml.load(text, Loader=_DataLoader)  # noqa: S506  a SafeLoader
+        return _composed(text, tags or {})
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ValueError(where + ", ".join(part for part in (error.context, error.problem) if part)) from error
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise TextError(", ".join(part for part in (error.context, error.problem) if part), line=line, column=column) from error
     except yaml.reader.ReaderError as error:
-        raise ValueError(f"{place(text, error.position)}: {error.reason}") from error
-    except LookupError as error:
-        raise ValueError(f"a value does not fit the tag it carries: {error}") from error
+        line, column = place(text, error.position)
+        raise TextError(str(error.reason), line=line, column=column) from error
+
+
+def _composed(text: bytes, tags: Mapping[str, Constructor]) -> tuple[Any, yaml.Node | None]:
+    loader = _DataLoader(text)
+    try:
+        loader.yaml_constructors = {**loader.yaml_constructors, **{tag: _by_node(make) for tag, make in tags.items()}}
+        node = loader.get_single_node()
+        return None if node is None else loader.construct_document(node), node
+    finally:
+        loader.dispose()
+
+
+def _by_node(make: Constructor) -> Callable[[Any, yaml.Node], Any]:
+    return lambda _, node: make(node)
 
 
 def _require_plain(node: yaml.Node, sizes: dict[int, int]) -> int:

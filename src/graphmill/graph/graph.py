@@ -10,8 +10,8 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.fresh import fresh
 from graphmill.core.json_text import require_json
 from graphmill.core.names import suggestion
+from graphmill.graph.lookup import resolve
 from graphmill.graph.node import Step
-from graphmill.graph.template import resolve
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from graphmill.core.json_text import from_json
 from graphmill.core.names import file_suggestion, suggestion
 from graphmill.core.yaml_data import from_yaml
 from graphmill.graph.graph import Graph, Node
+from graphmill.graph.lookup import malformed, references
 from graphmill.graph.node import find_node_type, key_problems
-from graphmill.graph.template import malformed, references
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 

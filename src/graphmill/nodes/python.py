@@ -1,4 +1,4 @@
-"""The python node: a function named by module and name, called with its inputs as keyword arguments."""
+"""The python node: a function named by module and name, or code written in the workflow, with its inputs by name."""
 
 from __future__ import annotations
 
@@ -8,16 +8,139 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
 
 from graphmill.core.errors import Permanent
 from graphmill.core.fingerprint import function_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call
+from graphmill.graph.lookup import references
 from graphmill.graph.node import Step, require_keys
-from graphmill.graph.template import references
+from graphmill.graph.node_type import Call, Context, NodeType, ParamError, Site
+from graphmill.nodes.code_check import require_code
+from graphmill.nodes.code_worker import CodeCall, run_code
+
+
+class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Either code or a function, and what it is given."""
+
+    code: Annotated[
+        str | None,
+        Meta(
+            description="Python that assigns to `result`; the inputs are its variables. Runs in a worker process, with a namespace of "
+            "its own each time. Text assigned to `next` is the action."
+        ),
+    ] = None
+    function: Annotated[str | None, Meta(description="`module:name`, called with the inputs as keyword arguments.")] = None
+    inputs: Annotated[dict[str, Any], Meta(description="Variables of the code, or arguments of the function, by name.")] = {}
+    isolation: Annotated[
+        Literal["process"] | None,
+        Meta(description="`process` calls the function in a worker process that can be killed; code always runs in one."),
+    ] = None
+    timeout: Annotated[
+        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
+    ] = None
+    requires: Annotated[list[str], Meta(description="Packages that the code needs, for the reader.")] = []
+
+
+class Python(NodeType[PythonParams]):
+    """Calls an async function on the loop, a plain one in a thread; code, and on request functions, in a worker process."""
+
+    name = "python"
+    summary = "Runs Python: a function named by module and name, or code written in the workflow."
+    Params = PythonParams
+    outputs: ClassVar[Mapping[str, str]] = {
+        "result": "what the function returned, or what the code assigned to `result`",
+        "stdout": 'what the code printed, at most 100,000 bytes; "" for a function',
+        "stderr": 'the same of the standard error; "" for a function',
+    }
+    untemplated = frozenset({"code", "function", "isolation", "requires"})
+    example = """\
+- id: shorten
+  type: code
+  params:
+    inputs: {reviews: "${fetch.response}", count: 10}
+    code: |
+      reviews: list
+      count: int
+      result: list = [review["text"] for review in reviews[:count]]
+- id: score
+  type: python
+  params: {function: "scoring:score", inputs: {reviews: "${shorten.result}"}}
+"""
+
+    def check(self, params: Mapping[str, Any], site: Site) -> None:
+        """Import the function, or parse the code, now: a wrong name or a slip is found before the first item."""
+        del site
+        code, function, inputs = params.get("code"), params.get("function"), params.get("inputs", {})
+        if (code is None) == (function is None):
+            both = "code or function is missing" if code is None else "code and function are both given; leave one out"
+            raise ParamError(both)
+        known = inputs if isinstance(inputs, Mapping) else None
+        if code is not None:
+            require_code(code, known)
+        else:
+            _require_function(function, known)
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Give the function's; code is among the params."""
+        return "" if params.get("function") is None else function_fingerprint(find_function(params["function"]))
+
+    async def run(self, params: PythonParams, context: Context) -> Mapping[str, Any]:
+        """Call the function here, with containers of its own."""
+        del context
+        return _outputs(await call(_found(str(params.function)), **fresh(params.inputs)))
+
+    def call(self, params: PythonParams, context: Context) -> Call:
+        """Send code, and functions on request, to a worker process."""
+        if params.code is not None:
+            return Call(run_code, CodeCall(params.code, params.inputs), "process", params.timeout)
+        if params.isolation is not None:
+            return Call(call_function, FunctionCall(str(params.function), params.inputs), "process", params.timeout)
+        return super().call(params, context)._replace(timeout_s=params.timeout)
+
+
+class FunctionCall(NamedTuple):
+    """What a worker process is sent of a function: where it is found, and its arguments by name."""
+
+    function: str
+    inputs: Mapping[str, Any]
+
+
+def call_function(call: FunctionCall) -> Any:
+    """Call a function in this process; give its outputs, or what is to be awaited for them."""
+    made = find_function(call.function)(**call.inputs)
+    return _awaited(made) if inspect.isawaitable(made) else _outputs(made)
+
+
+async def _awaited(made: Any) -> Mapping[str, Any]:
+    return _outputs(await made)
+
+
+def _outputs(result: Any) -> dict[str, Any]:
+    return {"result": result, "stdout": "", "stderr": ""}
+
+
+def _require_function(name: str | None, inputs: Mapping[str, Any] | None) -> None:
+    try:
+        function = find_function(name)
+    except ValueError as error:
+        raise ParamError(str(error), at=("function",)) from error
+    try:
+        _require_fit(function, inputs or {})
+    except ValueError as error:
+        if inputs is not None:
+            raise ParamError(str(error), at=("inputs",)) from error
+
+
+@cache
+def _found(name: str) -> Callable[..., Any]:
+    return find_function(name)
 
 
 class PythonNode:

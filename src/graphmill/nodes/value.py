@@ -6,6 +6,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphmill.graph.node import Step
+from graphmill.graph.node_type import Context, NodeType
+
+
+class Value(NodeType[Mapping[str, Any]]):
+    """Names values for later nodes; touches nothing."""
+
+    name = "value"
+    summary = "Any mapping, given on as it is resolved: names values for later nodes."
+    Params = None
+    outputs = None
+    is_recorded = False
+    example = """\
+- id: settings
+  type: value
+  params: {language: en, title: "Review of ${product.name}"}
+"""
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Its params say it all."""
+        del params
+        return ""
+
+    async def run(self, params: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
+        """Give the params."""
+        del context
+        return params
 
 
 class ValueNode:

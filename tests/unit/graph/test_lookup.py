@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.graph.template import references, resolve
+from graphmill.graph.lookup import references, resolve
 from support.odd_texts import any_text, json_values
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,5}", fullmatch=True)

@@ -1,0 +1,88 @@
+"""One block of a workflow, such as a node or its batch, read by the table of its keys; every mistake is told, none raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphmill.core.names import suggestion
+from graphmill.graph import legacy
+from graphmill.graph.grammar import Block
+from graphmill.graph.kinds import shown
+from graphmill.graph.legacy import Dialect
+from graphmill.graph.places import At
+from graphmill.graph.problems import Problems
+
+
+class BlockReader:
+    """Gives the values of a block's keys: those that are right as written, for the others their defaults. Null is left out."""
+
+    def __init__(self, found: Mapping[Any, Any], at: At, *, block: Block, problems: Problems, dialect: Dialect = legacy.OURS) -> None:
+        self.at = at
+        self.problems = problems
+        self.is_right = True
+        self._block = block
+        self._written = dict(_renamed(found, dialect))
+        self._names = {dialect.renamed.get(key, key): key for key in found if isinstance(key, str)}
+        self._check(found, dialect)
+
+    def __getitem__(self, key: str) -> Any:
+        """Give the value as written if it is right, else the default."""
+        return self._written[key] if self.has(key) else self._block[key].default
+
+    def has(self, key: str) -> bool:
+        """Tell whether the key stands there with a value that is right."""
+        return self._written.get(key) is not None and self._block[key].kind.fits(self._written[key])
+
+    def stands(self, key: str) -> bool:
+        """Tell whether the key stands there at all, null or not."""
+        return key in self._written
+
+    def at_key(self, key: str) -> At:
+        """Tell where the value stands, whatever its key is called there."""
+        return (*self.at, self._names.get(key, key))
+
+    def wrong(self, message: str, at: At | None = None, *, is_key: bool = False) -> None:
+        """Tell a mistake of the block, or of a part of it."""
+        self.is_right = False
+        self.problems.add(self.at if at is None else at, f"{self._text}: {message}", is_key=is_key)
+
+    @property
+    def _text(self) -> str:
+        return self.problems.document.at_text(self.at)
+
+    def _check(self, found: Mapping[Any, Any], dialect: Dialect) -> None:
+        for key in found:
+            self._check_key(key, dialect)
+        for key, rule in self._block.items():
+            value = self._written.get(key)
+            if value is None:
+                if rule.is_required:
+                    self.wrong(f"{key!r} is missing", self.at_key(key))
+            elif not rule.kind.fits(value):
+                self.wrong(f"{self._names[key]} is {rule.kind.wanted}, not {shown(value)}{_nearest(value, rule.kind)}", self.at_key(key))
+
+    def _check_key(self, key: Any, dialect: Dialect) -> None:
+        at = (*self.at, key)
+        if not isinstance(key, str):
+            self.wrong(f"a key is text, not {shown(key)}", at, is_key=True)
+        elif key in dialect.refused:
+            self.wrong(f"{key}: {dialect.refused[key]}", at, is_key=True)
+        elif key in dialect.ignored and key not in self._block:
+            if dialect.ignored[key]:
+                self.problems.note(at, f"{self._text}: {key}: {dialect.ignored[key]}", is_key=True)
+        elif key not in self._block and key not in dialect.renamed:
+            known = ", ".join(self._block)
+            self.wrong(f"unknown key {shown(key)}{suggestion(key[:100], self._block)}; known are {known}", at, is_key=True)
+
+
+def _renamed(found: Mapping[Any, Any], dialect: Dialect) -> Iterator[tuple[Any, Any]]:
+    """Give every entry by our name for it; where both names stand there, ours counts."""
+    for key, value in found.items():
+        name = dialect.renamed.get(key, key) if isinstance(key, str) else key
+        if name == key or name not in found:
+            yield name, value
+
+
+def _nearest(value: Any, kind: Any) -> str:
+    return suggestion(value[:100], getattr(kind, "choices", ())) if isinstance(value, str) else ""

@@ -1,0 +1,166 @@
+"""The pass of order: which edges there are, where a job starts, and which nodes can have run before which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from graphmill.core.names import suggestion
+from graphmill.graph.compiled import Edge
+from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.vague import has_vague_edges
+from graphmill.graph.problems import Problems
+from graphmill.graph.spec import EdgeSpec, WorkflowSpec
+
+ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The edges between nodes, and what can have happened before each. Sets of nodes are bits, as there may be many nodes.
+
+    An order in which something is wrong knows nothing about before and after, and then allows all.
+    """
+
+    edges: tuple[Edge, ...]
+    starts: tuple[str, ...]
+    is_sound: bool = True
+    _bits: Mapping[str, int] = field(default_factory=dict)
+    _before: Mapping[str, int] = field(default_factory=dict)
+    _failed: Mapping[str, int] = field(default_factory=dict)
+
+    def can_have_run(self, source: str, before: str | None) -> bool:
+        """Tell whether some path leads from one node to the other; None is the end of the job."""
+        return not self.is_sound or before is None or bool(self._before[before] & self._bits[source])
+
+    def can_have_failed(self, source: str, before: str | None) -> bool:
+        """Tell whether some path that begins with an error edge does."""
+        if not self.is_sound or before is None:
+            return any(edge.source == source and edge.action == ERROR for edge in self.edges)
+        return bool(self._failed[before] & self._bits[source])
+
+
+def find_order(spec: WorkflowSpec, problems: Problems) -> Order:
+    """Take the edges, else the listed order; refuse cycles, unknown ends and nodes that no job can reach."""
+    told = len(problems.found)
+    ids = list(dict.fromkeys(node.id for node in spec.nodes))
+    edges = _chain(ids) if spec.edges is None else _checked(spec.edges, ids, problems)
+    starts = _starts(spec, ids, edges, problems)
+    has_all_ends = len(problems.found) == told
+    rounds = _Sorted(ids, edges)
+    for cycle in rounds.cycles:
+        _tell_cycle(cycle, spec, problems)
+    if not has_all_ends or rounds.cycles or len(ids) < len(spec.nodes) or has_vague_edges(spec):
+        return Order(edges, starts, is_sound=False)
+    _refuse_unreachable(spec, starts, edges, problems)
+    bits = {node_id: 1 << number for number, node_id in enumerate(ids)}
+    return Order(edges, starts, True, bits, *_masks(rounds.ids, edges, bits))  # noqa: FBT003
+
+
+def _chain(ids: Iterable[str]) -> tuple[Edge, ...]:
+    return tuple(Edge(source=source, target=target) for source, target in pairwise(ids))
+
+
+def _checked(edges: Iterable[EdgeSpec], ids: list[str], problems: Problems) -> tuple[Edge, ...]:
+    made: dict[Edge, None] = {}
+    known = frozenset(ids)
+    for each in edges:
+        edge = Edge(source=each.source, target=each.target, action=each.action)
+        unknown = [(key, name) for key, name in (("from", each.source), ("to", each.target)) if name not in known]
+        for key, name in unknown:
+            tell(problems, (*each.at, key), _no_node(name, ids))
+        if edge in made:
+            tell(problems, each.at, f"from {each.source!r} to {each.target!r} on {each.action!r} there is one already")
+        elif not unknown:
+            made[edge] = None
+    return tuple(made)
+
+
+def _no_node(name: str, ids: list[str]) -> str:
+    return f"no node {name!r}{suggestion(name, ids)}; there are {', '.join(ids)}"
+
+
+def _starts(spec: WorkflowSpec, ids: list[str], edges: tuple[Edge, ...], problems: Problems) -> tuple[str, ...]:
+    if spec.start_node is None:
+        targets = {edge.target for edge in edges}
+        return tuple(node_id for node_id in ids if node_id not in targets)
+    if spec.start_node not in ids:
+        tell(problems, (*spec.at, "start_node"), _no_node(spec.start_node, ids))
+    return (spec.start_node,)
+
+
+class _Sorted:
+    """Nodes in an order in which each comes after all that lead to it, and one cycle of each knot that has no such order."""
+
+    def __init__(self, ids: list[str], edges: tuple[Edge, ...]) -> None:
+        self._targets: dict[str, list[str]] = {node_id: [] for node_id in ids}
+        self._waiting = dict.fromkeys(ids, 0)
+        for edge in edges:
+            self._targets[edge.source].append(edge.target)
+            self._waiting[edge.target] += 1
+        self.ids: list[str] = []
+        self.cycles: list[list[str]] = []
+        self._take([node_id for node_id, count in self._waiting.items() if not count])
+        while self._waiting:
+            self.cycles.append(self._cycle())
+            for node_id in self.cycles[-1]:
+                self._waiting[node_id] = 0
+            self._take(self.cycles[-1])
+
+    def _take(self, ready: list[str]) -> None:
+        """Take nodes that wait for nothing, and all that wait for nothing then."""
+        queue = list(ready)
+        for node_id in queue:
+            if self._waiting.pop(node_id, None) is None:
+                continue
+            self.ids.append(node_id)
+            for target in self._targets[node_id]:
+                if target in self._waiting and self._waiting[target] > 0:
+                    self._waiting[target] -= 1
+                    if not self._waiting[target]:
+                        queue.append(target)
+
+    def _cycle(self) -> list[str]:
+        """Walk back against the edges among the nodes that still wait: each waits for another of them, so it comes round."""
+        sources = {target: source for source in self._waiting for target in self._targets[source] if target in self._waiting}
+        path = [next(iter(self._waiting))]
+        while sources[path[-1]] not in path:
+            path.append(sources[path[-1]])
+        cycle = path[path.index(sources[path[-1]]) :][::-1]
+        first = min(range(len(cycle)), key=lambda number: list(self._targets).index(cycle[number]))
+        return cycle[first:] + cycle[:first]
+
+
+def _tell_cycle(cycle: list[str], spec: WorkflowSpec, problems: Problems) -> None:
+    back = next(edge for edge in spec.edges or () if (edge.source, edge.target) == (cycle[-1], cycle[0]))
+    shown = " → ".join([*cycle, cycle[0]])
+    tell(problems, back.at, f"the edges go round: {shown}; what is to be repeated is a node with a `loop` block")
+
+
+def _refuse_unreachable(spec: WorkflowSpec, starts: tuple[str, ...], edges: tuple[Edge, ...], problems: Problems) -> None:
+    targets: dict[str, list[str]] = {}
+    for edge in edges:
+        targets.setdefault(edge.source, []).append(edge.target)
+    reached = dict.fromkeys(starts)
+    queue = list(starts)
+    for node_id in queue:
+        new = [target for target in targets.get(node_id, ()) if target not in reached]
+        reached.update(dict.fromkeys(new))
+        queue.extend(new)
+    for node in spec.nodes:
+        if node.id not in reached:
+            tell(problems, node.at, f"no job can reach it: no edges lead to it from {', '.join(starts)}")
+
+
+def _masks(ids: list[str], edges: tuple[Edge, ...], bits: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    before = dict.fromkeys(ids, 0)
+    failed = dict.fromkeys(ids, 0)
+    outgoing: dict[str, list[Edge]] = {node_id: [] for node_id in ids}
+    for edge in edges:
+        outgoing[edge.source].append(edge)
+    for node_id in ids:
+        for edge in outgoing[node_id]:
+            before[edge.target] |= before[node_id] | bits[node_id]
+            failed[edge.target] |= failed[node_id] | (bits[node_id] if edge.action == ERROR else 0)
+    return before, failed

@@ -1,0 +1,159 @@
+"""The pass of templates: every value that may hold ``${…}`` is compiled, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.types import Types
+from graphmill.graph.problems import Problems
+from graphmill.graph.secret import secrets_in, with_secrets
+from graphmill.graph.spec import At, LoopSpec, NodeSpec, WorkflowSpec
+from graphmill.graph.template import Lookup, Reference, TemplateError, Value, compile_value, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value as it is written, where, and compiled; ``value`` is None where that was not possible."""
+
+    at: At
+    raw: Any
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopValues:
+    """What a loop block looks up."""
+
+    max: Written
+    until: Mapping[str, Written]
+    repeats: Mapping[str, Written]
+    keep: Written | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeValues:
+    """What a node looks up."""
+
+    params: Written
+    items: Written | None
+    loop: LoopValues | None
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a workflow looks up."""
+
+    nodes: Mapping[str, NodeValues]
+    outputs: Mapping[str, Written] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Params:
+    """Params of which some are taken as written, although they hold what would be a template elsewhere."""
+
+    as_written: Mapping[str, Any]
+    rest: Value
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        return self.rest.references
+
+    @property
+    def is_constant(self) -> bool:
+        return self.rest.is_constant
+
+    def resolve(self, scope: Mapping[str, Any]) -> Any:
+        return {**self.as_written, **self.rest.resolve(scope)}
+
+
+def compile_values(spec: WorkflowSpec, types: Types, problems: Problems) -> Values:
+    """Compile the params, batch and loop of every node, and the outputs; tell each template that is none."""
+    nodes = {node.id: _node(node, types, problems) for node in spec.nodes}
+    outputs = None if spec.outputs is None else _each(spec.outputs, (*spec.at, "outputs"), problems)
+    return Values(nodes, outputs)
+
+
+def texts(raw: Any, at: At) -> Iterator[tuple[At, str]]:
+    """Give every text inside a value that holds a template or what looks like one, with its place."""
+    if isinstance(raw, str):
+        if "${" in raw:
+            yield at, raw
+    elif isinstance(raw, Mapping):
+        for key, entry in raw.items():
+            yield from texts(entry, (*at, key))
+    elif isinstance(raw, list | tuple):
+        for number, entry in enumerate(raw):
+            yield from texts(entry, (*at, number))
+
+
+def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
+    node_type = types[node.id]
+    untemplated = frozenset() if node_type is None else node_type.untemplated
+    return NodeValues(
+        params=_params(node, untemplated, problems),
+        items=None if node.batch is None else _whole(node.batch.items, (*node.batch.at, "items"), problems),
+        loop=None if node.loop is None else _loop(node.loop, problems),
+    )
+
+
+def _params(node: NodeSpec, untemplated: frozenset[str], problems: Problems) -> Written:
+    at = (*node.at, "params")
+    as_written = {key: entry for key, entry in node.params.items() if key in untemplated}
+    rest = {key: with_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
+    for place, secret in secrets_in(rest, at):
+        if not secret.is_named_well:
+            tell(problems, place, f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _")
+    found = _written(rest, at, problems)
+    if found.value is None or not as_written:
+        return found
+    is_plain = next(texts(as_written, at), None) is None
+    value = compile_value({**as_written, **rest}) if is_plain else _Params(as_written, found.value)
+    return Written(at, rest, value)
+
+
+def _whole(raw: Any, at: At, problems: Problems) -> Written:
+    """Compile what is one ``${…}`` or no text at all; a block of YAML may leave a line's end behind it."""
+    whole = raw.rstrip() if isinstance(raw, str) else raw
+    written = _written(whole, at, problems)
+    if written.value is None or not isinstance(whole, str) or _is_one_lookup(whole):
+        return written
+    tell(problems, at, "one ${…} by itself is wanted, with no text around it and no other beside it")
+    return Written(at, raw, None)
+
+
+def _is_one_lookup(text: str) -> bool:
+    parts = parse(text).parts
+    return len(parts) == 1 and isinstance(parts[0], Lookup)
+
+
+def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
+    keep = None if loop.keep is None else _written(loop.keep[1], (*loop.at, "keep", loop.keep[0]), problems)
+    return LoopValues(
+        max=_whole(loop.max, (*loop.at, "max"), problems),
+        until=_each(loop.until, (*loop.at, "until"), problems),
+        repeats=_each(loop.repeats, (*loop.at, "repeats"), problems),
+        keep=keep,
+    )
+
+
+def _each(values: Mapping[str, Any], at: At, problems: Problems) -> dict[str, Written]:
+    return {name: _written(raw, (*at, name), problems) for name, raw in values.items()}
+
+
+def _written(raw: Any, at: At, problems: Problems) -> Written:
+    try:
+        return Written(at, raw, compile_value(raw))
+    except TemplateError:
+        for place, text in texts(raw, at):
+            _tell(place, text, problems)
+        return Written(at, raw, None)
+
+
+def _tell(at: At, text: str, problems: Problems) -> None:
+    try:
+        parse(text)
+    except TemplateError as error:
+        tell(problems, at, str(error), offset=error.position)

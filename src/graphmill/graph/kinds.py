@@ -1,0 +1,270 @@
+"""Kinds of values that a key of the workflow language takes: each says in words and as JSON Schema what it takes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+NAME = re.compile(r"[A-Za-z_][\w-]*")
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_LOOKUP = re.compile(r"\$\{.+\}\s*", re.DOTALL)
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+MOST_SECONDS = 1e9  # thirty years
+
+
+class Kind(Protocol):
+    """What values a key takes."""
+
+    @property
+    def wanted(self) -> str:
+        """Say it in words, as in 'timeout is …'."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Say it as JSON Schema."""
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether a value is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text, of a pattern if one is given."""
+
+    wanted: str = "text"
+    pattern: re.Pattern[str] | None = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the type and the pattern."""
+        return {"type": "string", **({"pattern": f"^(?:{self.pattern.pattern})$"} if self.pattern else {})}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is text that is all of the pattern."""
+        return isinstance(value, str) and (self.pattern is None or self.pattern.fullmatch(value) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def wanted(self) -> str:
+        """List them."""
+        return f"one of {', '.join(self.choices)}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give an enum."""
+        return {"enum": list(self.choices)}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one of them."""
+        return isinstance(value, str) and value in self.choices
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false; no number, no text."""
+
+    wanted: str = "true or false"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the type."""
+        return {"type": "boolean"}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one of the two."""
+        return isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A whole number in a range; a bool is none."""
+
+    least: int
+    most: int | None = None
+
+    @property
+    def wanted(self) -> str:
+        """Give the range."""
+        return f"a whole number {_range(self.least, self.most)}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the range."""
+        return {"type": "integer", "minimum": self.least, **({} if self.most is None else {"maximum": self.most})}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is in the range."""
+        return type(value) is int and value >= self.least and (self.most is None or value <= self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number in a range, or above its lower end; a bool is none, nor are NaN and the infinities."""
+
+    what: str = "a number"
+    least: float = 0
+    most: float = MOST_SECONDS
+    is_above: bool = False
+
+    @property
+    def wanted(self) -> str:
+        """Give the range."""
+        if self.is_above:
+            return f"{self.what} above {self.least:g}" + ("" if self.most == MOST_SECONDS else f" and up to {self.most:g}")
+        return f"{self.what} {_range(self.least, None if self.most == MOST_SECONDS else self.most)}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the range."""
+        return {"type": "number", "exclusiveMinimum" if self.is_above else "minimum": self.least, "maximum": self.most}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is in the range."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and self.least <= value <= self.most and not (self.is_above and value == self.least)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How many failures are borne: a count, or a share as a number or in percent."""
+
+    wanted: str = 'a whole number of at least 0, or a share above 0 and up to 1, such as 0.1 or "10%"'
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the three forms."""
+        share = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+        return {"anyOf": [{"type": "integer", "minimum": 0}, share, {"type": "string", "pattern": f"^{_SHARE.pattern}$"}]}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one of them."""
+        return tolerance(value) is not None
+
+
+def tolerance(value: Any) -> int | float | None:
+    """Give a count as int, a share as float; None if it is neither."""
+    if type(value) is int:
+        return value if value >= 0 else None
+    percent = _SHARE.fullmatch(value) if isinstance(value, str) and len(value) < 40 else None
+    share = float(percent[1]) / 100 if percent else value
+    return share if type(share) is float and 0 < share <= 1 and math.isfinite(share) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Exactly one ``${…}``; whether what stands in it is right is for the compiler to tell."""
+
+    wanted: str = "one ${…} reference"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the pattern."""
+        return {"type": "string", "pattern": r"^\$\{.+\}\s*$"}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it begins and ends like one."""
+        return isinstance(value, str) and _LOOKUP.fullmatch(value) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list; of at least one entry, if so said."""
+
+    wanted: str
+    is_filled: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the type; what the entries are is said beside it."""
+        return {"type": "array", **({"minItems": 1} if self.is_filled else {})}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one."""
+        return isinstance(value, list | tuple) and (bool(value) or not self.is_filled)
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOf:
+    """A mapping."""
+
+    wanted: str = "a mapping"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give the type; what the entries are is said beside it."""
+        return {"type": "object"}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one."""
+        return isinstance(value, Mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One of two kinds."""
+
+    one: Kind
+    other: Kind
+
+    @property
+    def wanted(self) -> str:
+        """Name both."""
+        return f"{self.one.wanted} or {self.other.wanted}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give both."""
+        return {"anyOf": [self.one.schema, self.other.schema]}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one of either."""
+        return self.one.fits(value) or self.other.fits(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Any value."""
+
+    wanted: str = "any value"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Ask for nothing."""
+        return {}
+
+    def fits(self, value: Any) -> bool:
+        """Take it."""
+        del value
+        return True
+
+
+def shown(value: Any) -> str:
+    """Show a value in a message: short ones as they are, long and nested ones by what they are."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:59] + "…")
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return "a very large number" if value.bit_length() > 100 else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return type(value).__name__
+
+
+def _range(least: float, most: float | None) -> str:
+    return f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"

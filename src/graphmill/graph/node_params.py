@@ -1,0 +1,186 @@
+"""A node's params: checked as written when the workflow is compiled, and read, resolved, at each attempt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from graphmill.core.errors import Permanent
+from graphmill.core.names import suggestion
+from graphmill.graph.node_type import NodeType, ParamError
+
+At = tuple[str | int, ...]
+
+_EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_PLACE = re.compile(r" - at (`key` in )?`\$\.?([^`]*)`$")
+_WORDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+}
+
+
+def param_problems(node_type: NodeType[Any], params: Mapping[str, Any]) -> list[ParamError]:
+    """List what is wrong with the shape of params as written: unknown and missing keys, and values of the wrong type.
+
+    What a template or ``{env: NAME}`` stands for is known at the attempt only and passes here.
+    """
+    if node_type.Params is None:
+        return []
+    return list(_struct_problems(node_type.Params, params, (), as_written=node_type.untemplated))
+
+
+def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
+    """Make the type's Params of resolved ones; what does not fit is a permanent failure that names the field."""
+    if node_type.Params is None:
+        return params
+    try:
+        return msgspec.convert(params, node_type.Params)
+    except msgspec.ValidationError as error:
+        problems = list(_struct_problems(node_type.Params, params, (), as_written=frozenset(map(str, params))))
+        said = "; ".join(map(str, problems)) or str(error)
+        raise Permanent(f"the params do not fit {node_type.name}: {said}") from error
+
+
+def is_open(value: Any) -> bool:
+    """Tell whether a value as written is known only at the attempt, in whole or in part."""
+    if isinstance(value, str):
+        return "${" in value
+    if isinstance(value, Mapping):
+        return _is_env(value) or any(map(is_open, value.values()))
+    return isinstance(value, list) and any(map(is_open, value))
+
+
+def json_schema(node_type: NodeType[Any]) -> dict[str, Any]:
+    """Give the JSON Schema of the params as they are written: a template may stand for any value that is not taken as written."""
+    if node_type.Params is None:
+        return {"type": "object"}
+    whole: dict[str, Any] = msgspec.json.schema(node_type.Params)
+    parts = whole.pop("$defs")
+    schema: dict[str, Any] = parts.pop(node_type.Params.__name__)
+    for name, field in schema["properties"].items():
+        schema["properties"][name] = field if name in node_type.untemplated else _or_open(field)
+    return schema | ({"$defs": parts} if parts else {})
+
+
+def options(kind: Any) -> tuple[Any, ...]:
+    """Give the types that a field may have, without what is said about them."""
+    if get_origin(kind) is Annotated:
+        return options(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(option for part in get_args(kind) for option in options(part))
+    return (kind,)
+
+
+def _or_open(field: dict[str, Any]) -> dict[str, Any]:
+    about = {key: field[key] for key in ("description", "default") if key in field}
+    plain = {key: entry for key, entry in field.items() if key not in about}
+    if not plain:
+        return field
+    env = {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"], "additionalProperties": False}
+    template = {"type": "string", "pattern": r"\$\{"}
+    return about | {"anyOf": [*plain.get("anyOf", [plain]), template, env]}
+
+
+def _is_env(value: Mapping[Any, Any]) -> bool:
+    return len(value) == 1 and isinstance(value.get("env"), str)
+
+
+def _struct_problems(
+    struct: type[msgspec.Struct], found: Mapping[Any, Any], at: At, *, as_written: frozenset[str] = frozenset()
+) -> Iterator[ParamError]:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    for key, value in found.items():
+        if key in fields:
+            yield from _problems(fields[key].type, value, (*at, key), is_written=key in as_written)
+        else:
+            known = ", ".join(fields)
+            yield _problem(f"unknown key {key!r}{suggestion(str(key), fields)}; known are {known}", (*at, key), within=at)
+    for name, field in fields.items():
+        if field.required and name not in found:
+            yield _problem(f"{name!r} is missing", at)
+
+
+def _problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Iterator[ParamError]:
+    """Check a value against a type; ``is_written`` says that nothing in it is a template."""
+    if not is_written and ((isinstance(value, str) and is_open(value)) or (isinstance(value, Mapping) and _is_env(value))):
+        return
+    wanted = options(kind)
+    if isinstance(value, Mapping) and (inner := _mapping_type(wanted)):
+        yield from _mapping_problems(inner, value, at, is_written=is_written)
+    elif isinstance(value, list | tuple) and (item := _item_type(wanted)) is not None:
+        for index, entry in enumerate(value):
+            yield from _problems(item, entry, (*at, index), is_written=is_written)
+    else:
+        yield from _value_problems(kind, value, at, is_written=is_written)
+
+
+def _mapping_problems(inner: Any, value: Mapping[Any, Any], at: At, *, is_written: bool) -> Iterator[ParamError]:
+    if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+        yield from _struct_problems(inner, value, at, as_written=frozenset(map(str, value)) if is_written else frozenset())
+        return
+    key_type, value_type = get_args(inner)
+    for key, entry in value.items():
+        if key_type is str and not isinstance(key, str):
+            yield _problem(f"a key is text, not {key!r}", at)
+        yield from _problems(value_type, entry, (*at, key), is_written=is_written)
+
+
+def _mapping_type(wanted: Sequence[Any]) -> Any:
+    """Give the one type among these that a mapping is checked against, part by part; None if there is no such one."""
+    found = [each for each in wanted if _holds_keys(each)]
+    return found[0] if len(found) == 1 and (get_args(found[0]) or found[0] is not dict) and Any not in wanted else None
+
+
+def _item_type(wanted: Sequence[Any]) -> Any:
+    """Give the type that each entry of a list is checked against; None if there is no one such."""
+    found = [get_args(each)[0] for each in wanted if _holds_entries(each) and len(set(get_args(each)) - {...}) == 1]
+    return found[0] if len(found) == 1 and Any not in wanted else None
+
+
+def _holds_keys(kind: Any) -> bool:
+    return get_origin(kind) in (dict, Mapping) or kind is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct))
+
+
+def _holds_entries(kind: Any) -> bool:
+    return get_origin(kind) in (list, tuple, Sequence) or kind in (list, tuple)
+
+
+def _value_problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Iterator[ParamError]:
+    holds = _holds_keys if isinstance(value, Mapping) else _holds_entries
+    if not is_written and is_open(value) and any(option is Any or holds(option) for option in options(kind)):
+        return
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        yield _problem(_reworded(str(error), kind, value), at)
+
+
+def _reworded(message: str, kind: Any, value: Any) -> str:
+    """Say in a workflow's words what msgspec says in its own."""
+    choices = [choice for option in options(kind) if get_origin(option) is Literal for choice in get_args(option)]
+    if choices and isinstance(value, str):
+        return f"{value!r} is not one of {', '.join(map(str, choices))}{suggestion(value, map(str, choices))}"
+    place = _PLACE.search(message)
+    said = message[: place.start()] if place else message
+    if match := _EXPECTED.fullmatch(said):
+        said = f"{_in_words(match[1])} is wanted, not {_in_words(match[2])}"
+    inside = place[2] if place else ""
+    return f"{inside}: {said}" if inside else said
+
+
+def _in_words(names: str) -> str:
+    return " or ".join(_WORDS.get(name, name) for name in names.split(" | "))
+
+
+def _problem(message: str, at: At, *, within: At | None = None) -> ParamError:
+    where = ".".join(map(str, at if within is None else within))
+    return ParamError(f"{where}: {message}" if where else message, at=at)

@@ -1,0 +1,109 @@
+"""A node type: what it takes, what it gives, and the code that runs one step of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from graphmill.core.job import Effect
+from graphmill.core.usage import Usage
+
+P = TypeVar("P")
+Isolation = Literal["process"]
+
+
+class Output(NamedTuple):
+    """What a step came to: its values by name, the action that chooses the edges, and flags of the job such as ``partial``."""
+
+    values: Mapping[str, Any]
+    action: str = "default"
+    flags: frozenset[str] = frozenset()
+
+
+class Call(NamedTuple):
+    """One attempt as the engine runs it: ``function(value)`` gives what ``run`` would.
+
+    With ``isolation="process"`` the function is importable by its name and the value can be pickled. ``timeout_s`` is a limit that the
+    params set, beside the node's own.
+    """
+
+    function: Callable[[Any], Any]
+    value: Any
+    isolation: Isolation | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where a node stands while it is checked: its id, and the folder of its workflow file."""
+
+    id: str
+    root: Path | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a node's code may ask for beside its params, in one attempt. ``usage`` is what was reported so far; None: nothing."""
+
+    path: str
+    attempt: int
+    idempotency_key: str
+    root: Path | None = None
+    usage: Usage | None = field(default=None, init=False)
+
+    def report_usage(self, usage: Usage) -> None:
+        """Add to what this attempt has used; it counts although the attempt should fail."""
+        self.usage = usage if self.usage is None else self.usage + usage
+
+
+class ParamError(ValueError):
+    """What is wrong with a param; ``at`` says which, as a path of keys and indices inside the params."""
+
+    def __init__(self, message: str, *, at: tuple[str | int, ...] = ()) -> None:
+        self.at = at
+        super().__init__(message)
+
+
+class NodeType(Generic[P]):
+    """One kind of node, in one file, made once and shared by all nodes of that kind; it holds no state.
+
+    ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
+    None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written.
+    What is not ``is_recorded`` is computed again instead. ``example`` is the node as YAML, for the docs. ``package`` is set by the
+    registry: name and version of what it was installed with.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    Params: ClassVar[type[msgspec.Struct] | None]
+    outputs: ClassVar[Mapping[str, str] | None]
+    untemplated: ClassVar[frozenset[str]] = frozenset()
+    effect: ClassVar[Effect] = "repeatable"
+    is_recorded: ClassVar[bool] = True
+    example: ClassVar[str] = ""
+    package: str = ""
+
+    def check(self, params: Mapping[str, Any], site: Site) -> None:
+        """Find, once, when the workflow is compiled, what is wrong with params as written whose shape is right; ParamError says what."""
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Give a text that changes when the code does that runs beside the params."""
+        del params
+        return self.package
+
+    async def run(self, params: P, context: Context) -> Output | Mapping[str, Any]:
+        """Run one attempt of a step with its params resolved; a mapping alone stands for ``Output(mapping)``."""
+        raise NotImplementedError
+
+    def call(self, params: P, context: Context) -> Call:
+        """Say how the engine is to run an attempt: ``run``, on the loop, unless the type knows better."""
+        return Call(partial(_run, self, context), params)
+
+
+async def _run(node_type: NodeType[P], context: Context, params: P) -> Output | Mapping[str, Any]:
+    return await node_type.run(params, context)

@@ -1,0 +1,101 @@
+"""What is missing, and what there is in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from graphmill.core.errors import Permanent
+from graphmill.core.names import suggestion
+from graphmill.graph.template.syntax import Lookup, Reference, written_index
+from graphmill.graph.template.walk import Texts, is_index, is_sequence, opened, steps_of, walk
+
+_MOST_NAMES = 20
+_MOST_LETTERS = 40
+_MOST_LOOKUP_LETTERS = 200
+_MOST_CANDIDATES = 200
+
+
+class Missing(Permanent):
+    """A reference that leads to nothing; the message says where it ends and what is available there."""
+
+
+def missing(lookup: Lookup, scope: Mapping[str, Any], texts: Texts) -> Missing:
+    """Explain of each reference why it is missing, by going its way again."""
+    reasons = [_reason(reference, scope, texts) for reference in lookup.alternatives if isinstance(reference, Reference)]
+    return Missing(f"{_cut(str(lookup), _MOST_LOOKUP_LETTERS)} is missing: {'; '.join(reasons)}")
+
+
+def _reason(reference: Reference, scope: Mapping[str, Any], texts: Texts) -> str:
+    value: Any = scope
+    keys = _keys(reference)
+    steps = steps_of(reference)
+    for number, key in enumerate(keys):
+        try:
+            reached = walk(steps[: number + 1], scope, texts)
+        except LookupError:
+            way = "".join(map(_written, keys[:number])).removeprefix(".")
+            return _stop(key, opened(value, texts), way=way, scope=scope, texts=texts)
+        value = reached
+    return "it was not there when it was asked for"
+
+
+def _keys(reference: Reference) -> list[str | int | Reference]:
+    return [key for segment in reference.segments for key in (segment.name, *segment.indices)]
+
+
+def _written(key: str | int | Reference) -> str:
+    return f".{key}" if isinstance(key, str) else written_index(key)
+
+
+def _stop(key: str | int | Reference, value: Any, *, way: str, scope: Mapping[str, Any], texts: Texts) -> str:
+    """Say why no way leads on from a value."""
+    if not isinstance(key, Reference):
+        return _gap(key, value, way=way)
+    try:
+        index = walk(steps_of(key), scope, texts)
+    except LookupError:
+        return f"of its index, {_reason(key, scope, texts)}"
+    return _gap(index, value, way=way) if is_index(index) else f"its index ${{{key}}} is {_kind(index)}, not a whole number"
+
+
+def _gap(key: str | int, value: Any, *, way: str) -> str:
+    label = f"[{key}]" if isinstance(key, int) else repr(_cut(key, _MOST_LETTERS))
+    absent = f"no {label} in {_cut(way, _MOST_LOOKUP_LETTERS)}" if way else f"no {label}"
+    if isinstance(key, int) and is_sequence(value):
+        return f"{absent}; it has {len(value)} {'entry' if len(value) == 1 else 'entries'}"
+    if isinstance(value, Mapping):
+        return f"{absent}; {'it has' if way else 'there is'} {_names(value)}{_nearest(key, value)}"
+    return f"{absent}, which is {_kind(value)}{', with no JSON object or list in it' if isinstance(value, str) else ''}"
+
+
+def _names(value: Mapping[Any, Any]) -> str:
+    shown = [_shown(key) for key in islice(value, _MOST_NAMES)]
+    more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
+    return ", ".join(shown) + more or "nothing"
+
+
+def _shown(key: Any) -> str:
+    if not isinstance(key, str):
+        return f"{_cut(repr(key), _MOST_LETTERS)} ({type(key).__name__})"
+    cut = _cut(key, _MOST_LETTERS)
+    return cut if cut.isprintable() and cut else repr(cut)
+
+
+def _nearest(key: str | int, value: Mapping[Any, Any]) -> str:
+    names = [name for name in islice(value, _MOST_CANDIDATES) if isinstance(name, str)]
+    return suggestion(key, names) if isinstance(key, str) else ""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if is_sequence(value):
+        return "a list"
+    kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "text"), (Mapping, "an object"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), f"of type {type(value).__name__}")

@@ -1,0 +1,60 @@
+"""The branch node: a value chooses the action, and with it the edges that fire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from graphmill.graph.node_type import Context, NodeType, Output, Site
+from graphmill.nodes.cases import find_case, require_cases
+
+
+class BranchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to look at, and which action each value means."""
+
+    on: Annotated[Any, Meta(description="The value to look at.")]
+    cases: Annotated[
+        dict[Any, str],
+        Meta(
+            description="Value → action. Keys are text, so values are compared by their JSON text: the case `true` is met by true "
+            'and by "true", the case `3` by 3, 3.0 and "3", the case `null` by null. A list or a mapping meets no case.'
+        ),
+    ] = {}
+    default: Annotated[str | None, Meta(description="The action of every other value; without it such a value is a permanent failure.")] = (
+        None
+    )
+
+
+class Branch(NodeType[BranchParams]):
+    """Looks a value up among its cases."""
+
+    name = "branch"
+    summary = "Chooses the edges that fire: looks a value up among cases and returns the action found there."
+    Params = BranchParams
+    outputs: ClassVar[Mapping[str, str]] = {"action": "the action that was chosen"}
+    untemplated = frozenset({"cases", "default"})
+    is_recorded = False
+    example = """\
+- id: route
+  type: branch
+  params: {on: "${judge.verdict}", cases: {right: keep, wrong: drop}, default: ask}
+"""
+
+    def check(self, params: Mapping[str, Any], site: Site) -> None:
+        """Refuse a branch without any case."""
+        del site
+        require_cases(params.get("cases"), params.get("default"))
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Its params say it all."""
+        del params
+        return ""
+
+    async def run(self, params: BranchParams, context: Context) -> Output:
+        """Return the action of the value's case."""
+        del context
+        action = find_case(params.on, params.cases, params.default)
+        return Output({"action": action}, action)

@@ -1,0 +1,104 @@
+"""Node types for the reader: the list of them, a page on each, and all of them as Markdown.
+
+``python -m graphmill.report.node_page > docs/nodes.md`` writes the reference.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
+from typing import Any
+
+from graphmill.graph.node_docs import ParamDoc, param_docs
+from graphmill.graph.node_registry import registry
+from graphmill.graph.node_type import NodeType
+from graphmill.report.text import columns
+
+_WIDTH = 100
+_INDENT = "      "
+_HEAD = """\
+# Node types
+
+Written by `python -m graphmill.report.node_page > docs/nodes.md`; `graphmill nodes TYPE` shows the same of each type that is installed.
+
+A param takes a template, `${name}`, or `{env: NAME}` unless it is taken as written. For what any node may have beside its params
+(`retry`, `timeout`, `batch`, `loop` …) see the workflow language.
+"""
+
+
+def node_lines(types: Iterable[NodeType[Any]]) -> list[str]:
+    """List types, one line each."""
+    return columns([(_title(node_type), node_type.summary) for node_type in types])
+
+
+def node_page(node_type: NodeType[Any]) -> list[str]:
+    """Show a type in full: its params, its outputs, an example."""
+    lines = [f"{_title(node_type)}: {node_type.summary}", "", "params:", *_param_lines(node_type), "", "outputs:"]
+    lines += (
+        [f"  {line}" for line in columns([(name, _plain(text)) for name, text in node_type.outputs.items()])]
+        if node_type.outputs
+        else [f"  {_any_outputs(node_type)}"]
+    )
+    return lines + (["", "example:", *(f"  {line}" for line in node_type.example.splitlines())] if node_type.example else [])
+
+
+def node_markdown(types: Iterable[NodeType[Any]]) -> str:
+    """Write all of it as Markdown."""
+    return "\n".join([_HEAD, *(line for node_type in types for line in _section(node_type))])
+
+
+def own_types() -> list[NodeType[Any]]:
+    """Give the types that come with Graphmill itself."""
+    return [node_type for node_type in registry().types().values() if node_type.package.partition(" ")[0] == "graphmill"]
+
+
+def _title(node_type: NodeType[Any]) -> str:
+    aliases = registry().aliases(node_type)
+    return f"{node_type.name} (also {', '.join(aliases)})" if aliases else node_type.name
+
+
+def _param_lines(node_type: NodeType[Any]) -> Iterator[str]:
+    if node_type.Params is None:
+        yield "  any"
+    for doc in param_docs(node_type):
+        yield f"  {doc.name}: {_plain(doc.type)}, {_standing(doc)}"
+        yield from wrap(_plain(doc.description), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+def _standing(doc: ParamDoc) -> str:
+    standing = "required" if doc.default is None else "optional" if doc.default == "null" else f"default {doc.default}"
+    return standing if doc.is_templated else f"{standing}, taken as written"
+
+
+def _any_outputs(node_type: NodeType[Any]) -> str:
+    return "its params" if node_type.Params is None else "what it runs gives"
+
+
+def _section(node_type: NodeType[Any]) -> Iterator[str]:
+    aliases = "".join(f", `{alias}`" for alias in registry().aliases(node_type))
+    yield from (f"## `{node_type.name}`{aliases}", "", node_type.summary, "")
+    if node_type.Params is None:
+        yield from ("Params: any.", "")
+    else:
+        yield from ("| param | type | | |", "|---|---|---|---|")
+        yield from (f"| `{doc.name}` | {doc.type} | {_standing(doc)} | {_cell(doc.description)} |" for doc in param_docs(node_type))
+        yield ""
+    if node_type.outputs is None:
+        yield from (f"Outputs: {_any_outputs(node_type)}.", "")
+    else:
+        yield from ("| output | |", "|---|---|", *(f"| `{name}` | {_cell(text)} |" for name, text in node_type.outputs.items()), "")
+    if node_type.example:
+        yield from ("```yaml", node_type.example.rstrip(), "```", "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(node_markdown(own_types()))
