@@ -1,0 +1,139 @@
+"""For each: the items of a node, one after the other or several at once, and what became of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from graphmill.core.errors import Permanent
+from graphmill.core.result import Failure
+from graphmill.engine.program import Program
+from graphmill.graph.compiled import BatchRule
+from graphmill.graph.node_type import Output
+from graphmill.graph.run.batch_output import Outcome, batch_output
+from graphmill.graph.run.ends import NodeFailed
+from graphmill.graph.run.meter import Meter
+from graphmill.graph.run.place import Place
+
+RunItem = Callable[[Place, str], Program]
+
+
+def run_batch(rule: BatchRule, place: Place, path: str, run_item: RunItem) -> Program:
+    """Run a node for each item; give the batch's Output, or raise NodeFailed with it."""
+    batch = _Batch(rule, place, path, run_item)
+    if rule.is_parallel:
+        yield batch
+    else:
+        while (program := batch.more()) is not None:
+            batch.ended(program, (yield from program), None)
+            if batch.is_stopped:
+                break
+    return batch.output()
+
+
+class _Batch:
+    """A fork over items; an item that fails has an outcome like any other."""
+
+    timeout_s: float | None = None
+
+    def __init__(self, rule: BatchRule, place: Place, path: str, run_item: RunItem) -> None:
+        self._rule = rule
+        self._place = place
+        self._path = path
+        self._run_item = run_item
+        self._items = enumerate(items_of(rule.items.resolve(place.scope)))
+        self._running = 0
+        self._begun: dict[int, Any] = {}
+        self._outcomes: list[Outcome] = []
+        self._failures = 0
+        self.is_stopped = False
+
+    def more(self) -> Program | None:
+        if self._running >= self._rule.max_concurrent or (entry := next(self._items, None)) is None:
+            return None
+        index, item = entry
+        self._begun[index] = item
+        self._running += 1
+        return self._one(index, item)
+
+    def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
+        del program
+        if failure is not None:  # a fault of ours, or of a node type
+            raise NodeFailed(failure)
+        self._running -= 1
+        outcome: Outcome = value
+        del self._begun[outcome.index]
+        self._outcomes.append(outcome)
+        if outcome.failure is not None:
+            self._failures += 1
+            self.is_stopped = self._rule.error_handling == "fail_fast" or self._is_too_much()
+
+    def expire(self) -> None:
+        raise AssertionError("a batch has no time of its own")
+
+    def output(self) -> Output:
+        """Give what became of all items; raise NodeFailed if that is a failure."""
+        left = [Outcome(index, item, None, None, 0, 0.0, 0.0) for index, item in (*self._begun.items(), *self._items)]
+        values = batch_output(self._rule, self._outcomes, left)
+        if self.is_stopped or (self._failures and self._failures == values["count"]):
+            raise self._failed(values)
+        if self._failures:
+            return Output(values, flags=frozenset({"degraded"}))
+        return Output(values)
+
+    def _one(self, index: int, item: Any) -> Program:
+        meter = Meter(self._place.meter)
+        place = self._place.within({self._rule.alias: item, "__index__": index}, meter=meter)
+        output, failure = None, None
+        try:
+            output = yield from self._run_item(place, f"{self._path}[{index}]")
+            self._place.flags.update(output.flags)
+        except NodeFailed as failed:
+            failure = failed.failure
+        return Outcome(
+            index, item, None if output is None else output.values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s
+        )
+
+    def _is_too_much(self) -> bool:
+        most = self._rule.max_failures
+        if most is None:
+            return False
+        return self._failures > (most if isinstance(most, int) else most * len(self._outcomes)) and not (
+            isinstance(most, float) and len(self._outcomes) < _SHARE_COUNTS_FROM
+        )
+
+    def _failed(self, values: Mapping[str, Any]) -> NodeFailed:
+        first = min((outcome for outcome in self._outcomes if outcome.failure is not None), key=lambda outcome: outcome.index)
+        failure: Failure = first.failure  # type: ignore[assignment]
+        if self._rule.error_handling == "fail_fast":
+            message = f"item {first.index} failed: {failure.message}"
+        else:
+            message = f"{self._failures} of {values['count']} items failed; the first, item {first.index}: {failure.message}"
+        return NodeFailed(replace(failure, message=message), attempts=first.attempts, values=values)
+
+
+_SHARE_COUNTS_FROM = 20
+
+
+def items_of(value: Any) -> Iterable[Any]:
+    """Give the items that a batch's ``items`` stand for: an array, an array as JSON text, or anything that gives them one by one."""
+    if isinstance(value, str):
+        value = _array_in(value)
+    if isinstance(value, list | tuple) or (isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | set | frozenset)):
+        return value
+    raise Permanent(f"a batch's items are an array, not {_said(value)}")
+
+
+def _array_in(text: str) -> Any:
+    if text.lstrip()[:1] != "[":
+        raise Permanent(f"a batch's items are an array, or one as JSON text; this text is none: {text!r:.80}")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Permanent(f"a batch's items are not an array as JSON text: {error}") from error
+
+
+def _said(value: Any) -> str:
+    return "null" if value is None else type(value).__name__

@@ -1,0 +1,95 @@
+"""What a batch node gives: results, errors, outcomes, counts and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from graphmill.core.result import Failure, Kind
+from graphmill.graph.compiled import BatchRule
+
+
+class Outcome(NamedTuple):
+    """What became of one item: its values, or its failure; neither if it was cancelled."""
+
+    index: int
+    item: Any
+    values: Mapping[str, Any] | None
+    failure: Failure | None
+    attempts: int
+    began_s: float
+    ended_s: float
+
+    @property
+    def status(self) -> str:
+        """The word for it."""
+        if self.values is not None:
+            return "succeeded"
+        if self.failure is None:
+            return "cancelled"
+        return "timed_out" if self.failure.kind is Kind.TIMEOUT else "failed"
+
+
+def batch_output(rule: BatchRule, ended: Sequence[Outcome], left: Sequence[Outcome]) -> dict[str, Any]:
+    """Give the output of a batch node out of what became of each item; ``ended`` is in the order of their ends."""
+    in_order = sorted((*ended, *left), key=lambda outcome: outcome.index)
+    results = {outcome.index: _result(outcome) for outcome in ended if outcome.values is not None}
+    errors = [_error(outcome) for outcome in in_order if outcome.failure is not None]
+    listed = in_order if rule.is_ordered else ended
+    return {
+        "results": [results[outcome.index] for outcome in listed if outcome.index in results],
+        "errors": errors,
+        "outcomes": [_outcome(outcome, results.get(outcome.index)) for outcome in in_order],
+        "count": len(in_order),
+        "success_count": len(results),
+        "error_count": len(errors),
+        "cancelled_count": len(left),
+        "batch_metadata": _metadata(rule, ended),
+    }
+
+
+def _result(outcome: Outcome) -> dict[str, Any]:
+    return {**(outcome.values or {}), "item": outcome.item, "original_index": outcome.index}
+
+
+def _error(outcome: Outcome) -> dict[str, Any]:
+    failure = outcome.failure
+    return {
+        "index": outcome.index,
+        "item": outcome.item,
+        "error": "" if failure is None else failure.message,
+        "kind": "" if failure is None else str(failure.kind),
+        "attempts": outcome.attempts,
+    }
+
+
+def _outcome(outcome: Outcome, result: Mapping[str, Any] | None) -> dict[str, Any]:
+    if result is not None:
+        return {"status": outcome.status, "result": result}
+    return {"status": outcome.status, "error": None if outcome.failure is None else _error(outcome)}
+
+
+def _metadata(rule: BatchRule, ended: Sequence[Outcome]) -> dict[str, Any]:
+    return {
+        "parallel": rule.is_parallel,
+        "max_concurrent": rule.max_concurrent,
+        "max_retries": rule.max_retries,
+        "retry_wait": rule.retry_wait_s,
+        "execution_mode": "parallel" if rule.is_parallel else "sequential",
+        "timing": _timing(ended),
+    }
+
+
+def _timing(ended: Sequence[Outcome]) -> dict[str, float]:
+    seconds = sorted(outcome.ended_s - outcome.began_s for outcome in ended)
+    if not seconds:
+        return dict.fromkeys(("wall", "total", "average", "minimum", "maximum", "p95"), 0.0)
+    total = sum(seconds)
+    return {
+        "wall": max(outcome.ended_s for outcome in ended) - min(outcome.began_s for outcome in ended),
+        "total": total,
+        "average": total / len(seconds),
+        "minimum": seconds[0],
+        "maximum": seconds[-1],
+        "p95": seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))],
+    }

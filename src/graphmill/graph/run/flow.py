@@ -1,0 +1,132 @@
+"""The nodes of a graph in their order: which comes next, side by side where several can, skipped where none leads there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from graphmill.core.result import Failure
+from graphmill.engine.program import Failed, Program
+from graphmill.graph.compiled import Edge, Graph, Node
+from graphmill.graph.node_type import Output
+from graphmill.graph.run.ends import NodeFailed
+from graphmill.graph.run.place import Place
+from graphmill.graph.run.plan import Plan
+from graphmill.graph.run.step import plain
+
+RunNode = Callable[[Plan, Node, Place], Program]
+
+
+def run_flow(plan: Plan, place: Place, run_node: RunNode) -> Program:
+    """Run a graph in a place of its own; give its outputs, or raise NodeFailed of the node whose failure nothing handles."""
+    flow = _Flow(plan, place, run_node)
+    while flow.ready:
+        if len(flow.ready) == 1:
+            yield from flow.run(flow.ready.popleft())
+        else:
+            branches = _Branches(flow)
+            yield branches
+            if branches.failed is not None:
+                raise branches.failed
+    return flow.outputs()
+
+
+class _Flow:
+    """Where one job stands among the nodes of one graph."""
+
+    def __init__(self, plan: Plan, place: Place, run_node: RunNode) -> None:
+        self._plan = plan
+        self._graph: Graph = plan.graph
+        self._place = place
+        self._run_node = run_node
+        self._open = {node.id: len(node.incoming) for node in self._graph.nodes.values()}
+        self._is_reached = dict.fromkeys(self._graph.starts, True)
+        self.ready = deque(self._graph.starts)
+
+    def run(self, node_id: str) -> Program:
+        """Run one node; those that can run then are ready."""
+        node = self._graph.nodes[node_id]
+        try:
+            output: Output = yield from self._run_node(self._plan, node, self._place)
+        except NodeFailed as failed:
+            if not any(edge.action == "error" for edge in node.outgoing):
+                raise _placed(failed, node) from failed
+            output = failed.output()
+        self._place.scope[node.id] = output.values
+        self._place.flags.update(output.flags)
+        self._leave(node, output.action)
+
+    def outputs(self) -> dict[str, Any]:
+        """Give the declared outputs; without any, those of the last node in the list that has run."""
+        scope, declared = self._place.scope, self._graph.outputs
+        if declared is not None:
+            return {name: plain(value.resolve(scope)) for name, value in declared.items()}
+        return next((scope[node_id] for node_id in reversed(self._graph.nodes) if node_id in scope), {})
+
+    def _leave(self, node: Node, action: str | None) -> None:
+        """Go along the edges of a node that has ended with this action; None: it was skipped."""
+        for edge in node.outgoing:
+            self._arrive(edge, is_fired=action is not None and _fires(edge, action))
+
+    def _arrive(self, edge: Edge, *, is_fired: bool) -> None:
+        target = edge.target
+        self._open[target] -= 1
+        self._is_reached[target] = self._is_reached.get(target, False) or is_fired
+        if self._open[target]:
+            return
+        if self._is_reached[target]:
+            self.ready.append(target)
+        else:
+            self._leave(self._graph.nodes[target], None)
+
+
+class _Branches:
+    """Nodes that run side by side; the first failure that nothing handles ends them all."""
+
+    timeout_s: float | None = None
+
+    def __init__(self, flow: _Flow) -> None:
+        self._flow = flow
+        self.is_stopped = False
+        self.failed: NodeFailed | None = None
+
+    def more(self) -> Program | None:
+        return self._kept(self._flow.ready.popleft()) if self._flow.ready else None
+
+    def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
+        del program
+        if isinstance(value, NodeFailed):
+            self.failed, self.is_stopped = value, True
+        elif failure is not None:
+            self.failed, self.is_stopped = NodeFailed(failure), True
+
+    def expire(self) -> None:
+        raise AssertionError("branches have no time of their own")
+
+    def _kept(self, node_id: str) -> Program:
+        try:
+            yield from self._flow.run(node_id)
+        except NodeFailed as failed:
+            return failed
+        return None
+
+
+def _fires(edge: Edge, action: str) -> bool:
+    return edge.action == action
+
+
+def _placed(failed: NodeFailed, node: Node) -> NodeFailed:
+    """Say in which node it was, once."""
+    place = f"(in node {node.id!r})"
+    message = failed.failure.message
+    if "(in node " in message:
+        return failed
+    from dataclasses import replace  # noqa: PLC0415
+
+    return NodeFailed(replace(failed.failure, message=f"{message} {place}"), attempts=failed.attempts, values=failed.values)
+
+
+def as_job_failure(failed: NodeFailed) -> Failed:
+    """Give what ends the whole job."""
+    return Failed(failed.failure)

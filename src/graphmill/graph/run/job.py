@@ -1,0 +1,23 @@
+"""One job: its input bound, its graph run, its outputs given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmill.engine.program import Failed, Finished, Program
+from graphmill.graph.run.ends import NodeFailed
+from graphmill.graph.run.flow import run_flow
+from graphmill.graph.run.meter import Meter
+from graphmill.graph.run.node import run_node
+from graphmill.graph.run.place import Place
+from graphmill.graph.run.plan import Plan
+
+
+def run_job(plan: Plan, item: Any) -> Program:
+    """Run a graph over one item."""
+    place = Place(plan.graph.bind(item), "", Meter(), set())
+    try:
+        output = yield from run_flow(plan, place, run_node)
+    except NodeFailed as failed:
+        raise Failed(failed.failure) from failed
+    return Finished(output, dict.fromkeys(sorted(place.flags), True))

@@ -1,0 +1,55 @@
+"""One node for one job: its step, its child's steps, its rounds or its items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphmill.core.errors import GraphmillError, Permanent
+from graphmill.engine.program import Program
+from graphmill.graph.compiled import Node
+from graphmill.graph.node_type import Output
+from graphmill.graph.run.batch import run_batch
+from graphmill.graph.run.ends import NodeFailed
+from graphmill.graph.run.flow import run_flow
+from graphmill.graph.run.loop import run_loop
+from graphmill.graph.run.place import Place
+from graphmill.graph.run.plan import Plan
+from graphmill.graph.run.step import run_step
+
+
+def run_node(plan: Plan, node: Node, place: Place) -> Program:
+    """Run a node to its end; give its Output, or raise NodeFailed."""
+    path = place.path_of(node.id)
+    try:
+        if node.batch is not None:
+            return (yield from run_batch(node.batch, place, path, lambda inner, at: _run_item(plan, node, inner, at)))
+        return (yield from _run_item(plan, node, place, path))
+    except GraphmillError as error:
+        raise NodeFailed.of(error) from error
+
+
+def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
+    if node.loop is not None:
+        return (yield from run_loop(node.loop, place, path, lambda inner, at: _run_once(plan, node, inner, at)))
+    return (yield from _run_once(plan, node, place, path))
+
+
+def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
+    try:
+        if node.child is None:
+            return (yield from run_step(node, plan.rules[node.id], place, path))
+        inputs = _inputs(node, place)
+        scope = node.child.bind(inputs)
+        output = yield from run_flow(plan.children[node.id], Place(scope, f"{path}/", place.meter, place.flags), run_node)
+        return Output(output)
+    except GraphmillError as error:
+        raise NodeFailed.of(error) from error
+
+
+def _inputs(node: Node, place: Place) -> Mapping[str, Any]:
+    params = node.params.resolve(place.scope)
+    inputs = params.get("inputs") or {}
+    if not isinstance(inputs, Mapping):
+        raise Permanent(f"inputs is a mapping from the child's inputs to values, not {type(inputs).__name__}")
+    return inputs

@@ -1,0 +1,27 @@
+"""Where in a job a node is run: what its templates see, and the path that tells its steps from all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.graph.run.meter import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``scope`` maps the names that templates begin with; ``prefix`` is the path of what this is inside of."""
+
+    scope: dict[str, Any]
+    prefix: str
+    meter: Meter
+    flags: set[str]
+
+    def path_of(self, name: str) -> str:
+        """Give the path of a node here."""
+        return f"{self.prefix}{name}"
+
+    def within(self, names: Mapping[str, Any], *, meter: Meter | None = None) -> Place:
+        """Give the same place with more names in sight."""
+        return Place({**self.scope, **names}, self.prefix, meter or self.meter, self.flags)

@@ -1,0 +1,53 @@
+"""How the steps of a graph's nodes are attempted under one policy: worked out once, for all jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from graphmill.engine.policy import Retry
+from graphmill.engine.program import StepRules
+
+if TYPE_CHECKING:
+    from graphmill.graph.compiled import Graph, Node, RetryRule
+
+
+class Plan:
+    """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in."""
+
+    __slots__ = ("children", "graph", "rules")
+
+    def __init__(self, graph: Graph, retry: Retry, timeout_s: float | None) -> None:
+        self.graph = graph
+        self.rules: dict[str, StepRules] = {}
+        self.children: dict[str, Plan] = {}
+        for node in graph.nodes.values():
+            merged = merged_retry(node.retry, retry)
+            seconds = timeout_s if node.timeout_s is None else node.timeout_s
+            self.rules[node.id] = _rules(node, merged, seconds)
+            if node.child is not None:
+                self.children[node.id] = Plan(node.child, merged, seconds)
+
+
+def merged_retry(rule: RetryRule, retry: Retry) -> Retry:
+    """Fill in what a rule leaves out."""
+    given: dict[str, Any] = {
+        name: value for name in ("attempts", "wait_s", "backoff", "cap_s") if (value := getattr(rule, name)) is not None
+    }
+    if given.get("wait_s", 0.0) > given.get("cap_s", retry.cap_s):
+        given["cap_s"] = given["wait_s"]
+    return replace(retry, **given) if given else retry
+
+
+def _rules(node: Node, retry: Retry, timeout_s: float | None) -> StepRules:
+    return StepRules(
+        retry=retry,
+        timeout_s=timeout_s,
+        effect=node.effect,
+        isolation="process" if _is_isolated(node) else None,
+        is_retried_if_ambiguous=node.on_ambiguous == "retry",
+    )
+
+
+def _is_isolated(node: Node) -> bool:
+    return node.raw_params.get("code") is not None or node.raw_params.get("isolation") == "process"
