@@ -82,7 +82,7 @@ def test_what_is_known_at_the_attempt_only_passes(params):
         ),
         ({"url": "x", "auth": {"token": "${t}"}}, ("auth",), "auth: 'user' is missing"),
         ({"url": "x", "wait": True}, ("wait",), "wait: a number or null is wanted, not true or false"),
-        ({"url": "x", "wait": -1}, ("wait",), "wait: Expected `float` > 0.0"),
+        ({"url": "x", "wait": -1}, ("wait",), "wait: a number > 0.0 is wanted"),
         ({"url": "x", "raw": 5}, ("raw",), "raw: text or null is wanted, not a whole number"),
     ],
 )

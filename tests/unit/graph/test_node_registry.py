@@ -1,10 +1,13 @@
+import asyncio
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from graphmill.graph.node_params import param_problems, read_params
 from graphmill.graph.node_registry import GROUP, Registry, find_node_type, node_types, registry
+from graphmill.graph.node_type import Context
 
 ACME = Path(__file__).parents[2] / "packages" / "acme"
 
@@ -50,6 +53,9 @@ def test_a_stranger_s_package_adds_a_type_with_its_package_as_the_code_s_version
     assert (shout.name, shout.package, shout.fingerprint({})) == ("shout", "acme-nodes 1.2", "acme-nodes 1.2")
     assert found.find("yell") is shout
     assert found.aliases(shout) == ("yell",)
+    assert [str(error) for error in param_problems(shout, {"times": 0})] == ["times: a whole number >= 1 is wanted", "'text' is missing"]
+    call = shout.call(read_params(shout, {"text": "hey", "times": 2}), Context(path="n", attempt=1, idempotency_key=""))
+    assert asyncio.run(call.function(call.value)) == {"shouted": "HEYHEY"}
 
 
 @pytest.mark.usefixtures("acme")
