@@ -42,18 +42,20 @@ def _child(node: NodeSpec, document: Document, library: Library, problems: Probl
     at = (*node.at, "params", "workflow")
     written = node.params.get("workflow")
     if isinstance(written, Mapping):
-        return library.inline(document, at, problems)
+        return library.inside(document, at, problems)
     if not isinstance(written, str) or not written:
         return None  # the type's params say what is wanted
-    path = _path(written, document)
-    if (chain := library.chain_to(path)) is not None:
-        tell(problems, at, f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block")
-        return None
     try:
-        return library.file(path)
+        return _file(_path(written, document), library)
     except UsageError as error:
         tell(problems, at, str(error))
         return None
+
+
+def _file(path: Path, library: Library) -> Child | None:
+    if (chain := library.chain_to(path)) is not None:
+        raise UsageError(f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block")
+    return library.file(path)
 
 
 def _path(written: str, document: Document) -> Path:
@@ -62,7 +64,14 @@ def _path(written: str, document: Document) -> Path:
     if "/" in written or Path(written).suffix.lower() in _SUFFIXES:
         return folder / written
     there = (folder / f"{written}{suffix}" for suffix in _SUFFIXES)
-    return next((path for path in there if path.is_file()), folder / f"{written}{_SUFFIXES[0]}")
+    return next((path for path in there if _is_file(path)), folder / f"{written}{_SUFFIXES[0]}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that is closed: to read it will tell
+        return False
 
 
 def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> None:

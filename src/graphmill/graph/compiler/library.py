@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from graphmill.core.errors import WorkflowError
 from graphmill.graph.compiled import Graph
+from graphmill.graph.compiler.telling import tell
 from graphmill.graph.document import Document
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import At, WorkflowSpec
@@ -20,6 +21,8 @@ class Child(NamedTuple):
     graph: Graph | None
 
 
+_MOST_LEVELS = 50
+
 Compile = Callable[[Document, At, Problems, "Library"], Child | None]
 
 
@@ -30,6 +33,7 @@ class Library:
         self._compile = compile_one
         self._known: dict[Path, Child | None] = {}
         self._open: dict[Path, str] = {}
+        self._level = 0
         self._problems: list[Problems] = []
 
     @property
@@ -42,28 +46,35 @@ class Library:
         problems = Problems(document)
         self._problems.append(problems)
         if document.root is None:
-            return self._compile(document, (), problems, self)
-        path = Path(document.path).resolve()
+            return self.inside(document, (), problems)
+        path = _real(Path(document.path))
         self._open[path] = document.path
         try:
-            return self._compile(document, (), problems, self)
+            return self.inside(document, (), problems)
         finally:
             del self._open[path]
 
     def file(self, path: Path) -> Child | None:
         """Compile a file, or give what became of it before. UsageError: there is no file."""
-        key = path.resolve()
+        key = _real(path)
         if key not in self._known:
             self._known[key] = self._read(path)
         return self._known[key]
 
-    def inline(self, document: Document, at: At, problems: Problems) -> Child | None:
-        """Compile a workflow that stands inside another."""
-        return self._compile(document, at, problems, self)
+    def inside(self, document: Document, at: At, problems: Problems) -> Child | None:
+        """Compile a workflow that stands inside a document."""
+        if self._level == _MOST_LEVELS:
+            tell(problems, at, f"workflows run one another more than {_MOST_LEVELS} levels deep")
+            return None
+        self._level += 1
+        try:
+            return self._compile(document, at, problems, self)
+        finally:
+            self._level -= 1
 
     def chain_to(self, path: Path) -> str | None:
         """If a file is being compiled now, name the files that lead from it to itself."""
-        key = path.resolve()
+        key = _real(path)
         if key not in self._open:
             return None
         names = list(self._open)
@@ -83,3 +94,11 @@ class Library:
             self._problems[0].adopt(error)
             return None
         return self.document(document)
+
+
+def _real(path: Path) -> Path:
+    """Give the one path by which a file is known, links followed; of what is no path at all, itself."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return path

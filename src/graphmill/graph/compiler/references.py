@@ -45,6 +45,7 @@ def check_references(spec: WorkflowSpec, values: Values, known: tuple[Types, Ord
         references = spot.written.value.references
         if spot.must_use is not None and all(reference.root != spot.must_use for reference in references):
             tell(problems, spot.written.at, f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted")
+            continue
         for reference in dict.fromkeys(references):
             if message := check.problem(reference, spot):
                 _tell(reference, message, spot.written, problems)
@@ -166,7 +167,7 @@ class _Check:
     def _unknown(self, root: str, spot: _Spot) -> str:
         here = None if spot.node is None else spot.node.id
         nodes = [node_id for node_id in self._nodes if node_id != here and self._order.can_have_run(node_id, here)]
-        there = [*spot.names, *self._inputs, *nodes]
+        there = list(dict.fromkeys([*spot.names, *self._inputs, *nodes]))
         return f"no node or input {root!r}{suggestion(root, there)}; here are {', '.join(there) or 'none'}"
 
     @cached_property
