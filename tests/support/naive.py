@@ -46,7 +46,6 @@ class Step:
     output: Any
     action: str = "default"
     flags: frozenset[str] = frozenset()
-    is_failed: bool = False
 
 
 def interpret(workflow, inputs, functions=None, *, attempts=3):
@@ -91,7 +90,7 @@ class _Interpreter:
         except _Ended:
             raise
         except Failed:
-            return Step({"error": Unsaid()}, "error")
+            return Step(AtLeast(error=Unsaid()), "error")
 
     def named(self, node, store, attempts):
         """Run a node; say of a failure where it was."""
