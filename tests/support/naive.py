@@ -126,10 +126,10 @@ class _Interpreter:
             raise Failed(failure.kind, failure.message, Unsaid(), failure.node) from failure
 
     def run_branch(self, params, scope, attempts):
-        return Step({}, params["cases"].get(_case(resolve(params["on"], scope)), params.get("default", "default")))
+        return Step({}, _chosen(params, scope))
 
     def run_end(self, params, scope, attempts):
-        case = params["cases"].get(_case(resolve(params["on"], scope)), {}) if "on" in params else params
+        case = _chosen(params, scope)
         case = {"status": case} if isinstance(case, str) else case
         if case.get("status") == "failed":
             raise _Ended("permanent", case.get("reason"))
@@ -244,9 +244,13 @@ async def _awaited(value):
     return await value
 
 
-def _case(value):
-    """Write a value as the key of a case."""
-    return "null" if value is None else as_text(value)
+def _chosen(params, scope):
+    """Give the case of a value, by its text; a value that has none is a failure, unless there is a default."""
+    value = resolve(params["on"], scope)
+    case = params["cases"].get("null" if value is None else as_text(value), params.get("default"))
+    if case is None:
+        raise Failed
+    return case
 
 
 def _items(written, store):

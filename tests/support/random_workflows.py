@@ -283,20 +283,15 @@ def _vertices(draw, name, refs, depth, *, can_branch, can_end):
 def _branches(draw, refs):
     on = draw(_values("int", refs, least_literal=-1))
     cases = {str(number): draw(st.sampled_from(["low", "high"])) for number in draw(st.lists(st.integers(-1, 4), min_size=1, unique=True))}
-    params = {"on": on, "cases": cases}
-    default = draw(st.sampled_from([None, "low", "other", "default"]))
-    if default is not None:
-        params["default"] = default
-    return params, tuple(sorted({*cases.values(), default or "default"}))
+    default = draw(st.sampled_from(["low", "other", "default"]))
+    return {"on": on, "cases": cases, "default": default}, tuple(sorted({*cases.values(), default}))
 
 
 @st.composite
 def _ends(draw, refs):
-    cases = {
-        str(number): draw(st.sampled_from([{"status": "failed", "reason": "so it is"}, {"status": "succeeded", "flag": "partial"}]))
-        for number in range(3)
-    }
-    return {"on": draw(_values("int", refs)), "cases": cases}
+    endings = [{"status": "failed", "reason": "so it is"}, {"status": "succeeded", "flag": "partial"}, "failed", "succeeded"]
+    cases = {str(number): draw(st.sampled_from(endings)) for number in range(3)}
+    return {"on": draw(_values("int", refs)), "cases": cases, "default": "succeeded"}
 
 
 @st.composite

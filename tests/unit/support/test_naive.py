@@ -182,6 +182,8 @@ def test_what_a_function_changes_is_its_own():
 def test_an_end_decides_the_status():
     node = {"id": "end", "type": "end", "params": {"on": "${n}", "cases": {"1": {"status": "failed", "reason": "one"}}}}
     assert outputs_of(node, outputs={}, n=1) == "failed at end"
+    assert outputs_of(node, outputs={}, n=2) == "failed at end", "no case, no default"
+    node["params"]["default"] = "succeeded"
     assert outputs_of(node, outputs={}, n=2) == {}
 
 
