@@ -304,7 +304,7 @@ def _blocks(draw, node, refs, depth):
         batch, more = draw(_batches(refs))
         inner += more * 3
     if has_loop:
-        history = draw(st.sampled_from(["past", "rounds-so-far"]))
+        history = draw(st.sampled_from(["rounds_so_far"] if any(ref.path == "past" for ref in refs) else ["past", "rounds_so_far"]))
         inner += [Ref("__round__", "int"), Ref(history, "rows" if node["type"] == "python" else "opaque"), Ref(history, "opaque")]
         inner += [Ref(f"{history}[-1].result", "int", is_sure=False)] if node["type"] == "python" else []
     params, outputs = draw(PARAMS[node["type"]](inner, depth))
