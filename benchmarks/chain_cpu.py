@@ -1,0 +1,62 @@
+"""The CPU that one item costs in a workflow of three async functions, against plain asyncio that awaits them one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from statistics import median
+
+import graphmill as gm
+from benchmarks.figure import Figure, Reading, middle
+from benchmarks.streaming import jobs, require, stream
+from benchmarks.trial import trial
+from benchmarks.workflow import WORKFLOWS
+from benchmarks.workflow_functions import as_text, doubled, increased
+
+ITEMS = 20_000
+CONCURRENCY = 100
+_REPETITIONS = 7
+
+
+def ours(items: int = ITEMS) -> float:
+    """Tell the CPU seconds of a run in memory."""
+    graph = gm.load(WORKFLOWS / "chain.yaml")
+    executor = gm.BatchExecutor(gm.Policy(concurrency=CONCURRENCY))
+    began = time.process_time()
+    statistics = asyncio.run(stream(executor, jobs(graph, items)))
+    spent = time.process_time() - began
+    require(items, statistics.succeeded)
+    return spent
+
+
+def plain() -> float:
+    """Tell the CPU seconds of the usual idiom: a task for each item at once, each waiting for the semaphore."""
+    began = time.process_time()
+    asyncio.run(_gathered())
+    return time.process_time() - began
+
+
+async def _gathered() -> None:
+    slots = asyncio.Semaphore(CONCURRENCY)
+
+    async def one(number: int) -> str:
+        async with slots:
+            return await as_text(await doubled(await increased(number)))
+
+    require(ITEMS, len(await asyncio.gather(*(one(number) for number in range(ITEMS)))))
+
+
+def _measure() -> Reading:
+    spent = [(trial(plain), trial(ours)) for _ in range(_REPETITIONS)]
+    usual_us, mine_us = (median(column) / ITEMS * 1e6 for column in zip(*spent, strict=True))
+    return middle([mine / usual for usual, mine in spent], f"{mine_us:.1f} µs an item; {usual_us:.1f} µs by hand")
+
+
+FIGURE = Figure(
+    name="chain-cpu",
+    title="CPU per item of a workflow of three async functions, 20,000 items in memory, over plain asyncio",
+    bound="at most",
+    target=8.0,
+    form="{:.2f} ×",
+    measure=_measure,
+)
