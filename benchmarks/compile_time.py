@@ -36,7 +36,7 @@ def _written(path: Path) -> Path:
 
 def _lines() -> Iterator[str]:
     """Give a chain in which each node reads the one before it, the first one and an input."""
-    yield "name: long\ninputs: {number: {type: integer, required: true}}\nnodes:"
+    yield "name: long\ninputs: {number: {required: true}}\nnodes:"
     yield _node(0, "${number}")
     for number in range(1, _NODES):
         yield _node(number, f"${{node-{number - 1}.result}}")

@@ -59,5 +59,6 @@ def middle(values: Sequence[float], note: str = "") -> Reading:
 
 
 def not_measured(reason: str) -> Reading:
-    """Give the reading of a figure for which there is none."""
-    return Reading(value=None, lowest=0, highest=0, repetitions=0, note=f"not measured: {reason}")
+    """Give the reading of a figure for which there is none; the reason becomes one line, as a cell of a table is."""
+    line = " ".join(reason.replace("|", "/").split())
+    return Reading(value=None, lowest=0, highest=0, repetitions=0, note=f"not measured: {line}")

@@ -50,9 +50,11 @@ def answer(command: list[Any], *, home: Path, cwd: Path) -> str:
     """Run a peer's program alone, without its reports to anyone, and give what it prints."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), **_ALONE}
     try:
-        done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=True, timeout=_LONGEST_S)
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=_LONGEST_S
+        )
     except subprocess.CalledProcessError as error:
-        raise NotMeasuredError(f"{Path(command[0]).name} failed: {(error.stderr or error.stdout).strip()[-200:]}") from error
+        raise NotMeasuredError(f"{Path(command[0]).name} failed: {(error.stderr or error.stdout).strip()[-300:]}") from error
     except subprocess.TimeoutExpired as error:
         raise NotMeasuredError(f"{Path(command[0]).name} took more than {_LONGEST_S} s") from error
     return done.stdout

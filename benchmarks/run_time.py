@@ -24,7 +24,9 @@ def ours(folder: Path) -> float:
     command = [Path(sys.executable).with_name("graphmill"), "run", WORKFLOWS / "chain.yaml", "number=20"]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     began = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, timeout=60
+    )
     return _checked(time.perf_counter() - began, done.stdout)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client  # noqa: F401  before the scan of its nodes, which puts a module called http in the way
 import json
 import logging
 import sys
