@@ -54,10 +54,14 @@ def answer(command: list[Any], *, home: Path, cwd: Path) -> str:
             command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=_LONGEST_S
         )
     except subprocess.CalledProcessError as error:
-        raise NotMeasuredError(f"{Path(command[0]).name} failed: {(error.stderr or error.stdout).strip()[-300:]}") from error
+        raise NotMeasuredError(f"{Path(command[0]).name} failed: {_last_line(error.stderr or error.stdout)}") from error
     except subprocess.TimeoutExpired as error:
         raise NotMeasuredError(f"{Path(command[0]).name} took more than {_LONGEST_S} s") from error
     return done.stdout
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1]
 
 
 @contextmanager
