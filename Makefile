@@ -5,6 +5,8 @@ STAMP := .venv/.installed
 WORKERS ?= auto
 SEEDS ?= 20000
 HOURS ?= 1
+PEERS := .bench-langgraph/.installed .bench-pflow/.installed
+LOCK := uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 
 .PHONY: setup demo test simulate soak lint format bench lock clean
 
@@ -44,12 +46,21 @@ format: setup
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: setup
-	$(BIN)/python -m benchmarks
+# FIGURES="chain-cpu run-time" measures only these. What Graphmill is measured against is installed apart from it, each in its own folder.
+bench: setup $(PEERS)
+	$(BIN)/python -m benchmarks $(FIGURES)
+
+.bench-%/.installed: benchmarks/peers/requirements-%.txt | $(STAMP)
+	@rm -rf .bench-$*
+	@if $(BIN)/python -m venv .bench-$* \
+	  && .bench-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<; \
+	then touch $@; else echo "$* could not be installed: what is measured against it is left out"; fi
 
 lock:
-	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 --output-file requirements.lock
+	$(LOCK) pyproject.toml --group dev --output-file requirements.lock
+	echo langgraph | $(LOCK) - --output-file benchmarks/peers/requirements-langgraph.txt
+	echo pflow-cli | $(LOCK) - --output-file benchmarks/peers/requirements-pflow.txt
 
 clean:
-	rm -rf .venv .graphmill .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .bench-langgraph .bench-pflow .graphmill .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

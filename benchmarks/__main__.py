@@ -10,28 +10,37 @@ from benchmarks import (
     adaptive,
     adaptive_cpu,
     async_cpu,
+    batch_cpu,
+    batch_memory,
     busy_slots,
+    chain_cpu,
+    chain_langgraph,
+    compile_time,
     durable_busy,
     durable_commits,
     durable_cpu,
     durable_rate,
     journal_bytes,
     memory,
+    nested_cpu,
     process_cost,
     rate,
     resume_memory,
     resume_time,
+    run_time,
     stall,
     start_up,
     thread_cpu,
 )
-from benchmarks.figure import Reading
+from benchmarks.figure import Figure, NotMeasuredError, Reading, not_measured
 from benchmarks.machine import machine
 from benchmarks.table import as_markdown, save
 
 _ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
 _JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
-_FIGURES = {figure.name: figure for figure in (*(module.FIGURE for module in (*_ENGINE, *_JOURNAL)), *adaptive.FIGURES)}
+_WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time)
+_SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS))
+_FIGURES = {figure.name: figure for figure in (*_SINGLE, *adaptive.FIGURES)}
 _RESULTS = Path(__file__).parent / "results"
 
 
@@ -51,7 +60,10 @@ def main() -> int:
 
 def _measured(name: str) -> Reading:
     print(f"measuring {name} …", file=sys.stderr, flush=True)
-    return _FIGURES[name].measure()
+    try:
+        return _FIGURES[name].measure()
+    except NotMeasuredError as error:
+        return not_measured(str(error))
 
 
 if __name__ == "__main__":

@@ -37,8 +37,13 @@ def save(entries: Entries, machine: dict[str, str], folder: Path) -> None:
 
 def _row(figure: Figure, reading: Reading) -> tuple[str, ...]:
     is_reached = "yes" if figure.is_reached(reading) else "NO"
-    spread = "one run" if reading.repetitions == 1 else f"{figure.render(reading.lowest)} – {figure.render(reading.highest)}"
-    return (figure.title, figure.render_target(), figure.render(reading.value), is_reached, spread, reading.note)
+    return (figure.title, figure.render_target(), figure.render(reading.value), is_reached, _spread(figure, reading), reading.note)
+
+
+def _spread(figure: Figure, reading: Reading) -> str:
+    if reading.repetitions < 2:
+        return "one run" if reading.repetitions else "–"
+    return f"{figure.render(reading.lowest)} – {figure.render(reading.highest)}"
 
 
 def _record(figure: Figure, reading: Reading) -> dict[str, object]:

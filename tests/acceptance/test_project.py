@@ -115,8 +115,9 @@ def test_a_decision_has_at_most_40_lines_and_a_number_of_its_own():
     assert numbers == [f"{number:04d}" for number in range(1, len(numbers) + 1)]
 
 
-def test_the_lock_file_is_pinned_hashed_and_names_no_host():
-    text = (ROOT / "requirements.lock").read_text()
+@pytest.mark.parametrize("path", [ROOT / "requirements.lock", *(ROOT / "benchmarks/peers").glob("*.txt")], ids=lambda path: path.name)
+def test_a_lock_file_is_pinned_hashed_and_names_no_host(path):
+    text = path.read_text()
     requirements = re.split(r"\n(?=\S)", text.strip())
     assert all(re.match(r"[\w.-]+==\S+", requirement) and "--hash=sha256:" in requirement for requirement in requirements)
     assert "://" not in text
