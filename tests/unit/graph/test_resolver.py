@@ -162,6 +162,13 @@ def test_a_number_as_a_key_is_not_reached_by_an_index():
     assert "no [0] in a; it has 0" in message("${a[0]}", {"a": {"0": "x"}})
 
 
+@pytest.mark.parametrize("value", [b"bytes", bytearray(b"b"), {1, 2}, object()])
+def test_what_is_neither_a_mapping_nor_a_sequence_has_no_entries(value):
+    kind = type(value).__name__
+    assert message("${a[0]}", {"a": value}) == f"${{a[0]}} is missing: no [0] in a, which is of type {kind}"
+    assert message("${a.b}", {"a": value}) == f"${{a.b}} is missing: no 'b' in a, which is of type {kind}"
+
+
 def test_asking_for_what_is_not_there_changes_no_mapping():
     made = defaultdict(list)
     assert resolve('${a.b ?? "none"}', {"a": made}) == "none"
@@ -272,6 +279,11 @@ def test_of_many_names_twenty_are_shown_and_long_ones_are_cut():
     assert found.endswith(" and 980 more")
     assert found.count("x…") == 20
     assert len(found) < 1000
+
+
+def test_the_nearest_name_is_found_among_more_than_are_shown():
+    many = {f"{number:03}": number for number in range(100)} | {"response": 1}
+    assert message("${a.respons}", {"a": many}).endswith(" and 81 more; did you mean 'response'?")
 
 
 def test_names_can_not_play_tricks_on_a_terminal():
