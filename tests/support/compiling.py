@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 
 import graphmill as gm
-from graphmill.graph.compiler.load import load
+from graphmill.graph.workflow import load
 
 
 def compiled(folder, text, name="w.yaml"):

@@ -54,6 +54,7 @@ class StepEnd(NamedTuple):
     attempts: int
     duration_s: float
     usage: Usage | None
+    began_s: float
 
 
 class Fork(Protocol):

@@ -74,10 +74,10 @@ class Strands:
             self._gone(strand)
             return
         duration_s = now - strand.began_at
+        began_s = strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
         if step.rules.is_recorded and self._recorder is not None:
-            began_s = strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
             self._record(strand, StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s))
-        self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage))
+        self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s))
 
     def condemn(self, ticket: Ticket) -> None:
         """End a job that has a verdict: what it does is interrupted, the rest let go; it is over when the last attempt is."""
@@ -123,7 +123,7 @@ class Strands:
             outcome = StepOutcome(None, ambiguous("it was under way when its process ended, and may have happened"))
         self._use(strand.root, outcome.usage)
         output = None if outcome.body is None else json.loads(outcome.body)
-        return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage)
+        return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)
 
     def _enqueue(self, strand: Strand, step: Step) -> None:
         if (failure := self._scheduler.leaving) is not None:

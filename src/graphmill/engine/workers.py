@@ -74,13 +74,13 @@ class Workers:
         if self._last_graph[0] is not graph:
             self._last_graph = (graph, is_async(graph))
         if self._last_graph[1]:
-            return LoopAttempt(self, graph, value, ended, frame, self.accept)
+            return LoopAttempt(self, lambda: graph(fresh(value)), ended, frame, self.accept)
         return ThreadAttempt(self, graph, value, ended, frame)
 
     def begin_step(self, step: Step, ended: Ended, *, frame: Frame, accept: Callable[[Any], Any] | None, is_suspect: bool) -> Attempt:
         """Start an attempt of a step: a task on the loop, or a call in a worker process if the step asks for one."""
         if step.rules.isolation is None:
-            return LoopAttempt(self, step.act, step.value, ended, frame, accept)
+            return LoopAttempt(self, partial(step.act, step.value), ended, frame, accept)
         if self._step_processes is None:
             self._step_processes = Processes(self.loop, accept=accept, memory_bytes=None)
         return self._step_processes.begin(step.act, step.value, ended, is_suspect=is_suspect)
@@ -135,8 +135,7 @@ class LoopAttempt:
     def __init__(
         self,
         workers: Workers,
-        graph: Callable[[Any], Any],
-        value: Any,
+        act: Callable[[], Any],
         ended: Ended,
         frame: Frame,
         accept: Callable[[Any], Any] | None,
@@ -147,7 +146,7 @@ class LoopAttempt:
         self._accept = accept
         self._is_interrupted = False
         self._is_over = False
-        self._work = self._run(graph, value)
+        self._work = self._run(act)
         self._task = workers.task(self._work)
         self._task.add_done_callback(self._never_begun)
 
@@ -167,12 +166,12 @@ class LoopAttempt:
         self._end(None, CancelledError())
         self._workers.abandoned()
 
-    async def _run(self, graph: Callable[[Any], Any], value: Any) -> None:
+    async def _run(self, act: Callable[[], Any]) -> None:
         self._task.remove_done_callback(self._never_begun)
         output, error = None, None
         current_frame.set(self._frame)
         try:
-            made = await graph(fresh(value))
+            made = await act()
             output = made if self._accept is None else self._accept(made)
         except KeyboardInterrupt as raised:
             self._end(None, raised)
@@ -224,7 +223,7 @@ class ThreadAttempt:
 
     def _returned(self, output: Any, error: BaseException | None) -> None:
         if _is_awaitable(output):  # such as the coroutine that a lambda made
-            self._awaited = LoopAttempt(self._workers, lambda awaitable: awaitable, output, self._ended, self._frame, self._workers.accept)
+            self._awaited = LoopAttempt(self._workers, lambda: output, self._ended, self._frame, self._workers.accept)
         else:
             self._ended(output, error)
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from graphmill.core.callable_name import callable_name
-from graphmill.core.changes import ORDER
 from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
-from graphmill.graph.graph import Graph, Node
-from graphmill.graph.node import code_fingerprint
+from graphmill.graph.graph import Graph
 
 
 def graph_fingerprints(graph: Graph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
@@ -19,12 +17,5 @@ def graph_fingerprints(graph: Graph | Callable[[Any], Any], *, version: str | No
     """
     if not isinstance(graph, Graph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}
-    parts = {f"node {node.id!r}": _node(node) for node in graph.nodes}
-    parts[ORDER] = value_fingerprint([node.id for node in graph.nodes])
-    parts["inputs"] = value_fingerprint([graph.inputs, sorted(graph.required), graph.given])
-    parts["outputs"] = value_fingerprint(graph.outputs)
+    parts = graph.fingerprints
     return parts if version is None else {**parts, "version": value_fingerprint(version)}
-
-
-def _node(node: Node) -> str:
-    return value_fingerprint([node.type, node.params, code_fingerprint(node.type, node.params)])

@@ -1,83 +1,203 @@
-"""A graph: a checked workflow, immutable, shared by all its jobs."""
+"""A graph: a checked workflow, immutable, shared by all its jobs. It holds no value of any run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
+from graphmill.core.changes import ORDER
 from graphmill.core.errors import Permanent, UsageError
+from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.fresh import fresh
-from graphmill.core.json_text import require_json
+from graphmill.core.job import Effect
 from graphmill.core.names import suggestion
-from graphmill.graph.lookup import resolve
-from graphmill.graph.node import Step
+from graphmill.engine.policy import Policy, Retry
+from graphmill.engine.program import Program, Programmed
+from graphmill.graph.input_type import is_of_type, type_problem
+from graphmill.graph.problems import Problem
+from graphmill.graph.run.job import run_job
+from graphmill.graph.run.plan import Plan
+
+if TYPE_CHECKING:
+    from graphmill.graph.node_type import NodeType
+    from graphmill.graph.template import Value
 
 
-@dataclass(frozen=True, slots=True)
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule:
+    """How a node's failed attempts are tried again; None is what the run's policy says."""
+
+    attempts: int | None = None
+    wait_s: float | None = None
+    backoff: str | None = None
+    cap_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRule:
+    """For each: the items of a node, and how they are run."""
+
+    items: Value
+    alias: str = "item"
+    error_handling: Literal["fail_fast", "continue"] = "fail_fast"
+    is_parallel: bool = False
+    max_concurrent: int = 10
+    max_failures: int | float | None = None
+    is_ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopRule:
+    """Again until: when the rounds of a node end, and which is the best of them."""
+
+    max: Value | int
+    until: Mapping[str, Value] = field(default_factory=_nothing)
+    repeats: Mapping[str, Value] = field(default_factory=_nothing)
+    similarity: float = 0.9
+    keep: tuple[Literal["max", "min"], Value] | None = None
+    history: str = "past"
+    timeout_s: float | None = None
+    budget_usd: float | None = None
+    on_error: Literal["fail", "keep"] = "fail"
+
+
+ANY_ACTION = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """From node to node; it fires when its action is the one that its source returned; in a plain list, with any but error and end."""
+
+    source: str
+    target: str
+    action: str = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A declared input; one that is not required has a default, null if it names none."""
+
+    name: str
+    type: str | None = None
+    is_required: bool = False
+    default: Any = None
+    description: str = ""
+
+    def problem(self, value: Any) -> str | None:
+        """Say why a value can not be this input; null can be where it is the default."""
+        if is_of_type(value, self.type) or (value is None and not self.is_required and self.default is None):
+            return None
+        return type_problem(value, str(self.type))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Node:
-    """A vertex: its type's name, its params as written, and what runs one step of it."""
+    """A vertex: its params compiled and as written, and all the rules by which its steps run.
+
+    ``timeout_s`` None is what the run's policy says. ``secrets`` names the variables of the environment for which a ``Secret``
+    stands somewhere in the params.
+    """
 
     id: str
-    type: str
-    params: Mapping[str, Any]
-    step: Step
+    type: NodeType[Any]
+    params: Value
+    raw_params: Mapping[str, Any]
+    retry: RetryRule
+    timeout_s: float | None
+    effect: Effect
+    on_ambiguous: Literal["dead_letter", "retry"]
+    batch: BatchRule | None
+    loop: LoopRule | None
+    child: Graph | None
+    incoming: tuple[Edge, ...]
+    outgoing: tuple[Edge, ...]
+    fingerprint: str
+    secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """Nodes in the order in which they run. It holds no value of any run; call it with a job's input.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Graph(Programmed):
+    """Nodes by id in listed order, and the edges between them. ``given`` are inputs fixed for every job.
 
-    ``inputs`` maps each declared input to its default; those without one are in ``required``. ``given`` are inputs fixed for
-    every job.
+    It is given to ``gm.run`` or ``gm.batch``; called by itself it does nothing.
     """
 
     name: str
-    inputs: Mapping[str, Any]
-    required: tuple[str, ...]
-    nodes: tuple[Node, ...]
-    outputs: Mapping[str, Any] | None
-    given: Mapping[str, Any]
-    path: str | None = None
+    path: str | None
+    inputs: Mapping[str, Input]
+    nodes: Mapping[str, Node]
+    starts: tuple[str, ...]
+    outputs: Mapping[str, Value] | None
+    outputs_fingerprint: str
+    given: Mapping[str, Any] = field(default_factory=_nothing)
+    notes: tuple[Problem, ...] = ()
+    _plans: dict[tuple[Retry, float | None], Plan] = field(default_factory=dict, repr=False)  # derived, and the same for all jobs
 
-    async def __call__(self, item: Any) -> Any:
-        """Run one job and give its outputs; without declared outputs, the last node's."""
-        scope = self._bind(item)
-        for node in self.nodes:
-            try:
-                scope[node.id] = await node.step(resolve(node.params, scope))
-            except Exception as error:
-                place = f"in node {node.id!r}"
-                if place not in getattr(error, "__notes__", ()):  # an exception may be raised more than once
-                    error.add_note(place)
-                raise
-        output = scope[self.nodes[-1].id] if self.outputs is None else resolve(self.outputs, scope)
-        require_json(output)
-        return output
+    def program(self, value: Any, policy: Policy) -> Program:
+        """Begin a job over one item."""
+        key = (policy.retry, policy.timeout_s)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = Plan(self, *key)
+        return run_job(plan, value)
+
+    def __call__(self, item: Any) -> Any:
+        """Refuse: its steps need a run around them."""
+        del item
+        raise UsageError("a workflow runs as a job of a batch: gm.run(graph, inputs) or gm.batch(graph, items)")
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Give the fingerprint of each part: the nodes, their order, inputs and outputs."""
+        parts = {f"node {node.id!r}": node.fingerprint for node in self.nodes.values()}
+        edges = sorted((edge.source, edge.target, edge.action) for node in self.nodes.values() for edge in node.outgoing)
+        # Without declared outputs the node that is listed last gives them.
+        last = list(self.nodes)[-1:] if self.outputs is None else None
+        parts[ORDER] = value_fingerprint([edges, sorted(self.starts), last])
+        declared = {each.name: [each.type, each.is_required, each.default] for each in self.inputs.values()}
+        parts["inputs"] = value_fingerprint([declared, dict(self.given)])
+        parts["outputs"] = self.outputs_fingerprint
+        return parts
 
     def with_inputs(self, given: Mapping[str, Any]) -> Graph:
-        """Give the same graph with these inputs fixed for every job."""
-        for name in given:
-            if name not in self.inputs and name not in self.required:
-                declared = ", ".join([*self.required, *self.inputs]) or "none"
-                raise UsageError(
-                    f"workflow {self.name!r} has no input {name!r}{suggestion(name, [*self.inputs, *self.required])}; it has {declared}"
-                )
-        return replace(self, given={**self.given, **given})
+        """Give the same graph with these inputs fixed for every job; UsageError for one that it has not, or of a wrong type."""
+        for name, value in given.items():
+            if name not in self.inputs:
+                declared = ", ".join(self.inputs) or "none"
+                raise UsageError(f"workflow {self.name!r} has no input {name!r}{suggestion(name, self.inputs)}; it has {declared}")
+            if problem := self.inputs[name].problem(value):
+                raise UsageError(f"workflow {self.name!r}: input {name!r}: {problem}")
+        return replace(self, given=MappingProxyType({**self.given, **given}), _plans={})
 
-    def _bind(self, item: Any) -> dict[str, Any]:
-        open_inputs = [name for name in self.required if name not in self.given]
-        if isinstance(item, Mapping):
-            found = {name: item[name] for name in (*self.required, *self.inputs) if name in item}
-        elif len(open_inputs) == 1:
-            found = {open_inputs[0]: item}
-        else:
-            raise Permanent(
-                f"the item is {type(item).__name__}, not a mapping, and the workflow has {len(open_inputs)} required inputs to bind it to"
-            )
+    def bind(self, item: Any) -> dict[str, Any]:
+        """Give the inputs of one job by name. A mapping gives those it holds, any other item is the only open one.
+
+        Permanent says which input is missing, or of a wrong type.
+        """
+        found = self._found(item)
+        for name, value in found.items():
+            if problem := self.inputs[name].problem(value):
+                raise Permanent(f"input {name!r}: {problem}")
         # A default that a caller changes in one job's output must not change for the next.
-        scope = {**fresh(dict(self.inputs)), **found, **fresh(dict(self.given))}
-        missing = [name for name in self.required if name not in scope]
-        if missing:
-            raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {', '.join(map(str, item)) or 'nothing'}")
+        defaults = {each.name: fresh(each.default) for each in self.inputs.values() if not each.is_required}
+        scope = {**defaults, **found, **fresh(dict(self.given))}
+        if missing := [name for name in self.inputs if name not in scope]:
+            has = (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__
+            raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {has}")
         return scope
+
+    def _found(self, item: Any) -> dict[str, Any]:
+        if isinstance(item, Mapping):
+            return {name: item[name] for name in self.inputs if name in item and name not in self.given}
+        open_inputs = [each.name for each in self.inputs.values() if each.is_required and each.name not in self.given]
+        if len(open_inputs) == 1:
+            return {open_inputs[0]: item}
+        raise Permanent(
+            f"the item is {type(item).__name__}, not a mapping, and the workflow has {len(open_inputs)} required inputs to bind it to"
+        )

@@ -10,7 +10,7 @@ from typing import Any
 from graphmill.core.names import suggestion
 from graphmill.graph.node_type import NodeType
 
-GROUP = "graphmill.node_types"
+GROUP = "graphmill.nodes"
 
 
 class Registry:

@@ -8,19 +8,16 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from graphmill.core.errors import Permanent
 from graphmill.core.fingerprint import function_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call
-from graphmill.graph.lookup import references
-from graphmill.graph.node import Step, require_keys
 from graphmill.graph.node_type import Call, Context, NodeType, ParamError, Site
 from graphmill.nodes.code_check import require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
@@ -141,32 +138,6 @@ def _require_function(name: str | None, inputs: Mapping[str, Any] | None) -> Non
 @cache
 def _found(name: str) -> Callable[..., Any]:
     return find_function(name)
-
-
-class PythonNode:
-    """Calls an async function on the loop, a plain one in a thread; its value is the node's ``result``."""
-
-    def prepare(self, params: Mapping[str, Any]) -> Step:
-        """Import the function now, so that a wrong name is found before the first item."""
-        require_keys(params, known=("function", "inputs"), required=("function",))
-        inputs = params.get("inputs", {})
-        if not isinstance(inputs, Mapping) and not (isinstance(inputs, str) and references(inputs)):
-            raise ValueError("inputs is a mapping from parameter names to values")
-        function = find_function(params["function"])
-        if isinstance(inputs, Mapping):
-            _require_fit(function, inputs)
-        return partial(_call, function)
-
-    def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Give the function's."""
-        return function_fingerprint(find_function(params["function"]))
-
-
-async def _call(function: Callable[..., Any], params: Mapping[str, Any]) -> Any:
-    inputs = params.get("inputs", {})
-    if not isinstance(inputs, Mapping):
-        raise Permanent(f"inputs is a mapping from parameter names to values, not {type(inputs).__name__}")
-    return {"result": await call(function, **fresh(dict(inputs)))}
 
 
 def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphmill.graph.node import Step
 from graphmill.graph.node_type import Context, NodeType
 
 
@@ -32,21 +31,3 @@ class Value(NodeType[Mapping[str, Any]]):
         """Give the params."""
         del context
         return params
-
-
-class ValueNode:
-    """Names values for later nodes; touches nothing."""
-
-    def prepare(self, params: Mapping[str, Any]) -> Step:
-        """Any params are right."""
-        del params
-        return _give
-
-    def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Its params say it all."""
-        del params
-        return ""
-
-
-async def _give(params: Mapping[str, Any]) -> Any:
-    return params

@@ -3,7 +3,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 import graphmill as gm
-from graphmill.graph.compiled import Edge, Graph, Input
+from graphmill.graph.graph import Edge, Graph, Input
 from graphmill.graph.secret import Secret, secrets_in, with_secrets
 
 

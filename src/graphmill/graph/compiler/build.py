@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from graphmill.core.fingerprint import value_fingerprint
-from graphmill.graph.compiled import Edge, Graph, Node
 from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.fingerprints import node_fingerprint
 from graphmill.graph.compiler.inputs import make_inputs
@@ -17,6 +16,7 @@ from graphmill.graph.compiler.rules import batch_rule, loop_rule, retry_rule, ti
 from graphmill.graph.compiler.templates import NodeValues, Values
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
+from graphmill.graph.graph import Edge, Graph, Node
 from graphmill.graph.node_type import NodeType
 from graphmill.graph.secret import secrets_in
 from graphmill.graph.spec import NodeSpec, WorkflowSpec

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphmill.core.errors import InternalError
-from graphmill.graph.compiled import Graph
 from graphmill.graph.compiler.build import build_graph
 from graphmill.graph.compiler.children import compile_children
 from graphmill.graph.compiler.library import Child, Library
@@ -15,6 +14,7 @@ from graphmill.graph.compiler.references import check_references
 from graphmill.graph.compiler.templates import compile_values
 from graphmill.graph.compiler.types import find_types
 from graphmill.graph.document import Document
+from graphmill.graph.graph import Graph
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import At, read_spec
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphmill.core.fingerprint import value_fingerprint
-from graphmill.graph.compiled import Graph
 from graphmill.graph.compiler.children import WORKFLOW
+from graphmill.graph.graph import Graph
 from graphmill.graph.node_type import NodeType
 from graphmill.graph.spec import BatchSpec, LoopSpec, NodeSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphmill.graph.compiled import Input
+from graphmill.graph.graph import Input
 from graphmill.graph.spec import WorkflowSpec
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphmill.core.errors import WorkflowError
-from graphmill.graph.compiled import Graph
 from graphmill.graph.compiler.telling import tell
 from graphmill.graph.document import Document
+from graphmill.graph.graph import Graph
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import At, WorkflowSpec
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from graphmill.core.names import suggestion
-from graphmill.graph.compiled import Edge
 from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.vague import has_vague_edges
+from graphmill.graph.graph import ANY_ACTION, Edge
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import EdgeSpec, WorkflowSpec
 
@@ -59,7 +59,7 @@ def find_order(spec: WorkflowSpec, problems: Problems) -> Order:
 
 
 def _chain(ids: Iterable[str]) -> tuple[Edge, ...]:
-    return tuple(Edge(source=source, target=target) for source, target in pairwise(ids))
+    return tuple(Edge(source=source, target=target, action=ANY_ACTION) for source, target in pairwise(ids))
 
 
 def _checked(edges: Iterable[EdgeSpec], ids: list[str], problems: Problems) -> tuple[Edge, ...]:

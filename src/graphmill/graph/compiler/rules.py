@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-from graphmill.graph.compiled import BatchRule, LoopRule, RetryRule
 from graphmill.graph.compiler.templates import LoopValues, NodeValues, Written
+from graphmill.graph.graph import BatchRule, LoopRule, RetryRule
 from graphmill.graph.spec import NodeSpec
 from graphmill.graph.template import Value
 

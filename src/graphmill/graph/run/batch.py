@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent
 from graphmill.core.result import Failure
+from graphmill.engine.policy import Retry
 from graphmill.engine.program import Program
-from graphmill.graph.compiled import BatchRule
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch_output import Outcome, batch_output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.meter import Meter
 from graphmill.graph.run.place import Place
 
+if TYPE_CHECKING:
+    from graphmill.graph.graph import BatchRule
+
 RunItem = Callable[[Place, str], Program]
 
 
-def run_batch(rule: BatchRule, place: Place, path: str, run_item: RunItem) -> Program:
+def run_batch(rule: BatchRule, retry: Retry, place: Place, path: str, run_item: RunItem) -> Program:
     """Run a node for each item; give the batch's Output, or raise NodeFailed with it."""
-    batch = _Batch(rule, place, path, run_item)
+    batch = _Batch(rule, retry, place, path, run_item)
     if rule.is_parallel:
         yield batch
     else:
@@ -38,8 +41,9 @@ class _Batch:
 
     timeout_s: float | None = None
 
-    def __init__(self, rule: BatchRule, place: Place, path: str, run_item: RunItem) -> None:
+    def __init__(self, rule: BatchRule, retry: Retry, place: Place, path: str, run_item: RunItem) -> None:
         self._rule = rule
+        self._retry = retry
         self._place = place
         self._path = path
         self._run_item = run_item
@@ -64,7 +68,7 @@ class _Batch:
             raise NodeFailed(failure)
         self._running -= 1
         outcome: Outcome = value
-        del self._begun[outcome.index]
+        del self._begun[outcome.number]
         self._outcomes.append(outcome)
         if outcome.failure is not None:
             self._failures += 1
@@ -76,7 +80,7 @@ class _Batch:
     def output(self) -> Output:
         """Give what became of all items; raise NodeFailed if that is a failure."""
         left = [Outcome(index, item, None, None, 0, 0.0, 0.0) for index, item in (*self._begun.items(), *self._items)]
-        values = batch_output(self._rule, self._outcomes, left)
+        values = batch_output(self._rule, self._retry, self._outcomes, left)
         if self.is_stopped or (self._failures and self._failures == values["count"]):
             raise self._failed(values)
         if self._failures:
@@ -105,12 +109,12 @@ class _Batch:
         )
 
     def _failed(self, values: Mapping[str, Any]) -> NodeFailed:
-        first = min((outcome for outcome in self._outcomes if outcome.failure is not None), key=lambda outcome: outcome.index)
+        first = min((outcome for outcome in self._outcomes if outcome.failure is not None), key=lambda outcome: outcome.number)
         failure: Failure = first.failure  # type: ignore[assignment]
         if self._rule.error_handling == "fail_fast":
-            message = f"item {first.index} failed: {failure.message}"
+            message = f"item {first.number} failed: {failure.message}"
         else:
-            message = f"{self._failures} of {values['count']} items failed; the first, item {first.index}: {failure.message}"
+            message = f"{self._failures} of {values['count']} items failed; the first, item {first.number}: {failure.message}"
         return NodeFailed(replace(failure, message=message), attempts=first.attempts, values=values)
 
 

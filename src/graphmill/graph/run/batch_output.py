@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.core.result import Failure, Kind
-from graphmill.graph.compiled import BatchRule
+from graphmill.engine.policy import Retry
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import BatchRule
 
 
 class Outcome(NamedTuple):
     """What became of one item: its values, or its failure; neither if it was cancelled."""
 
-    index: int
+    number: int
     item: Any
     values: Mapping[str, Any] | None
     failure: Failure | None
@@ -30,32 +33,32 @@ class Outcome(NamedTuple):
         return "timed_out" if self.failure.kind is Kind.TIMEOUT else "failed"
 
 
-def batch_output(rule: BatchRule, ended: Sequence[Outcome], left: Sequence[Outcome]) -> dict[str, Any]:
+def batch_output(rule: BatchRule, retry: Retry, ended: Sequence[Outcome], left: Sequence[Outcome]) -> dict[str, Any]:
     """Give the output of a batch node out of what became of each item; ``ended`` is in the order of their ends."""
-    in_order = sorted((*ended, *left), key=lambda outcome: outcome.index)
-    results = {outcome.index: _result(outcome) for outcome in ended if outcome.values is not None}
+    in_order = sorted((*ended, *left), key=lambda outcome: outcome.number)
+    results = {outcome.number: _result(outcome) for outcome in ended if outcome.values is not None}
     errors = [_error(outcome) for outcome in in_order if outcome.failure is not None]
     listed = in_order if rule.is_ordered else ended
     return {
-        "results": [results[outcome.index] for outcome in listed if outcome.index in results],
+        "results": [results[outcome.number] for outcome in listed if outcome.number in results],
         "errors": errors,
-        "outcomes": [_outcome(outcome, results.get(outcome.index)) for outcome in in_order],
+        "outcomes": [_outcome(outcome, results.get(outcome.number)) for outcome in in_order],
         "count": len(in_order),
         "success_count": len(results),
         "error_count": len(errors),
         "cancelled_count": len(left),
-        "batch_metadata": _metadata(rule, ended),
+        "batch_metadata": _metadata(rule, retry, ended),
     }
 
 
 def _result(outcome: Outcome) -> dict[str, Any]:
-    return {**(outcome.values or {}), "item": outcome.item, "original_index": outcome.index}
+    return {**(outcome.values or {}), "item": outcome.item, "original_index": outcome.number}
 
 
 def _error(outcome: Outcome) -> dict[str, Any]:
     failure = outcome.failure
     return {
-        "index": outcome.index,
+        "index": outcome.number,
         "item": outcome.item,
         "error": "" if failure is None else failure.message,
         "kind": "" if failure is None else str(failure.kind),
@@ -69,12 +72,12 @@ def _outcome(outcome: Outcome, result: Mapping[str, Any] | None) -> dict[str, An
     return {"status": outcome.status, "error": None if outcome.failure is None else _error(outcome)}
 
 
-def _metadata(rule: BatchRule, ended: Sequence[Outcome]) -> dict[str, Any]:
+def _metadata(rule: BatchRule, retry: Retry, ended: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "parallel": rule.is_parallel,
         "max_concurrent": rule.max_concurrent,
-        "max_retries": rule.max_retries,
-        "retry_wait": rule.retry_wait_s,
+        "max_retries": retry.attempts,
+        "retry_wait": retry.wait_s,
         "execution_mode": "parallel" if rule.is_parallel else "sequential",
         "timing": _timing(ended),
     }

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.result import Failure
-from graphmill.engine.program import Failed, Program
-from graphmill.graph.compiled import Edge, Graph, Node
+from graphmill.engine.program import Program
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
 from graphmill.graph.run.step import plain
 
-RunNode = Callable[[Plan, Node, Place], Program]
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Edge, Graph, Node
+
+RunNode = Callable[[Plan, "Node", Place], Program]
 
 
 def run_flow(plan: Plan, place: Place, run_node: RunNode) -> Program:
@@ -62,7 +65,7 @@ class _Flow:
         scope, declared = self._place.scope, self._graph.outputs
         if declared is not None:
             return {name: plain(value.resolve(scope)) for name, value in declared.items()}
-        return next((scope[node_id] for node_id in reversed(self._graph.nodes) if node_id in scope), {})
+        return next((scope[node_id] for node_id in reversed(list(self._graph.nodes)) if node_id in scope), {})
 
     def _leave(self, node: Node, action: str | None) -> None:
         """Go along the edges of a node that has ended with this action; None: it was skipped."""
@@ -113,7 +116,7 @@ class _Branches:
 
 
 def _fires(edge: Edge, action: str) -> bool:
-    return edge.action == action
+    return edge.action == action or (edge.action == "*" and action not in ("error", "end"))
 
 
 def _placed(failed: NodeFailed, node: Node) -> NodeFailed:
@@ -122,11 +125,4 @@ def _placed(failed: NodeFailed, node: Node) -> NodeFailed:
     message = failed.failure.message
     if "(in node " in message:
         return failed
-    from dataclasses import replace  # noqa: PLC0415
-
     return NodeFailed(replace(failed.failure, message=f"{message} {place}"), attempts=failed.attempts, values=failed.values)
-
-
-def as_job_failure(failed: NodeFailed) -> Failed:
-    """Give what ends the whole job."""
-    return Failed(failed.failure)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent
 from graphmill.core.result import Failure
 from graphmill.engine.program import Program
-from graphmill.graph.compiled import LoopRule
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.meter import Meter
 from graphmill.graph.run.place import Place
-from graphmill.graph.template.resolver import as_text
+from graphmill.graph.template import text_of
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import LoopRule
 
 MOST_ROUNDS = 1000
 RunRound = Callable[[Place, str], Program]
@@ -100,7 +102,7 @@ class _Loop:
             if value.resolve(scope):
                 return reason
         for reason, value in self._rule.repeats.items():
-            if self._is_repeated(reason, as_text(value.resolve(scope))):
+            if self._is_repeated(reason, text_of(value.resolve(scope))):
                 return reason
         if self._rule.budget_usd is not None and self._meter.cost_usd >= self._rule.budget_usd:
             return "budget"

@@ -11,7 +11,7 @@ from graphmill.engine.program import StepEnd
 class Meter:
     """Adds up the steps of one item, one loop or one job; all of it is recorded, so that it reads the same after a resume."""
 
-    __slots__ = ("_began_s", "_ended_s", "attempts", "above", "usage")
+    __slots__ = ("_began_s", "_ended_s", "above", "attempts", "usage")
 
     def __init__(self, above: Meter | None = None) -> None:
         self.above = above

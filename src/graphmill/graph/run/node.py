@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.engine.program import Program
-from graphmill.graph.compiled import Node
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch import run_batch
 from graphmill.graph.run.ends import NodeFailed
@@ -17,13 +16,18 @@ from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
 from graphmill.graph.run.step import run_step
 
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Node
+
 
 def run_node(plan: Plan, node: Node, place: Place) -> Program:
     """Run a node to its end; give its Output, or raise NodeFailed."""
     path = place.path_of(node.id)
     try:
         if node.batch is not None:
-            return (yield from run_batch(node.batch, place, path, lambda inner, at: _run_item(plan, node, inner, at)))
+            return (
+                yield from run_batch(node.batch, plan.rules[node.id].retry, place, path, lambda inner, at: _run_item(plan, node, inner, at))
+            )
         return (yield from _run_item(plan, node, place, path))
     except GraphmillError as error:
         raise NodeFailed.of(error) from error

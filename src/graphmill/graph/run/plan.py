@@ -9,7 +9,7 @@ from graphmill.engine.policy import Retry
 from graphmill.engine.program import StepRules
 
 if TYPE_CHECKING:
-    from graphmill.graph.compiled import Graph, Node, RetryRule
+    from graphmill.graph.graph import Graph, Node, RetryRule
 
 
 class Plan:

@@ -7,19 +7,21 @@ import os
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import InternalError, Permanent
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import frame_here
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
-from graphmill.graph.compiled import Node
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
 from graphmill.graph.secret import Secret
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Node
 
 
 def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
@@ -31,8 +33,15 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     place.meter.add(end)
     if end.failure is not None:
         raise NodeFailed(end.failure, attempts=end.attempts)
-    values, action, flags = end.output
-    return Output(values, action, frozenset(flags))
+    return _output(end.output)
+
+
+def _output(found: Any) -> Output:
+    """Read what an attempt gave, here or in a worker process, now or before a restart."""
+    if isinstance(found, Mapping):
+        return Output(plain(found))
+    values, action, flags = found
+    return Output(plain(values), action, frozenset(flags))
 
 
 def revealed(value: Any) -> Any:

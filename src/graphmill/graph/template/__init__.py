@@ -2,7 +2,7 @@
 
 from graphmill.graph.template.missing import Missing
 from graphmill.graph.template.parser import TemplateError, is_name, parse
-from graphmill.graph.template.resolver import Value, compile_value, look_up
+from graphmill.graph.template.resolver import Value, compile_value, look_up, text_of
 from graphmill.graph.template.syntax import Literal, Lookup, Reference, Segment, Template
 from graphmill.graph.template.walk import data_in
 
@@ -20,4 +20,5 @@ __all__ = [
     "is_name",
     "look_up",
     "parse",
+    "text_of",
 ]

@@ -168,13 +168,16 @@ def _with_inner(reference: Reference) -> Iterator[Reference]:
                 yield from _with_inner(index)
 
 
-def _text(part: _Whole, value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Give a value as it stands in a text: null is empty, anything else but text is JSON."""
     if isinstance(value, str):
         return value
-    if value is None:
-        return ""
+    return "" if value is None else _json(value)
+
+
+def _text(part: _Whole, value: Any) -> str:
     try:
-        return _json(value)
+        return text_of(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"{part.lookup} can not stand in a text: {error}") from error
 

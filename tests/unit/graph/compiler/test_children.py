@@ -40,7 +40,9 @@ def test_inputs_that_are_a_template_are_known_when_they_are_resolved(tmp_path):
 def test_an_input_that_is_a_template_or_a_secret_may_be_of_any_type(tmp_path):
     (tmp_path / "child.yaml").write_text(CHILD)
     for value in ("'${x}'", "{env: NAME}"):
-        compiled(tmp_path, f"inputs: {{x: {{}}}}\nnodes: [{{id: a, type: workflow, params: {{workflow: child, inputs: {{name: {value}}}}}}}]")
+        compiled(
+            tmp_path, f"inputs: {{x: {{}}}}\nnodes: [{{id: a, type: workflow, params: {{workflow: child, inputs: {{name: {value}}}}}}}]"
+        )
 
 
 def test_two_files_that_run_each_other_are_refused_wherever_one_begins(tmp_path):

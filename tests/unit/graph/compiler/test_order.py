@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.graph.compiled import Edge
-from graphmill.graph.compiler.load import load_data
+from graphmill.graph.graph import Edge
+from graphmill.graph.workflow import load_data
 from graphmill.graph.compiler.order import find_order
 from graphmill.graph.document import Document
 from graphmill.graph.problems import Problems

@@ -1,7 +1,7 @@
 import pytest
 
 import graphmill as gm
-from graphmill.graph.compiler.load import load_data
+from graphmill.graph.workflow import load_data
 from support.compiling import compiled
 
 
