@@ -43,7 +43,7 @@ def _difference_of_mappings(expected, actual, place):
     if lacking := [key for key in expected if key not in actual]:
         return f"{place}: {', '.join(lacking)} is not there, but {', '.join(actual)}"
     # What a function printed may be told beside what it gave.
-    more = [] if isinstance(expected, AtLeast) else [key for key in actual if key not in expected and key != "stdout"]
+    more = [] if isinstance(expected, AtLeast) else [key for key in actual if key not in expected and key not in ("stdout", "stderr")]
     if more:
         return f"{place}: {', '.join(more)} should not be there"
     return next(filter(None, (difference(expected[key], actual[key], f"{place}.{key}") for key in expected)), "")
