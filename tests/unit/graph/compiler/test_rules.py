@@ -24,9 +24,7 @@ def test_what_a_node_leaves_out_comes_from_the_policy():
 
 
 def test_a_node_s_own_rules_are_kept():
-    node = node_of(
-        retry={"attempts": 5, "wait_s": 1, "backoff": "linear", "cap_s": 9}, timeout=7, effect="unsafe", on_ambiguous="retry"
-    )
+    node = node_of(retry={"attempts": 5, "wait_s": 1, "backoff": "linear", "cap_s": 9}, timeout=7, effect="unsafe", on_ambiguous="retry")
     assert node.retry == RetryRule(attempts=5, wait_s=1, backoff="linear", cap_s=9)
     assert (node.timeout_s, node.effect, node.on_ambiguous) == (7, "unsafe", "retry")
 
