@@ -19,17 +19,17 @@ from graphmill.graph.problems import Problems
 from graphmill.graph.secret import with_secrets
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 
-Children = Mapping[str, Child]
+Children = Mapping[At, Child]
 WORKFLOW = "workflow"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def compile_children(spec: WorkflowSpec, types: Types, library: Library, problems: Problems) -> Children:
     """Compile each node's child; give those that could be read."""
-    found: dict[str, Child] = {}
+    found: dict[At, Child] = {}
     for node in spec.nodes:
-        if (child := _child(node, spec.document, library, problems) if _is_workflow(types[node.id]) else None) is not None:
-            found[node.id] = child
+        if (child := _child(node, spec.document, library, problems) if _is_workflow(types[node.at]) else None) is not None:
+            found[node.at] = child
             _check_inputs(node, child.spec, problems)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,7 +62,7 @@ def _tell(reference: Reference, message: str, written: Written, problems: Proble
 def _spots(spec: WorkflowSpec, values: Values) -> Iterator[_Spot]:
     for node in spec.nodes:
         if not is_vague(node, spec):
-            yield from _node_spots(node, values.nodes[node.id])
+            yield from _node_spots(node, values.nodes[node.at])
     for written in (values.outputs or {}).values():
         yield _Spot(None, written)
 
@@ -88,7 +89,8 @@ class _Check:
         self._children = children
         self._inputs = tuple(each.name for each in spec.inputs)
         self._knows_inputs = not has_vague_inputs(spec)
-        self._vague = frozenset(node.id for node in spec.nodes if is_vague(node, spec))
+        named = Counter(node.id for node in spec.nodes)
+        self._vague = frozenset(node.id for node in spec.nodes if named[node.id] > 1 or is_vague(node, spec))
         self._nodes = {node.id: node for node in spec.nodes}
 
     def problem(self, reference: Reference, spot: _Spot) -> str | None:
@@ -146,9 +148,9 @@ class _Check:
 
     def _plain_outputs(self, node: NodeSpec) -> Iterable[str] | None:
         """Give what the node's type says that it has; of a child workflow, what that declares."""
-        if (child := self._children.get(node.id)) is not None:
+        if (child := self._children.get(node.at)) is not None:
             return child.spec.outputs
-        node_type = self._types[node.id]
+        node_type = self._types[node.at]
         return None if node_type is None else node_type.outputs
 
     @staticmethod

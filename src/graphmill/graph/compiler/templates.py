@@ -44,9 +44,9 @@ class NodeValues:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What a workflow looks up."""
+    """What a workflow looks up; nodes by where they stand."""
 
-    nodes: Mapping[str, NodeValues]
+    nodes: Mapping[At, NodeValues]
     outputs: Mapping[str, Written] | None
 
 
@@ -71,7 +71,7 @@ class _Params:
 
 def compile_values(spec: WorkflowSpec, types: Types, problems: Problems) -> Values:
     """Compile the params, batch and loop of every node, and the outputs; tell each template that is none."""
-    nodes = {node.id: _node(node, types, problems) for node in spec.nodes}
+    nodes = {node.at: _node(node, types, problems) for node in spec.nodes}
     outputs = None if spec.outputs is None else _each(spec.outputs, (*spec.at, "outputs"), problems)
     return Values(nodes, outputs)
 
@@ -90,7 +90,7 @@ def texts(raw: Any, at: At) -> Iterator[tuple[At, str]]:
 
 
 def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
-    node_type = types[node.id]
+    node_type = types[node.at]
     untemplated = frozenset() if node_type is None else node_type.untemplated
     return NodeValues(
         params=_params(node, untemplated, problems),
