@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.core.json_places import MOST_LEVELS
+from graphmill.core.levels import MOST_LEVELS, is_too_deep
 from graphmill.core.names import file_suggestion
 from graphmill.core.place import TextError
 from graphmill.core.problem import Problem
@@ -47,7 +47,7 @@ class Document:
     def from_data(cls, data: Any, path: str | Path | None = None) -> Document:
         """Take a workflow given as data; ``path`` says what to call it and what its own paths are relative to."""
         name = "workflow" if path is None else str(path)
-        if _is_too_deep(data):
+        if is_too_deep(data):
             raise WorkflowError(name, [Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or it holds itself")])
         return cls(name, data, places=NoPlaces(name), root=None if path is None else Path(path).absolute().parent)
 
@@ -122,10 +122,3 @@ def _read_yaml(name: str, text: bytes) -> tuple[Any, Places]:
     if included.problems:
         raise WorkflowError(name, included.problems)
     return data, YamlPlaces(name, text, root, files=included.places)
-
-
-def _is_too_deep(data: Any, level: int = 0) -> bool:
-    if level > MOST_LEVELS:
-        return True
-    entries = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
-    return any(_is_too_deep(entry, level + 1) for entry in entries)

@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
-from graphmill.core.json_places import MOST_LEVELS, decoded, scan
+from graphmill.core.json_places import decoded, scan
 from graphmill.core.json_text import from_json
+from graphmill.core.levels import is_too_deep
 from graphmill.core.names import file_suggestion
 from graphmill.core.place import TextError, place
 from graphmill.core.problem import Problem
@@ -32,8 +33,8 @@ def json_data(text: bytes) -> Any:
     except ValueError as error:
         scan(decoded(text))  # says where, if it is a key or the depth
         raise TextError(str(error), line=1, column=1) from error
-    if text.count(b"[") + text.count(b"{") > MOST_LEVELS:
-        scan(decoded(text))
+    if is_too_deep(data):
+        scan(decoded(text))  # says where
     return data
 
 
