@@ -40,6 +40,8 @@ class _DataLoader(_Loader):  # type: ignore[misc]
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  as its base has it
         try:
             return super().construct_object(node, deep)
+        except TextError:
+            raise
         except (LookupError, ValueError) as error:  # an explicit tag on a text that is none of its kind
             problem = f"a value does not fit the tag it carries: {error}"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error

@@ -51,10 +51,6 @@ class Document:
             raise WorkflowError(name, [Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or it holds itself")])
         return cls(name, data, places=NoPlaces(name), root=None if path is None else Path(path).absolute().parent)
 
-    def child(self, path: str) -> Document:
-        """Read the workflow file that this one names by a path relative to itself; without a file, to the current folder."""
-        return Document.read(Path(self.path).parent / path if self.root else Path(path))
-
     def get(self, at: At) -> Any:
         """Give the part; None if there is none."""
         value = self.data
@@ -82,7 +78,7 @@ class Document:
         dotted = ""
         for depth, name in enumerate(at):
             plural = at[depth - 1] if depth else ""
-            if plural in _SINGULAR and (plural in ("nodes", "edges")) == isinstance(name, int):
+            if plural in ("inputs", "outputs") or (plural in _SINGULAR and isinstance(name, int)):
                 dotted = dotted.rpartition(".")[0]
                 yield from [dotted] if dotted else []
                 yield f"{_SINGULAR[str(plural)]} {self._name(at[: depth + 1])}"
@@ -92,7 +88,7 @@ class Document:
         yield from [dotted] if dotted else []
 
     def _name(self, at: At) -> str:
-        if not isinstance(at[-1], int):
+        if not isinstance(at[-1], int) or at[-2] in ("inputs", "outputs"):
             return repr(at[-1])
         part = self.get(at)
         node_id = part.get("id") if isinstance(part, Mapping) else None

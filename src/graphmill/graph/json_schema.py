@@ -25,6 +25,7 @@ _ENV: Schema = {
     "additionalProperties": False,
 }
 _ANY: Schema = {"type": "object"}
+_CONTINUES: Schema = {"properties": {"error_handling": {"const": "continue"}}, "required": ["error_handling"]}
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _INNER = ("items", "additionalProperties")
 
@@ -53,7 +54,7 @@ def workflow_schema(node_types: Iterable[DescribedType]) -> Schema:
             "input": _block(grammar.INPUT),
             "edge": _block(grammar.EDGE),
             "retry": _block(grammar.RETRY),
-            "batch": _block(grammar.BATCH),
+            "batch": _block(grammar.BATCH) | {"dependentSchemas": {"max_failures": _CONTINUES}},
             "loop": _loop(),
             "node": _node(types),
             "template": _TEMPLATE,
