@@ -9,7 +9,7 @@ import msgspec
 
 from graphmill.graph import grammar
 from graphmill.graph.grammar import Block, Key
-from graphmill.graph.kinds import NAME, Lookup
+from graphmill.graph.kinds import Lookup, Name
 
 Schema = dict[str, Any]
 _REFERENCE = "#/$defs/{name}"
@@ -67,8 +67,7 @@ def workflow_schema(node_types: Iterable[DescribedType]) -> Schema:
 def _workflow() -> Schema:
     schema = _block(grammar.WORKFLOW)
     parts = schema["properties"]
-    named = {"$ref": "#/$defs/input"}
-    parts["inputs"] |= {"additionalProperties": named, "propertyNames": {"pattern": f"^(?:{NAME.pattern})$"}}
+    parts["inputs"] |= {"additionalProperties": {"$ref": _ref("input")}, "propertyNames": Name().schema}
     parts["nodes"] |= {"items": {"$ref": _ref("node")}}
     parts["edges"] |= {"items": {"$ref": _ref("edge")}}
     return schema

@@ -1,6 +1,6 @@
 import pytest
 
-from graphmill.graph.legacy import NO_TIMEOUT_S
+from graphmill.graph.legacy import NO_TIMEOUT_S, NODE
 from graphmill.graph.spec import RetrySpec
 from unit.graph.test_spec import notes_of, problems_in, read
 
@@ -128,7 +128,7 @@ def test_where_a_meaning_differs_a_note_says_so(data, note):
     [
         (
             old_node(approval="required"),
-            "node 'n': approval: there is no approval by a person here, and without it the node would just run; split the workflow at this node",
+            f"node 'n': approval: {NODE.refused['approval']}",
         ),
         (
             old_node(loop={"while": "${n.more}", "max_iterations": 3}),
