@@ -84,8 +84,10 @@ def _shown(key: Any) -> str:
 
 
 def _nearest(key: str | int, value: Mapping[Any, Any]) -> str:
-    names = [name for name in islice(value, _MOST_CANDIDATES) if isinstance(name, str)]
-    return suggestion(key, names) if isinstance(key, str) else ""
+    """Suggest a name; to compare many or long ones would take longer than anyone waits for an error."""
+    if not isinstance(key, str) or len(key) > _MOST_LETTERS:
+        return ""
+    return suggestion(key, [name for name in islice(value, _MOST_CANDIDATES) if isinstance(name, str) and len(name) <= _MOST_LETTERS])
 
 
 def _cut(text: str, most: int) -> str:

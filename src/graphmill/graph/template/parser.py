@@ -170,9 +170,9 @@ class _Reader:
         except json.JSONDecodeError as error:
             raise self._mistake(f"behind ?? stands a reference or a JSON literal, and this is neither: {error.msg}", error.pos) from None
         except ValueError as error:
-            raise self._mistake(f"this JSON literal can not be read: {error}", self._at) from None
+            raise self._mistake(f"this JSON literal can not be read: {error}", start) from None
         except RecursionError:
-            raise self._mistake(_A_DEEP_LITERAL, self._at) from None
+            raise self._mistake(_A_DEEP_LITERAL, start) from None
         if _is_deeper(value, MOST_LITERAL_LEVELS):
             raise self._mistake(_A_DEEP_LITERAL, start)
         return value

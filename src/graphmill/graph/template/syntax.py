@@ -70,7 +70,7 @@ class Template:
         return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], Lookup) else None
 
     def __str__(self) -> str:
-        following = (*self.parts[1:], "")
+        following = (*self.parts, "")[1:]
         return "".join([_written(part, after) for part, after in zip(self.parts, following, strict=True)])
 
 
