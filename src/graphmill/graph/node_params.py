@@ -16,6 +16,7 @@ from graphmill.graph.node_type import NodeType, ParamError
 At = tuple[str | int, ...]
 
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_RANGE = re.compile(r"Expected `([^`]*)` (.*)")
 _PLACE = re.compile(r" - at (`key` in )?`\$\.?([^`]*)`$")
 _WORDS = {
     "object": "a mapping",
@@ -173,6 +174,8 @@ def _reworded(message: str, kind: Any, value: Any) -> str:
     said = message[: place.start()] if place else message
     if match := _EXPECTED.fullmatch(said):
         said = f"{_in_words(match[1])} is wanted, not {_in_words(match[2])}"
+    elif match := _RANGE.fullmatch(said):
+        said = f"{_in_words(match[1])} {match[2]} is wanted"
     inside = place[2] if place else ""
     return f"{inside}: {said}" if inside else said
 

@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from graphmill.graph.node_docs import ParamDoc, param_docs
-from graphmill.graph.node_registry import registry
+from graphmill.graph.node_registry import GROUP, registry
 from graphmill.graph.node_type import NodeType
 from graphmill.report.text import columns
 
@@ -24,6 +24,37 @@ Written by `python -m graphmill.report.node_page > docs/nodes.md`; `graphmill no
 
 A param takes a template, `${name}`, or `{env: NAME}` unless it is taken as written. For what any node may have beside its params
 (`retry`, `timeout`, `batch`, `loop` …) see the workflow language.
+"""
+_TAIL = f"""\
+## A type of your own
+
+A node type is one class in one file, and a line in the `pyproject.toml` of the package that holds it:
+
+```python
+class ShoutParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    text: Annotated[str, msgspec.Meta(description="What to shout.")]
+    times: Annotated[int, msgspec.Meta(ge=1, description="How often.")] = 1
+
+
+class Shout(NodeType[ShoutParams]):
+    name = "shout"
+    summary = "Says it loudly."
+    Params = ShoutParams
+    outputs = {{"shouted": "the text in capitals"}}
+
+    async def run(self, params, context):
+        return {{"shouted": params.text.upper() * params.times}}
+```
+
+```toml
+[project.entry-points."{GROUP}"]
+shout = "acme_nodes:Shout"
+```
+
+Once the package is installed, `type: shout` works, its params are checked before the first item, and `graphmill nodes shout` shows it.
+An entry of another name is an alias. `run` may return `Output(values, action, flags)` to choose edges; `context` has the step's path,
+the number of the attempt, a key to make a call idempotent, the workflow's folder and `report_usage`. What it raises decides about
+retries: `Permanent`, `Transient`, `Throttled`, `Unavailable`, `Ambiguous`.
 """
 
 
@@ -45,7 +76,7 @@ def node_page(node_type: NodeType[Any]) -> list[str]:
 
 def node_markdown(types: Iterable[NodeType[Any]]) -> str:
     """Write all of it as Markdown."""
-    return "\n".join([_HEAD, *(line for node_type in types for line in _section(node_type))])
+    return "\n".join([_HEAD, *(line for node_type in types for line in _section(node_type)), _TAIL])
 
 
 def own_types() -> list[NodeType[Any]]:

@@ -1,0 +1,67 @@
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill.core.json_text import to_json
+from graphmill.core.usage import NO_USAGE, Usage
+
+counts = st.integers(0, 10**12)
+costs = st.none() | st.integers(0, 10**6).map(lambda cents: cents / 64)
+usages = st.builds(
+    Usage, requests=counts, input_tokens=counts, output_tokens=counts, reasoning_tokens=counts, cached_tokens=counts, cost_usd=costs
+)
+
+
+def test_usages_add_up():
+    first = Usage(requests=1, input_tokens=10, output_tokens=5, reasoning_tokens=2, cached_tokens=3, cost_usd=0.5)
+    second = Usage(requests=2, input_tokens=1, cost_usd=0.25)
+    whole = Usage(requests=3, input_tokens=11, output_tokens=5, reasoning_tokens=2, cached_tokens=3, cost_usd=0.75)
+    assert first + second == whole
+    assert sum([first, second], NO_USAGE) == whole
+
+
+def test_a_sum_with_an_unknown_cost_is_unknown():
+    assert (Usage(cost_usd=1.0) + Usage(requests=1)).cost_usd is None
+    assert (Usage(requests=1) + NO_USAGE).cost_usd is None
+
+
+@given(usages, usages, usages)
+def test_the_order_of_a_sum_does_not_matter(first, second, third):
+    assert first + second == second + first
+    assert (first + second) + third == first + (second + third)
+    assert first + NO_USAGE == first
+
+
+@given(usages)
+def test_a_usage_goes_through_json_and_pickle(usage):
+    assert Usage.from_json(usage.to_json()) == usage
+    assert pickle.loads(pickle.dumps(usage)) == usage
+    assert to_json(usage) == to_json(usage.to_json())
+
+
+def test_what_a_row_of_an_older_version_lacks_is_nothing():
+    assert Usage.from_json({"requests": 1}) == Usage(requests=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"input_token": 1}, r"a usage has no 'input_token'; did you mean 'input_tokens'\?; it has requests, "),
+        ({"requests": -1}, "requests is a count, not -1"),
+        ({"requests": 1.5}, "requests is a count, not 1.5"),
+        ({"requests": True}, "requests is a count, not True"),
+        ({"cost_usd": "1"}, "cost_usd is an amount of money, or None where it is unknown, not '1'"),
+        ({"cost_usd": float("nan")}, "cost_usd is an amount"),
+        ({"cost_usd": -0.1}, "cost_usd is an amount"),
+    ],
+)
+def test_what_is_no_usage_is_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        Usage.from_json(data)
+
+
+def test_only_usages_are_added():
+    with pytest.raises(TypeError):
+        Usage() + 1

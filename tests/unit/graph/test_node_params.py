@@ -1,0 +1,159 @@
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphmill.core.errors import Permanent
+from graphmill.graph.node_params import is_open, json_schema, param_problems, read_params
+from graphmill.graph.node_registry import find_node_type, node_types
+from graphmill.graph.node_type import NodeType
+
+
+class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    user: str
+    token: str = ""
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    url: str
+    method: Literal["GET", "POST"] = "GET"
+    headers: dict[str, str] = {}
+    codes: list[int] = []
+    auth: Auth | None = None
+    wait: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    body: Any = None
+    raw: str | None = None
+
+
+class Http(NodeType):
+    name = "http"
+    summary = "Asks."
+    Params = Params
+    outputs = None
+    untemplated = frozenset({"raw"})
+
+
+def problems(**params):
+    return [(error.at, str(error)) for error in param_problems(Http(), params)]
+
+
+def test_right_params_have_no_problem():
+    assert problems(url="x", headers={"a": "b"}, codes=[1], auth={"user": "u"}, wait=1, body=[{}], raw="${x}") == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"url": "${u}", "method": "${m}", "headers": "${h}", "codes": "${c}", "auth": "${a}", "wait": "${w}"},
+        {"url": {"env": "URL"}, "headers": {"x": {"env": "TOKEN"}}, "codes": ["${a}", 5], "auth": {"user": "${u}"}},
+        {"url": "x", "auth": {"env": "AUTH"}, "body": {"deep": ["${x}"]}},
+    ],
+)
+def test_what_is_known_at_the_attempt_only_passes(params):
+    assert problems(**params) == []
+
+
+@pytest.mark.parametrize(
+    ("params", "at", "message"),
+    [
+        ({}, (), "'url' is missing"),
+        (
+            {"url": "x", "metod": 1},
+            ("metod",),
+            "unknown key 'metod'; did you mean 'method'?; known are url, method, headers, codes, auth, wait, body, raw",
+        ),
+        ({"url": 5}, ("url",), "url: text is wanted, not a whole number"),
+        ({"url": None}, ("url",), "url: text is wanted, not null"),
+        ({"url": "x", "method": "PUST"}, ("method",), "method: 'PUST' is not one of GET, POST; did you mean 'POST'?"),
+        ({"url": "x", "headers": []}, ("headers",), "headers: a mapping is wanted, not a list"),
+        ({"url": "x", "headers": ["${a}"]}, ("headers",), "headers: a mapping is wanted, not a list"),
+        ({"url": "x", "headers": {"a": 1, "b": "${b}"}}, ("headers", "a"), "headers.a: text is wanted, not a whole number"),
+        ({"url": "x", "headers": {5: "a"}}, ("headers",), "headers: a key is text, not 5"),
+        ({"url": "x", "codes": ["${a}", "b"]}, ("codes", 1), "codes.1: a whole number is wanted, not text"),
+        ({"url": "x", "codes": {"a": "${a}"}}, ("codes",), "codes: a list is wanted, not a mapping"),
+        (
+            {"url": "x", "auth": {"user": "${u}", "tokn": "t"}},
+            ("auth", "tokn"),
+            "auth: unknown key 'tokn'; did you mean 'token'?; known are user, token",
+        ),
+        ({"url": "x", "auth": {"token": "${t}"}}, ("auth",), "auth: 'user' is missing"),
+        ({"url": "x", "wait": True}, ("wait",), "wait: a number or null is wanted, not true or false"),
+        ({"url": "x", "wait": -1}, ("wait",), "wait: a number > 0.0 is wanted"),
+        ({"url": "x", "raw": 5}, ("raw",), "raw: text or null is wanted, not a whole number"),
+    ],
+)
+def test_what_is_wrong_as_written_is_told_with_its_place(params, at, message):
+    assert problems(**params) == [(at, message)]
+
+
+def test_all_problems_are_told_at_once():
+    assert [at for at, _ in problems(metod=1, wait="x", headers=5)] == [("metod",), ("wait",), ("headers",), ()]
+
+
+def test_resolved_params_are_read_and_hold_what_they_were_given():
+    body = [object()]
+    read = read_params(Http(), {"url": "x", "body": body, "headers": MappingProxyType({"a": "b"})})
+    assert read == Params(url="x", body=body, headers={"a": "b"})
+    assert read.body is body
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"url": 5}, "the params do not fit http: url: text is wanted, not a whole number"),
+        ({"url": "x", "codes": [1, "${literal}"]}, "the params do not fit http: codes.1: a whole number is wanted, not text"),
+        (
+            {"url": "x", "auth": {"env": "X"}},
+            "the params do not fit http: auth: unknown key 'env'; known are user, token; auth: 'user' is missing",
+        ),
+    ],
+)
+def test_resolved_params_that_do_not_fit_fail_for_good_and_name_the_field(params, message):
+    with pytest.raises(Permanent) as caught:
+        read_params(Http(), params)
+    assert str(caught.value) == message
+
+
+def test_a_type_that_takes_any_mapping_is_given_it_as_it_is():
+    given = {5: object()}
+    assert read_params(find_node_type("value"), given) is given
+    assert param_problems(find_node_type("value"), given) == []
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["", "GET", "x", "user"]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["user", "token", "env", "x"]), inner),
+    max_leaves=6,
+)
+names = st.sampled_from(["url", "method", "headers", "codes", "auth", "wait", "body", "raw", "other"])
+
+
+@given(st.dictionaries(names, json_values))
+def test_without_templates_the_check_and_the_attempt_agree(params):
+    if any(is_open(value) for value in params.values()):
+        return
+    try:
+        read_params(Http(), params)
+    except Permanent:
+        assert param_problems(Http(), params)
+    else:
+        assert param_problems(Http(), params) == []
+
+
+def test_a_schema_takes_a_template_for_any_value_that_is_not_taken_as_written():
+    schema = json_schema(Http())
+    assert schema["required"] == ["url"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["raw"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+    assert {"type": "string", "pattern": r"\$\{"} in schema["properties"]["codes"]["anyOf"]
+    assert schema["properties"]["body"] == {"default": None}
+    assert list(schema["$defs"]) == ["Auth"]
+
+
+def test_every_type_of_ours_has_a_schema():
+    assert all(isinstance(json_schema(node_type), Mapping) for node_type in node_types().values())
+    assert json_schema(find_node_type("value")) == {"type": "object"}

@@ -1,0 +1,95 @@
+import importlib
+import os
+import threading
+
+import pytest
+
+import graphmill as gm
+from graphmill.core.fingerprint import function_fingerprint
+from graphmill.graph.node_registry import find_node_type
+from support.node_steps import call_of, check, problem_of, result_of_step
+
+
+def outputs(result):
+    return {"result": result, "stdout": "", "stderr": ""}
+
+
+# --- functions ---
+
+
+def test_a_plain_function_runs_in_a_thread_and_an_async_one_on_the_loop(module):
+    name = module("""
+        import threading
+        def plain(it, *, more="default"): return [it, more, threading.current_thread() is threading.main_thread()]
+        async def later(it): return [it, threading.current_thread() is threading.main_thread()]
+    """)
+    assert threading.current_thread() is threading.main_thread()
+    assert result_of_step("python", function=f"{name}:plain", inputs={"it": 1}).output == outputs([1, "default", False])
+    assert result_of_step("python", function=f"{name}:later", inputs={"it": 1}).output == outputs([1, True])
+
+
+def test_a_function_gets_containers_of_its_own(module):
+    name = module("def spoil(made): made['list'].append(2); made['new'] = 1; return sorted(made)")
+    made = {"list": [1]}
+    assert result_of_step("python", function=f"{name}:spoil", inputs={"made": made}).output == outputs(["list", "new"])
+    assert made == {"list": [1]}
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_on_request_a_function_runs_in_a_worker_process(module, kind):
+    name = module(f"""
+        import os
+        {kind} f(it): return [it, os.getpid()]
+    """)
+    it, pid = result_of_step("python", function=f"{name}:f", inputs={"it": 5}, isolation="process").output["result"]
+    assert it == 5
+    assert pid != os.getpid()
+
+
+def test_a_limit_of_the_params_is_told_to_the_engine(module):
+    name = module("def f(): return 1")
+    assert call_of("python", function=f"{name}:f", timeout=2.5).timeout_s == 2.5
+    assert call_of("python", function=f"{name}:f", timeout=2, isolation="process")[2:] == ("process", 2)
+    assert call_of("code", code="result = 1", timeout=2)[2:] == ("process", 2)
+
+
+def test_a_function_s_fingerprint_is_its_own_and_code_s_is_among_its_params(module):
+    name = module("def f(): return 1")
+    python = find_node_type("python")
+    assert python.fingerprint({"function": f"{name}:f"}) == function_fingerprint(importlib.import_module(name).f)
+    assert python.fingerprint({"code": "result = 1"}) == ""
+
+
+# --- what is found when the workflow is compiled ---
+
+
+def test_inputs_are_held_against_the_function_s_signature(module):
+    name = module("def f(it, other=1): return it")
+    check("python", function=f"{name}:f", inputs={"it": "${x}"})
+    check("python", function=f"{name}:f", inputs="${all}")
+    at, message = problem_of("python", function=f"{name}:f", inputs={"its": 1})
+    assert at == ("inputs",)
+    assert message.startswith("the inputs do not fit f(it, other=1): ")
+    assert problem_of("python", function=f"{name}:f")[0] == ("inputs",)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("json:laods", "json has no 'laods'; did you mean 'loads'?"),
+        ("json:${f}", "json has no '${f}'"),
+        ("json", "function is written module:name, not 'json'"),
+    ],
+)
+def test_a_function_that_is_not_there_is_a_problem(function, message):
+    assert problem_of("python", function=function) == (("function",), message)
+
+
+def test_one_of_code_and_function_is_wanted():
+    assert problem_of("python") == ((), "code or function is missing")
+    assert problem_of("python", code="result = 1", function="json:loads") == ((), "code and function are both given; leave one out")
+
+
+def test_params_that_show_to_be_wrong_when_it_runs_fail_for_good(module):
+    with pytest.raises(gm.Permanent, match="the params do not fit python: inputs: a mapping is wanted, not a list"):
+        call_of("python", function="json:loads", inputs=[1])

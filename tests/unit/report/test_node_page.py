@@ -1,0 +1,43 @@
+from pathlib import Path
+
+from graphmill.core.yaml_data import from_yaml
+from graphmill.graph.node_docs import param_docs
+from graphmill.graph.node_params import param_problems
+from graphmill.graph.node_registry import find_node_type
+from graphmill.report.node_page import node_lines, node_markdown, node_page, own_types
+
+DOCS = Path(__file__).parents[3] / "docs" / "nodes.md"
+
+
+def test_the_reference_in_docs_is_what_the_types_say():
+    remedy = "run: python -m graphmill.report.node_page > docs/nodes.md"
+    assert DOCS.read_text(encoding="utf-8") == node_markdown(own_types()), remedy
+
+
+def test_every_type_of_ours_is_described_to_the_last_param():
+    for node_type in own_types():
+        assert node_type.summary.endswith(".")
+        assert all(doc.description for doc in param_docs(node_type)), node_type.name
+
+
+def test_every_example_is_right():
+    for node_type in own_types():
+        examples = from_yaml(node_type.example.encode())
+        assert find_node_type(examples[0]["type"]) is node_type
+        for example in examples:
+            assert param_problems(find_node_type(example["type"]), example["params"]) == []
+
+
+def test_types_are_listed_with_their_aliases():
+    lines = node_lines(own_types())
+    assert [line.split()[0] for line in lines] == ["branch", "end", "python", "value", "workflow"]
+    assert lines[2].startswith("python (also code)   Runs Python: ")
+
+
+def test_a_page_shows_params_outputs_and_an_example():
+    page = "\n".join(node_page(find_node_type("branch")))
+    assert "  on: any value, required\n      The value to look at.\n" in page
+    assert "  default: text, optional, taken as written\n" in page
+    assert "outputs:\n  action   the action that was chosen\n" in page
+    assert "example:\n  - id: route\n" in page
+    assert "  any\n" in "\n".join(node_page(find_node_type("value")))
