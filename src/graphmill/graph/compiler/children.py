@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.core.errors import UsageError
-from graphmill.core.names import suggestion
 from graphmill.graph.compiler.inputs import make_inputs
 from graphmill.graph.compiler.library import Child, Library
-from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.telling import listed, nearest, tell
 from graphmill.graph.compiler.templates import texts
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
@@ -82,8 +81,8 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
     inputs = make_inputs(child)
     for name, value in given.items():
         if name not in inputs:
-            has = ", ".join(inputs) or "none"
-            tell(problems, (*at, name), f"the child has no input {name!r}{suggestion(str(name), inputs)}; it has {has}")
+            has = list(inputs)
+            tell(problems, (*at, name), f"the child has no input {name!r}{nearest(str(name), has)}; it has {listed(has)}")
         elif _is_literal(value, at) and (problem := inputs[name].problem(value)):
             tell(problems, (*at, name), problem)
     for each in inputs.values():

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from graphmill.core.names import suggestion
 from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.order import ERROR, Order
-from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.telling import listed, nearest, tell
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.compiler.vague import has_vague_inputs, is_vague
@@ -47,16 +46,22 @@ def check_references(spec: WorkflowSpec, values: Values, known: tuple[Types, Ord
         if spot.must_use is not None and all(reference.root != spot.must_use for reference in references):
             tell(problems, spot.written.at, f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted")
             continue
-        for reference in dict.fromkeys(references):
-            if message := check.problem(reference, spot):
-                _tell(reference, message, spot.written, problems)
+        wrong = {reference: message for reference in references if (message := check.problem(reference, spot))}
+        if wrong:
+            _tell(wrong, spot.written, problems)
 
 
-def _tell(reference: Reference, message: str, written: Written, problems: Problems) -> None:
+def _tell(wrong: Mapping[Reference, str], written: Written, problems: Problems) -> None:
     for at, text in texts(written.raw, written.at):
-        if reference in compile_value(text).references:
-            shown = str(reference)
-            tell(problems, at, f"${{{shown}}}: {message}", offset=max(0, text.find("${" + shown)))
+        for reference in compile_value(text).references:
+            if reference in wrong:
+                tell(problems, at, f"${{{reference}}}: {wrong[reference]}", offset=_offset(str(reference), text))
+
+
+def _offset(shown: str, text: str) -> int:
+    """Find where a reference stands in a text: at its opening, or behind ``??``."""
+    opening = text.find("${" + shown)
+    return max(0, text.find(shown) if opening < 0 else opening)
 
 
 def _spots(spec: WorkflowSpec, values: Values) -> Iterator[_Spot]:
@@ -170,7 +175,7 @@ class _Check:
         here = None if spot.node is None else spot.node.id
         nodes = [node_id for node_id in self._nodes if node_id != here and self._order.can_have_run(node_id, here)]
         there = list(dict.fromkeys([*spot.names, *self._inputs, *nodes]))
-        return f"no node or input {root!r}{suggestion(root, there)}; here are {', '.join(there) or 'none'}"
+        return f"no node or input {root!r}{nearest(root, there)}; here are {listed(there)}"
 
     @cached_property
     def _borrowed(self) -> Mapping[str, list[str]]:
@@ -189,4 +194,4 @@ class _Check:
 
 def _no_output(name: str, names: Iterable[str], whose: str) -> str:
     known = list(names)
-    return f"{whose} has no output {name!r}{suggestion(name, known)}; it has {', '.join(known) or 'none'}"
+    return f"{whose} has no output {name!r}{nearest(name, known)}; it has {listed(known)}"
