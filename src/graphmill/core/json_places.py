@@ -6,9 +6,9 @@ import json
 import re
 from dataclasses import dataclass, field
 
+from graphmill.core.levels import MOST_LEVELS
 from graphmill.core.place import TextError, text_place
 
-MOST_LEVELS = 200
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 

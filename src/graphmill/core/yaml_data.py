@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from graphmill.core.levels import MOST_LEVELS
 from graphmill.core.place import TextError, place
 
-_MOST_LEVELS = 200
 _MOST_VALUES = 10_000_000
 _TAG = "tag:yaml.org,2002:"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -31,8 +31,8 @@ class _DataLoader(_Loader):  # type: ignore[misc]
         """Count the levels while they are composed: the C composer recurses, and thousands of them end the process."""
         del current_index
         self._level += 1
-        if self._level > _MOST_LEVELS:
-            raise yaml.composer.ComposerError(None, None, f"nested deeper than {_MOST_LEVELS} levels", current_node.start_mark)
+        if self._level > MOST_LEVELS:
+            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MOST_LEVELS} levels", current_node.start_mark)
 
     def ascend_resolver(self) -> None:
         self._level -= 1
@@ -40,6 +40,8 @@ class _DataLoader(_Loader):  # type: ignore[misc]
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  as its base has it
         try:
             return super().construct_object(node, deep)
+        except TextError:
+            raise
         except (LookupError, ValueError) as error:  # an explicit tag on a text that is none of its kind
             problem = f"a value does not fit the tag it carries: {error}"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.core.json_places import MOST_LEVELS
+from graphmill.core.levels import MOST_LEVELS, is_too_deep
 from graphmill.core.names import file_suggestion
 from graphmill.core.place import TextError
 from graphmill.core.problem import Problem
@@ -47,13 +47,9 @@ class Document:
     def from_data(cls, data: Any, path: str | Path | None = None) -> Document:
         """Take a workflow given as data; ``path`` says what to call it and what its own paths are relative to."""
         name = "workflow" if path is None else str(path)
-        if _is_too_deep(data):
+        if is_too_deep(data):
             raise WorkflowError(name, [Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or it holds itself")])
         return cls(name, data, places=NoPlaces(name), root=None if path is None else Path(path).absolute().parent)
-
-    def child(self, path: str) -> Document:
-        """Read the workflow file that this one names by a path relative to itself; without a file, to the current folder."""
-        return Document.read(Path(self.path).parent / path if self.root else Path(path))
 
     def get(self, at: At) -> Any:
         """Give the part; None if there is none."""
@@ -82,7 +78,7 @@ class Document:
         dotted = ""
         for depth, name in enumerate(at):
             plural = at[depth - 1] if depth else ""
-            if plural in _SINGULAR and (plural in ("nodes", "edges")) == isinstance(name, int):
+            if plural in ("inputs", "outputs") or (plural in _SINGULAR and isinstance(name, int)):
                 dotted = dotted.rpartition(".")[0]
                 yield from [dotted] if dotted else []
                 yield f"{_SINGULAR[str(plural)]} {self._name(at[: depth + 1])}"
@@ -92,7 +88,7 @@ class Document:
         yield from [dotted] if dotted else []
 
     def _name(self, at: At) -> str:
-        if not isinstance(at[-1], int):
+        if not isinstance(at[-1], int) or at[-2] in ("inputs", "outputs"):
             return repr(at[-1])
         part = self.get(at)
         node_id = part.get("id") if isinstance(part, Mapping) else None
@@ -122,10 +118,3 @@ def _read_yaml(name: str, text: bytes) -> tuple[Any, Places]:
     if included.problems:
         raise WorkflowError(name, included.problems)
     return data, YamlPlaces(name, text, root, files=included.places)
-
-
-def _is_too_deep(data: Any, level: int = 0) -> bool:
-    if level > MOST_LEVELS:
-        return True
-    entries = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
-    return any(_is_too_deep(entry, level + 1) for entry in entries)

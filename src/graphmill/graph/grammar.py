@@ -10,8 +10,6 @@ from typing import Any, Final, get_args
 from graphmill.core.job import Effect
 from graphmill.engine.policy import Backoff
 from graphmill.graph.kinds import (
-    IDENTIFIER,
-    NAME,
     Anything,
     Choice,
     Count,
@@ -21,6 +19,7 @@ from graphmill.graph.kinds import (
     ListOf,
     Lookup,
     MappingOf,
+    Name,
     Number,
     Text,
     Tolerance,
@@ -39,8 +38,8 @@ class Key:
 
 Block = Mapping[str, Key]
 
-_NAME = Text("a name: letters, digits, _ and -, beginning with a letter or _", NAME)
-_IDENTIFIER = Text("a name: letters, digits and _, beginning with a letter or _", IDENTIFIER)
+_NAME = Name()
+_IDENTIFIER = Name(has_hyphens=False)
 _SECONDS = Number("a number of seconds", is_above=True)
 _WAIT = Number("a number of seconds")
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "any")

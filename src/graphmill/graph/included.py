@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
-from graphmill.core.json_places import MOST_LEVELS, decoded, scan
+from graphmill.core.json_places import decoded, scan
 from graphmill.core.json_text import from_json
+from graphmill.core.levels import is_too_deep
 from graphmill.core.names import file_suggestion
 from graphmill.core.place import TextError, place
 from graphmill.core.problem import Problem
@@ -31,9 +32,9 @@ def json_data(text: bytes) -> Any:
         raise
     except ValueError as error:
         scan(decoded(text))  # says where, if it is a key or the depth
-        raise TextError(str(error), line=1, column=1) from error
-    if text.count(b"[") + text.count(b"{") > MOST_LEVELS:
-        scan(decoded(text))
+        raise TextError(f"not JSON that can be read: {error.__cause__}", line=1, column=1) from error
+    if is_too_deep(data):
+        scan(decoded(text))  # says where
     return data
 
 
@@ -99,10 +100,15 @@ def _data(path: str, text: bytes, suffix: str) -> tuple[Any, Places]:
     if suffix == ".json":
         return json_data(text), JsonPlaces(path, text)
     if suffix in (".yaml", ".yml"):
-        data, root = compose_yaml(text)
+        data, root = compose_yaml(text, {"!file": _refuse})
         return data, YamlPlaces(path, text, root, files={})
     plain = _plain_text(text)
     return plain, TextPlaces(path, plain)
+
+
+def _refuse(node: yaml.Node) -> None:
+    problem = "!file stands in workflow files only, not in files that they bring in"
+    raise TextError(problem, line=node.start_mark.line + 1, column=node.start_mark.column + 1)
 
 
 def _plain_text(text: bytes) -> str:

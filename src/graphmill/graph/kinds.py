@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-NAME = re.compile(r"[A-Za-z_][\w-]*")
-IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _LOOKUP = re.compile(r"\$\{.+\}\s*", re.DOTALL)
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 MOST_SECONDS = 1e9  # thirty years
@@ -32,19 +30,43 @@ class Kind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text, of a pattern if one is given."""
+    """Text."""
 
     wanted: str = "text"
-    pattern: re.Pattern[str] | None = None
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Give the type and the pattern."""
-        return {"type": "string", **({"pattern": f"^(?:{self.pattern.pattern})$"} if self.pattern else {})}
+        """Give the type."""
+        return {"type": "string"}
 
     def fits(self, value: Any) -> bool:
-        """Tell whether it is text that is all of the pattern."""
-        return isinstance(value, str) and (self.pattern is None or self.pattern.fullmatch(value) is not None)
+        """Tell whether it is text."""
+        return isinstance(value, str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """A name of letters of any script and digits, as templates read it: with hyphens, or without for what only names."""
+
+    has_hyphens: bool = True
+
+    @property
+    def wanted(self) -> str:
+        """Say how it is made up."""
+        marks = "letters, digits, _ and -" if self.has_hyphens else "letters, digits and _"
+        return f"a name: {marks}, beginning with a letter or _"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give a pattern of what ASCII it must not hold: no two readers agree on the letters beyond."""
+        hyphen = r"\x00-,./" if self.has_hyphens else r"\x00-/"
+        return {"type": "string", "pattern": rf"^[^\x00-@\[-\^`{{-\x7f][^{hyphen}:-@\[-\^`{{-\x7f]*$"}
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one."""
+        if not isinstance(value, str) or value.startswith("-"):
+            return False
+        return (value.replace("-", "_") if self.has_hyphens else value).isidentifier()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from graphmill.graph import grammar, legacy
 from graphmill.graph.block import BlockReader
 from graphmill.graph.document import Document
 from graphmill.graph.grammar import Block
-from graphmill.graph.kinds import NAME, Lookup, shown, tolerance
+from graphmill.graph.kinds import Lookup, Name, shown, tolerance
 from graphmill.graph.legacy import Dialect
 from graphmill.graph.places import At
 from graphmill.graph.problems import Problems
@@ -166,7 +166,7 @@ class _Reader:
         return name if isinstance(name, str) else None
 
     def _input(self, name: Any, rule: Any, *, at: At) -> InputSpec | None:
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not Name().fits(name):
             text = self._document.at_text(at)
             self._problems.add(at, f"{text}: a name has letters, digits, _ and -, and begins with a letter or _", is_key=True)
             return None

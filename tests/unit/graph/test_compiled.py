@@ -63,7 +63,7 @@ def test_each_type_takes_its_own_and_no_other(name, right, wrong):
     for value in right:
         assert graph.bind({"it": value})["it"] is value
     for value in wrong:
-        with pytest.raises(gm.Permanent, match="^input 'it': "):
+        with pytest.raises(gm.Permanent, match=r"^input 'it': "):
             graph.bind({"it": value})
 
 

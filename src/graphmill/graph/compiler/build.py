@@ -30,9 +30,9 @@ def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, C
     nodes = {
         node.id: _node(
             node,
-            values.nodes[node.id],
-            type=cast("NodeType[Any]", types[node.id]),
-            child=children[node.id].graph if node.id in children else None,
+            values.nodes[node.at],
+            type=cast("NodeType[Any]", types[node.at]),
+            child=children[node.at].graph if node.at in children else None,
             edges=(incoming.get(node.id, ()), outgoing.get(node.id, ())),
         )
         for node in spec.nodes

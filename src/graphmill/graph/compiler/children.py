@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.core.errors import UsageError
-from graphmill.core.names import suggestion
 from graphmill.graph.compiler.inputs import make_inputs
 from graphmill.graph.compiler.library import Child, Library
-from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.telling import listed, nearest, tell
 from graphmill.graph.compiler.templates import texts
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
@@ -19,17 +18,17 @@ from graphmill.graph.problems import Problems
 from graphmill.graph.secret import with_secrets
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 
-Children = Mapping[str, Child]
+Children = Mapping[At, Child]
 WORKFLOW = "workflow"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def compile_children(spec: WorkflowSpec, types: Types, library: Library, problems: Problems) -> Children:
     """Compile each node's child; give those that could be read."""
-    found: dict[str, Child] = {}
+    found: dict[At, Child] = {}
     for node in spec.nodes:
-        if (child := _child(node, spec.document, library, problems) if _is_workflow(types[node.id]) else None) is not None:
-            found[node.id] = child
+        if (child := _child(node, spec.document, library, problems) if _is_workflow(types[node.at]) else None) is not None:
+            found[node.at] = child
             _check_inputs(node, child.spec, problems)
     return found
 
@@ -82,8 +81,8 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
     inputs = make_inputs(child)
     for name, value in given.items():
         if name not in inputs:
-            has = ", ".join(inputs) or "none"
-            tell(problems, (*at, name), f"the child has no input {name!r}{suggestion(str(name), inputs)}; it has {has}")
+            has = list(inputs)
+            tell(problems, (*at, name), f"the child has no input {name!r}{nearest(str(name), has)}; it has {listed(has)}")
         elif _is_literal(value, at) and (problem := inputs[name].problem(value)):
             tell(problems, (*at, name), problem)
     for each in inputs.values():

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from graphmill.graph.compiler.telling import tell
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
+from graphmill.graph.template import is_name
 
 RESERVED = ("round", "__index__", "__round__")
-_LITERALS = ("true", "false", "null")
 
 
 def check_names(spec: WorkflowSpec, problems: Problems) -> None:
@@ -48,8 +48,8 @@ def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -
 def _is_name(name: str, at: At, problems: Problems) -> bool:
     if name in RESERVED:
         tell(problems, at, f"the language keeps the name {name!r} for itself")
-    elif name in _LITERALS:
-        tell(problems, at, f"{name!r} is a literal in a template, so it can not be a name")
+    elif not is_name(name):
+        tell(problems, at, f"no template can look up the name {name!r}; choose another")
     else:
         return True
     return False

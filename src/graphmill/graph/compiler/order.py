@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from graphmill.core.names import suggestion
-from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.telling import listed, nearest, tell
 from graphmill.graph.compiler.vague import has_vague_edges
 from graphmill.graph.graph import ANY_ACTION, Edge
 from graphmill.graph.problems import Problems
@@ -78,7 +77,7 @@ def _checked(edges: Iterable[EdgeSpec], ids: list[str], problems: Problems) -> t
 
 
 def _no_node(name: str, ids: list[str]) -> str:
-    return f"no node {name!r}{suggestion(name, ids)}; there are {', '.join(ids)}"
+    return f"no node {name!r}{nearest(name, ids)}; there are {listed(ids)}"
 
 
 def _starts(spec: WorkflowSpec, ids: list[str], edges: tuple[Edge, ...], problems: Problems) -> tuple[str, ...]:
@@ -124,11 +123,15 @@ class _Sorted:
     def _cycle(self) -> list[str]:
         """Walk back against the edges among the nodes that still wait: each waits for another of them, so it comes round."""
         sources = {target: source for source in self._waiting for target in self._targets[source] if target in self._waiting}
-        path = [next(iter(self._waiting))]
-        while sources[path[-1]] not in path:
-            path.append(sources[path[-1]])
-        cycle = path[path.index(sources[path[-1]]) :][::-1]
-        first = min(range(len(cycle)), key=lambda number: list(self._targets).index(cycle[number]))
+        node_id = next(iter(self._waiting))
+        path: dict[str, None] = {}
+        while node_id not in path:
+            path[node_id] = None
+            node_id = sources[node_id]
+        walked = list(path)
+        cycle = walked[walked.index(node_id) :][::-1]
+        members = set(cycle)
+        first = cycle.index(next(each for each in self._targets if each in members))
         return cycle[first:] + cycle[:first]
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from graphmill.core.names import suggestion
 from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.order import ERROR, Order
-from graphmill.graph.compiler.telling import tell
+from graphmill.graph.compiler.telling import listed, nearest, tell
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.compiler.vague import has_vague_inputs, is_vague
@@ -46,22 +46,28 @@ def check_references(spec: WorkflowSpec, values: Values, known: tuple[Types, Ord
         if spot.must_use is not None and all(reference.root != spot.must_use for reference in references):
             tell(problems, spot.written.at, f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted")
             continue
-        for reference in dict.fromkeys(references):
-            if message := check.problem(reference, spot):
-                _tell(reference, message, spot.written, problems)
+        wrong = {reference: message for reference in references if (message := check.problem(reference, spot))}
+        if wrong:
+            _tell(wrong, spot.written, problems)
 
 
-def _tell(reference: Reference, message: str, written: Written, problems: Problems) -> None:
+def _tell(wrong: Mapping[Reference, str], written: Written, problems: Problems) -> None:
     for at, text in texts(written.raw, written.at):
-        if reference in compile_value(text).references:
-            shown = str(reference)
-            tell(problems, at, f"${{{shown}}}: {message}", offset=max(0, text.find("${" + shown)))
+        for reference in compile_value(text).references:
+            if reference in wrong:
+                tell(problems, at, f"${{{reference}}}: {wrong[reference]}", offset=_offset(str(reference), text))
+
+
+def _offset(shown: str, text: str) -> int:
+    """Find where a reference stands in a text: at its opening, or behind ``??``."""
+    opening = text.find("${" + shown)
+    return max(0, text.find(shown) if opening < 0 else opening)
 
 
 def _spots(spec: WorkflowSpec, values: Values) -> Iterator[_Spot]:
     for node in spec.nodes:
         if not is_vague(node, spec):
-            yield from _node_spots(node, values.nodes[node.id])
+            yield from _node_spots(node, values.nodes[node.at])
     for written in (values.outputs or {}).values():
         yield _Spot(None, written)
 
@@ -73,10 +79,10 @@ def _node_spots(node: NodeSpec, values: NodeValues) -> Iterator[_Spot]:
     if values.items is not None:
         yield _Spot(node, values.items)
     if values.loop is not None:
-        yield _Spot(node, values.loop.max)
+        yield _Spot(node, values.loop.max, of_batch)
         keep = () if values.loop.keep is None else (values.loop.keep,)
         for written in (*values.loop.until.values(), *values.loop.repeats.values(), *keep):
-            yield _Spot(node, written, ("round",), must_use="round")
+            yield _Spot(node, written, ("round", *of_batch), must_use="round")
 
 
 class _Check:
@@ -88,7 +94,8 @@ class _Check:
         self._children = children
         self._inputs = tuple(each.name for each in spec.inputs)
         self._knows_inputs = not has_vague_inputs(spec)
-        self._vague = frozenset(node.id for node in spec.nodes if is_vague(node, spec))
+        named = Counter(node.id for node in spec.nodes)
+        self._vague = frozenset(node.id for node in spec.nodes if named[node.id] > 1 or is_vague(node, spec))
         self._nodes = {node.id: node for node in spec.nodes}
 
     def problem(self, reference: Reference, spot: _Spot) -> str | None:
@@ -146,9 +153,9 @@ class _Check:
 
     def _plain_outputs(self, node: NodeSpec) -> Iterable[str] | None:
         """Give what the node's type says that it has; of a child workflow, what that declares."""
-        if (child := self._children.get(node.id)) is not None:
+        if (child := self._children.get(node.at)) is not None:
             return child.spec.outputs
-        node_type = self._types[node.id]
+        node_type = self._types[node.at]
         return None if node_type is None else node_type.outputs
 
     @staticmethod
@@ -168,7 +175,7 @@ class _Check:
         here = None if spot.node is None else spot.node.id
         nodes = [node_id for node_id in self._nodes if node_id != here and self._order.can_have_run(node_id, here)]
         there = list(dict.fromkeys([*spot.names, *self._inputs, *nodes]))
-        return f"no node or input {root!r}{suggestion(root, there)}; here are {', '.join(there) or 'none'}"
+        return f"no node or input {root!r}{nearest(root, there)}; here are {listed(there)}"
 
     @cached_property
     def _borrowed(self) -> Mapping[str, list[str]]:
@@ -187,4 +194,4 @@ class _Check:
 
 def _no_output(name: str, names: Iterable[str], whose: str) -> str:
     known = list(names)
-    return f"{whose} has no output {name!r}{suggestion(name, known)}; it has {', '.join(known) or 'none'}"
+    return f"{whose} has no output {name!r}{nearest(name, known)}; it has {listed(known)}"

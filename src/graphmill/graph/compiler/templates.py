@@ -44,9 +44,9 @@ class NodeValues:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What a workflow looks up."""
+    """What a workflow looks up; nodes by where they stand."""
 
-    nodes: Mapping[str, NodeValues]
+    nodes: Mapping[At, NodeValues]
     outputs: Mapping[str, Written] | None
 
 
@@ -71,9 +71,10 @@ class _Params:
 
 def compile_values(spec: WorkflowSpec, types: Types, problems: Problems) -> Values:
     """Compile the params, batch and loop of every node, and the outputs; tell each template that is none."""
-    nodes = {node.id: _node(node, types, problems) for node in spec.nodes}
-    outputs = None if spec.outputs is None else _each(spec.outputs, (*spec.at, "outputs"), problems)
-    return Values(nodes, outputs)
+    nodes = {node.at: _node(node, types, problems) for node in spec.nodes}
+    if spec.outputs is None:
+        return Values(nodes, None)
+    return Values(nodes, {name: _written(raw, (*spec.at, "outputs", name), problems) for name, raw in spec.outputs.items()})
 
 
 def texts(raw: Any, at: At) -> Iterator[tuple[At, str]]:
@@ -90,7 +91,7 @@ def texts(raw: Any, at: At) -> Iterator[tuple[At, str]]:
 
 
 def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
-    node_type = types[node.id]
+    node_type = types[node.at]
     untemplated = frozenset() if node_type is None else node_type.untemplated
     return NodeValues(
         params=_params(node, untemplated, problems),
@@ -106,12 +107,10 @@ def _params(node: NodeSpec, untemplated: frozenset[str], problems: Problems) -> 
     for place, secret in secrets_in(rest, at):
         if not secret.is_named_well:
             tell(problems, place, f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _")
+    if next(texts(as_written, at), None) is None:
+        return _written({**as_written, **rest}, at, problems)
     found = _written(rest, at, problems)
-    if found.value is None or not as_written:
-        return found
-    is_plain = next(texts(as_written, at), None) is None
-    value = compile_value({**as_written, **rest}) if is_plain else _Params(as_written, found.value)
-    return Written(at, rest, value)
+    return found if found.value is None else Written(at, rest, _Params(as_written, found.value))
 
 
 def _whole(raw: Any, at: At, problems: Problems) -> Written:
@@ -130,17 +129,13 @@ def _is_one_lookup(text: str) -> bool:
 
 
 def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
-    keep = None if loop.keep is None else _written(loop.keep[1], (*loop.at, "keep", loop.keep[0]), problems)
+    keep = None if loop.keep is None else _whole(loop.keep[1], (*loop.at, "keep", loop.keep[0]), problems)
     return LoopValues(
         max=_whole(loop.max, (*loop.at, "max"), problems),
-        until=_each(loop.until, (*loop.at, "until"), problems),
-        repeats=_each(loop.repeats, (*loop.at, "repeats"), problems),
+        until={name: _whole(raw, (*loop.at, "until", name), problems) for name, raw in loop.until.items()},
+        repeats={name: _whole(raw, (*loop.at, "repeats", name), problems) for name, raw in loop.repeats.items()},
         keep=keep,
     )
-
-
-def _each(values: Mapping[str, Any], at: At, problems: Problems) -> dict[str, Written]:
-    return {name: _written(raw, (*at, name), problems) for name, raw in values.items()}
 
 
 def _written(raw: Any, at: At, problems: Problems) -> Written:

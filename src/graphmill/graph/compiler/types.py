@@ -11,16 +11,16 @@ from graphmill.graph.node_params import param_problems
 from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.node_type import NodeType, Site
 from graphmill.graph.problems import Problems
-from graphmill.graph.spec import NodeSpec, WorkflowSpec
+from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 
-Types = Mapping[str, NodeType[Any] | None]
+Types = Mapping[At, NodeType[Any] | None]
 
 
 def find_types(spec: WorkflowSpec, problems: Problems) -> Types:
-    """Give each node's type, None where there is none of that name."""
-    types = {node.id: _type(node, problems) for node in spec.nodes}
+    """Give each node's type by where the node stands, None where there is none of that name."""
+    types = {node.at: _type(node, problems) for node in spec.nodes}
     for node in spec.nodes:
-        if (node_type := types[node.id]) is not None and not is_vague(node, spec):
+        if (node_type := types[node.at]) is not None and not is_vague(node, spec):
             _check(node, node_type, Site(id=node.id, root=spec.document.root), problems)
     return types
 

@@ -1,0 +1,160 @@
+"""The workflow language as JSON Schema (2020-12), for editors: made from the tables that workflows are checked by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from graphmill.graph import grammar
+from graphmill.graph.grammar import Block, Key
+from graphmill.graph.kinds import Lookup, Name
+
+Schema = dict[str, Any]
+_REFERENCE = "#/$defs/{name}"
+_TEMPLATE: Schema = {
+    "type": "string",
+    "pattern": r"\$\{|^\S+\.(json|yaml|yml)$",
+    "description": "A text with ${…} templates in it; in YAML also !file and the name of a file with data.",
+}
+_ENV: Schema = {
+    "type": "object",
+    "properties": {"env": {"type": "string", "description": "The name of an environment variable, read at each attempt, never stored."}},
+    "required": ["env"],
+    "additionalProperties": False,
+}
+_ANY: Schema = {"type": "object"}
+_CONTINUES: Schema = {"properties": {"error_handling": {"const": "continue"}}, "required": ["error_handling"]}
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_INNER = ("items", "additionalProperties")
+
+
+class DescribedType(Protocol):
+    """What a node type tells of itself."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as a node's ``type`` gives it."""
+
+    @property
+    def Params(self) -> type[msgspec.Struct] | None:  # noqa: N802  a class
+        """The params that it takes; None: any."""
+
+
+def workflow_schema(node_types: Iterable[DescribedType]) -> Schema:
+    """Give the schema of a workflow file, in which each node's params are those of its type."""
+    types = sorted(node_types, key=lambda node_type: node_type.name)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Graphmill workflow",
+        "$ref": _ref("workflow"),
+        "$defs": {
+            "workflow": _workflow(),
+            "input": _block(grammar.INPUT),
+            "edge": _block(grammar.EDGE),
+            "retry": _block(grammar.RETRY),
+            "batch": _block(grammar.BATCH) | {"dependentSchemas": {"max_failures": _CONTINUES}},
+            "loop": _loop(),
+            "node": _node(types),
+            "template": _TEMPLATE,
+            "env": _ENV,
+            **_params(types),
+        },
+    }
+
+
+def _workflow() -> Schema:
+    schema = _block(grammar.WORKFLOW)
+    parts = schema["properties"]
+    parts["inputs"] |= {"additionalProperties": {"$ref": _ref("input")}, "propertyNames": Name().schema}
+    parts["nodes"] |= {"items": {"$ref": _ref("node")}}
+    parts["edges"] |= {"items": {"$ref": _ref("edge")}}
+    return schema
+
+
+def _loop() -> Schema:
+    schema = _block(grammar.LOOP)
+    for key in ("until", "repeats"):
+        schema["properties"][key] |= {"additionalProperties": Lookup().schema}
+    schema["properties"]["keep"] |= {
+        "properties": {"max": Lookup().schema, "min": Lookup().schema},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+    return schema
+
+
+def _node(types: list[DescribedType]) -> Schema:
+    schema = _block(grammar.NODE)
+    for key in ("retry", "batch", "loop"):
+        schema["properties"][key] = {"$ref": _ref(key), "description": grammar.NODE[key].about}
+    names = {node_type.name: [node_type.name, *getattr(node_type, "aliases", ())] for node_type in types}
+    schema["properties"]["type"] |= {"enum": [name for known in names.values() for name in known]}
+    schema["allOf"] = [
+        {
+            "if": {"properties": {"type": {"enum": known}}, "required": ["type"]},
+            "then": {"properties": {"params": {"$ref": _ref(f"params.{name}")}}},
+        }
+        for name, known in names.items()
+    ]
+    return schema
+
+
+def _params(types: list[DescribedType]) -> Schema:
+    """Give the params of each type, by type, and whatever they are made of."""
+    models = {node_type.name: node_type.Params for node_type in types if node_type.Params is not None}
+    schemas, parts = msgspec.json.schema_components(models.values(), ref_template=_REFERENCE)
+    names = {name: schema["$ref"].rpartition("/")[2] for name, schema in zip(models, schemas, strict=True)}
+    params = {f"params.{entry.name}": _type_params(entry, parts[names[entry.name]] if entry.name in names else _ANY) for entry in types}
+    return params | {name: _inside(part) for name, part in parts.items() if name not in names.values()}
+
+
+def _type_params(node_type: DescribedType, schema: Schema) -> Schema:
+    untemplated: frozenset[str] = getattr(node_type, "untemplated", frozenset())
+    properties = {name: part if name in untemplated else _templated(part) for name, part in schema.get("properties", {}).items()}
+    if node_type.name == "workflow" and "workflow" in properties:
+        about = {"description": text} if (text := properties["workflow"].get("description")) else {}
+        properties["workflow"] = {"anyOf": [{"type": "string"}, {"$ref": _ref("workflow")}], **about}
+    about = {"description": node_type.summary} if hasattr(node_type, "summary") else {}
+    return {**schema, "title": node_type.name, **about, **({"properties": properties} if properties else {})}
+
+
+def _templated(schema: Schema) -> Schema:
+    """Give a schema that takes templates and {env: NAME} too, at every level of what it takes."""
+    about: Schema = {key: schema[key] for key in ("description", "default", "title") if key in schema}
+    own = _inside({key: part for key, part in schema.items() if key not in about})
+    return {**about, "anyOf": [own, {"$ref": _ref("template")}, {"$ref": _ref("env")}]} if own else about
+
+
+def _inside(schema: Schema) -> Schema:
+    found = dict(schema)
+    for key in _LISTS:
+        if key in found:
+            found[key] = [_inside(part) for part in found[key]]
+    for key in _INNER:
+        if isinstance(found.get(key), Mapping):
+            found[key] = _templated(found[key])
+    if "properties" in found:
+        found["properties"] = {name: _templated(part) for name, part in found["properties"].items()}
+    return found
+
+
+def _block(block: Block) -> Schema:
+    required = [name for name, key in block.items() if key.is_required]
+    return {
+        "type": "object",
+        "properties": {name: _key(key) for name, key in block.items()},
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def _key(key: Key) -> Schema:
+    default = {} if key.default is None else {"default": key.default}
+    return {**key.kind.schema, "description": key.about, **default}
+
+
+def _ref(name: str) -> str:
+    return _REFERENCE.format(name=name)
