@@ -52,6 +52,7 @@ class _Batch:
         self._begun: dict[int, Any] = {}
         self._outcomes: list[Outcome] = []
         self._failures = 0
+        self._fault: NodeFailed | None = None
         self.is_stopped = False
 
     def more(self) -> Program | None:
@@ -64,9 +65,10 @@ class _Batch:
 
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
-        if failure is not None:  # a fault of ours, or of a node type
-            raise NodeFailed(failure)
         self._running -= 1
+        if failure is not None:  # a fault of ours, or of a node type
+            self._fault, self.is_stopped = NodeFailed(failure), True
+            return
         outcome: Outcome = value
         del self._begun[outcome.number]
         self._outcomes.append(outcome)
@@ -79,6 +81,8 @@ class _Batch:
 
     def output(self) -> Output:
         """Give what became of all items; raise NodeFailed if that is a failure."""
+        if self._fault is not None:
+            raise self._fault
         left = [Outcome(index, item, None, None, 0, 0.0, 0.0) for index, item in (*self._begun.items(), *self._items)]
         values = batch_output(self._rule, self._retry, self._outcomes, left)
         if self.is_stopped or (self._failures and self._failures == values["count"]):

@@ -34,19 +34,21 @@ def run_node(plan: Plan, node: Node, place: Place) -> Program:
 
 
 def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
-    if node.loop is not None:
-        return (yield from run_loop(node.loop, place, path, lambda inner, at: _run_once(plan, node, inner, at)))
-    return (yield from _run_once(plan, node, place, path))
+    try:
+        if node.loop is not None:
+            return (yield from run_loop(node.loop, place, path, lambda inner, at: _run_once(plan, node, inner, at)))
+        return (yield from _run_once(plan, node, place, path))
+    except GraphmillError as error:  # such as a name that is missing in a template
+        raise NodeFailed.of(error) from error
 
 
 def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
     try:
         if node.child is None:
             return (yield from run_step(node, plan.rules[node.id], place, path))
-        inputs = _inputs(node, place)
-        scope = node.child.bind(inputs)
-        output = yield from run_flow(plan.children[node.id], Place(scope, f"{path}/", place.meter, place.flags), run_node)
-        return Output(output)
+        scope = node.child.bind(_inputs(node, place))
+        inner = Place(scope, f"{path}/", place.meter, place.flags)
+        return Output((yield from run_flow(plan.children[node.id], inner, run_node)))
     except GraphmillError as error:
         raise NodeFailed.of(error) from error
 

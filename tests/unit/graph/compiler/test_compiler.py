@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import graphmill as gm
 from graphmill.graph.graph import Graph
-from graphmill.graph.workflow import load, load_data
 from graphmill.graph.problems import Problem
+from graphmill.graph.workflow import load, load_data
 from support.compiling import compiled
 
 names = st.sampled_from(["a", "b", "c", "item", "past", "round", "__index__", "x-y", "true", "", "a b", "é"])

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.graph.graph import Edge
-from graphmill.graph.workflow import load_data
 from graphmill.graph.compiler.order import find_order
 from graphmill.graph.document import Document
+from graphmill.graph.graph import Edge
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import read_spec
+from graphmill.graph.workflow import load_data
 from support.compiling import compiled
 
 

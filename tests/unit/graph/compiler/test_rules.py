@@ -1,8 +1,8 @@
 import pytest
 
 from graphmill.graph.graph import LoopRule, RetryRule
-from graphmill.graph.workflow import load_data
 from graphmill.graph.secret import Secret
+from graphmill.graph.workflow import load_data
 
 
 def node_of(legacy=False, **keys):
