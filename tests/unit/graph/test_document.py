@@ -190,6 +190,25 @@ def test_what_stands_at_the_place_of_a_part_of_json_is_that_part(value, is_ascii
         assert found.end >= found.start
 
 
+plain = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | plain,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(plain, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(plain_values)
+def test_what_stands_at_the_place_of_a_part_of_yaml_is_that_part(tmp_path_factory, value):
+    text = json.dumps(value, indent=1)
+    document = Document.read(write(tmp_path_factory.getbasetemp(), text, "places.yaml"))
+    lines = text.split("\n")
+    for at, part in parts(value):
+        _, line, column = document.place(at)
+        rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
+        assert json.JSONDecoder().raw_decode(rest)[0] == part
+
+
 @given(st.text(), st.integers(0, 50))
 def test_line_and_column_are_those_of_an_editor(text, offset):
     before = text[:offset]

@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from graphmill.graph import legacy
 from graphmill.graph.legacy import NO_TIMEOUT_S, NODE
 from graphmill.graph.spec import RetrySpec
 from unit.graph.test_spec import notes_of, problems_in, read
@@ -148,3 +151,10 @@ def test_what_can_not_be_done_here_is_a_problem_and_not_passed_over(data, proble
 
 def test_what_tools_of_the_older_form_write_for_themselves_is_passed_over():
     assert notes_of(old_node(_source_line=3, _source_files={})) == []
+
+
+def test_the_page_of_differences_names_every_key_that_is_read_in_another_way():
+    page = (Path(__file__).parents[3] / "docs" / "differences.md").read_text()
+    dialects = (legacy.WORKFLOW, legacy.INPUT, legacy.OUTPUT, legacy.NODE, legacy.EDGE, legacy.RETRY, legacy.LOOP)
+    keys = {key for dialect in dialects for table in (dialect.renamed, dialect.ignored, dialect.refused) for key in table}
+    assert [key for key in sorted(keys | legacy.SAVED) if f"`{key}`" not in page] == []
