@@ -37,20 +37,24 @@ class _DataLoader(_Loader):  # type: ignore[misc]
     def ascend_resolver(self) -> None:
         self._level -= 1
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002  as its base has it
+
+def _placed(make: Any) -> Any:
+    """Wrap a constructor of numbers and truths: an explicit tag on a text that is none of its kind is told with its place."""
+
+    def construct(loader: Any, node: yaml.Node) -> Any:
         try:
-            return super().construct_object(node, deep)
-        except TextError:
-            raise
-        except (LookupError, ValueError) as error:  # an explicit tag on a text that is none of its kind
+            return make(loader, node)
+        except (LookupError, ValueError) as error:
             problem = f"a value does not fit the tag it carries: {error}"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
+    return construct
+
 
 _DataLoader.yaml_constructors = {
-    tag: make
-    for tag, make in _DataLoader.yaml_constructors.items()
-    if tag in (None, *(_TAG + name for name in ("null", "bool", "int", "float", "str", "seq", "map")))
+    None: _DataLoader.yaml_constructors[None],
+    **{_TAG + name: _DataLoader.yaml_constructors[_TAG + name] for name in ("null", "str", "seq", "map")},
+    **{_TAG + name: _placed(_DataLoader.yaml_constructors[_TAG + name]) for name in ("bool", "int", "float")},
 }
 # YAML 1.1 would read no as false, 12:30 as 750 and the postcode 01234 as 668.
 _DataLoader.yaml_implicit_resolvers = {}

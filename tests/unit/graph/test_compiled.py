@@ -33,10 +33,10 @@ def test_an_item_that_is_no_mapping_is_the_only_open_input():
         ([TONE], "u", "the item is str, not a mapping, and the workflow has 0 required inputs to bind it to"),
         ([URL, TONE], {"tone": "brisk"}, "the item lacks the required input url; it has tone"),
         ([URL], {}, "the item lacks the required input url; it has nothing"),
-        ([URL], 5, "input 'url': a string is wanted, not the integer 5"),
+        ([URL], 5, "input 'url': a string is wanted, not 5"),
         ([URL], {"url": None}, "input 'url': a string is wanted, not null"),
         ([TONE], {"tone": None}, "input 'tone': a string is wanted, not null"),
-        ([TONE], {"tone": ["x"]}, "input 'tone': a string is wanted, not an array"),
+        ([TONE], {"tone": ["x"]}, "input 'tone': a string is wanted, not a list"),
     ],
 )
 def test_what_can_not_be_bound_is_a_permanent_failure_that_names_the_input(inputs, item, message):
@@ -73,7 +73,7 @@ def test_null_is_taken_where_it_is_the_default():
 
 def test_a_given_input_wins_over_the_items_and_is_checked_when_it_is_given():
     assert graph_with(URL, given={"url": "given"}).bind({"url": 5}) == {"url": "given"}
-    with pytest.raises(gm.UsageError, match="workflow 'w': input 'url': a string is wanted, not the integer 5"):
+    with pytest.raises(gm.UsageError, match="workflow 'w': input 'url': a string is wanted, not 5"):
         graph_with(URL, given={"url": 5})
     with pytest.raises(gm.UsageError, match="workflow 'w' has no input 'ur'; did you mean 'url'\\?; it has url"):
         graph_with(URL, given={"ur": 5})

@@ -18,7 +18,6 @@ from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
 from graphmill.graph.graph import Edge, Graph, Node
 from graphmill.graph.node_type import NodeType
-from graphmill.graph.secret import secrets_in
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.template import Value
 
@@ -72,7 +71,7 @@ def _node(
         incoming=edges[0],
         outgoing=edges[1],
         fingerprint=node_fingerprint(spec, type, child),
-        secrets=tuple(dict.fromkeys(secret.name for _, secret in secrets_in(values.params.raw))),
+        secrets=values.secrets,
     )
 
 

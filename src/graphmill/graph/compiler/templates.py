@@ -35,9 +35,10 @@ class LoopValues:
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """What a node looks up."""
+    """What a node looks up; ``secrets`` are the variables of the environment that its params name."""
 
     params: Written
+    secrets: tuple[str, ...]
     items: Written | None
     loop: LoopValues | None
 
@@ -93,20 +94,26 @@ def texts(raw: Any, at: At) -> Iterator[tuple[At, str]]:
 def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
     node_type = types[node.at]
     untemplated = frozenset() if node_type is None else node_type.untemplated
+    as_written = {key: entry for key, entry in node.params.items() if key in untemplated}
+    rest = {key: with_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
+    has_secrets = any(entry is not node.params[key] for key, entry in rest.items())
     return NodeValues(
-        params=_params(node, untemplated, problems),
+        params=_params(as_written, rest, (*node.at, "params"), problems),
+        secrets=_secrets(rest, (*node.at, "params"), problems) if has_secrets else (),
         items=None if node.batch is None else _whole(node.batch.items, (*node.batch.at, "items"), problems),
         loop=None if node.loop is None else _loop(node.loop, problems),
     )
 
 
-def _params(node: NodeSpec, untemplated: frozenset[str], problems: Problems) -> Written:
-    at = (*node.at, "params")
-    as_written = {key: entry for key, entry in node.params.items() if key in untemplated}
-    rest = {key: with_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
-    for place, secret in secrets_in(rest, at):
+def _secrets(params: Mapping[str, Any], at: At, problems: Problems) -> tuple[str, ...]:
+    found = list(secrets_in(params, at))
+    for place, secret in found:
         if not secret.is_named_well:
             tell(problems, place, f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _")
+    return tuple(dict.fromkeys(secret.name for _, secret in found))
+
+
+def _params(as_written: Mapping[str, Any], rest: Mapping[str, Any], at: At, problems: Problems) -> Written:
     if next(texts(as_written, at), None) is None:
         return _written({**as_written, **rest}, at, problems)
     found = _written(rest, at, problems)
