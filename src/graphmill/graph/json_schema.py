@@ -42,8 +42,8 @@ class DescribedType(Protocol):
         """The params that it takes; None: any."""
 
 
-def workflow_schema(node_types: Iterable[DescribedType]) -> Schema:
-    """Give the schema of a workflow file, in which each node's params are those of its type."""
+def workflow_schema(node_types: Iterable[DescribedType], *, aliases: Mapping[str, str] | None = None) -> Schema:
+    """Give the schema of a workflow file, in which each node's params are those of its type; ``aliases`` are other names for types."""
     types = sorted(node_types, key=lambda node_type: node_type.name)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -56,7 +56,7 @@ def workflow_schema(node_types: Iterable[DescribedType]) -> Schema:
             "retry": _block(grammar.RETRY),
             "batch": _block(grammar.BATCH) | {"dependentSchemas": {"max_failures": _CONTINUES}},
             "loop": _loop(),
-            "node": _node(types),
+            "node": _node([node_type.name for node_type in types], aliases or {}),
             "template": _TEMPLATE,
             "env": _ENV,
             **_params(types),
@@ -86,11 +86,11 @@ def _loop() -> Schema:
     return schema
 
 
-def _node(types: list[DescribedType]) -> Schema:
+def _node(types: list[str], aliases: Mapping[str, str]) -> Schema:
     schema = _block(grammar.NODE)
     for key in ("retry", "batch", "loop"):
         schema["properties"][key] = {"$ref": _ref(key), "description": grammar.NODE[key].about}
-    names = {node_type.name: [node_type.name, *getattr(node_type, "aliases", ())] for node_type in types}
+    names = {name: [name, *(alias for alias, known in aliases.items() if known == name)] for name in types}
     schema["properties"]["type"] |= {"enum": [name for known in names.values() for name in known]}
     schema["allOf"] = [
         {

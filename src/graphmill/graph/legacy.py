@@ -35,7 +35,7 @@ WORKFLOW = Dialect(
     }
 )
 SAVED = frozenset({"name", "description", "ir", "created_at", "updated_at", "version", "rich_metadata", "metadata"})
-INPUT = Dialect(ignored={"stdin": "what is piped in is not bound to an input here; give it as an item of a batch, or by --input"})
+INPUT = Dialect(ignored={"stdin": "what is piped in is not bound to an input here; give the input a value like any other"})
 OUTPUT = Dialect(ignored={"stdout": "all outputs are printed here, not one of them", "description": "", "type": "", **_NO_WORDS})
 NODE = Dialect(
     renamed={"parameters": "params"},

@@ -52,9 +52,9 @@ class Other:
 LLM = SimpleNamespace(name="llm", Params=Params, summary="Asks a model.")
 VALUE = SimpleNamespace(name="value", Params=None)
 WORKFLOW = SimpleNamespace(name="workflow", Params=WorkflowParams, untemplated=frozenset({"workflow"}))
-PYTHON = SimpleNamespace(name="python", Params=CodeParams, untemplated=frozenset({"code", "limit"}), aliases=("code",))
+PYTHON = SimpleNamespace(name="python", Params=CodeParams, untemplated=frozenset({"code", "limit"}))
 OTHER = SimpleNamespace(name="other", Params=Other.Params)
-SCHEMA = workflow_schema([LLM, VALUE, WORKFLOW, PYTHON, OTHER])
+SCHEMA = workflow_schema([LLM, VALUE, WORKFLOW, PYTHON, OTHER], aliases={"code": "python"})
 
 
 def node(kind="value", **keys):

@@ -98,7 +98,7 @@ def test_a_workflow_that_was_saved_with_words_about_it_is_read_inside():
         ),
         (
             old(inputs={"a": {"stdin": True, "required": False}}),
-            "input 'a': stdin: what is piped in is not bound to an input here; give it as an item of a batch, or by --input",
+            "input 'a': stdin: what is piped in is not bound to an input here; give the input a value like any other",
         ),
         (old(inputs={"a": {"default": 1}}), "input 'a' may be left out, as it has a default; there it was required all the same"),
         (
