@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, reject, settings
 from hypothesis import strategies as st
 
 import graphmill as gm
 from support import workflow_functions
 from support.expectation import difference
-from support.naive import interpret
+from support.naive import Unclear, interpret
 from support.random_workflows import workflows
 from support.workflows import EAGER
 
@@ -34,6 +34,13 @@ def loaded(workflow, name):
         yield gm.load(path)
 
 
+def judged(workflow, inputs):
+    try:
+        return interpret(workflow, inputs)
+    except Unclear:
+        reject()
+
+
 def require_same(report, expected):
     (result,) = report.results()
     assert result.status == expected.status, f"{result.error}; the naive one: {expected}"
@@ -46,7 +53,7 @@ def require_same(report, expected):
 def test_a_random_workflow_gives_what_the_naive_interpreter_gives(example, name):
     workflow, inputs = example
     with loaded(workflow, name) as graph:
-        require_same(gm.batch(graph, [inputs], policy=EAGER), interpret(workflow, inputs))
+        require_same(gm.batch(graph, [inputs], policy=EAGER), judged(workflow, inputs))
 
 
 @contextmanager
@@ -77,7 +84,8 @@ def recorded(place):
 @given(workflows(), st.lists(st.integers(1, 12), min_size=1, max_size=3))
 def test_a_random_workflow_that_is_stopped_at_any_step_and_gone_on_with_gives_the_same(place, example, stops):
     workflow, inputs = example
-    expected = interpret(workflow, inputs)
+    assume(":flaky" not in json.dumps(workflow))  # which counts a call that a stop cut short, and that is no attempt that failed
+    expected = judged(workflow, inputs)
     with recorded(place) as journal, loaded(workflow, "workflow.json") as graph:
         for call in stops:
             with stopping_at(call) as keep:

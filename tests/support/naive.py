@@ -7,6 +7,8 @@ fail in each, but for functions that say by ``fails_first`` how often they do, a
 import asyncio
 import importlib
 import inspect
+import json
+import re
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -57,11 +59,16 @@ def interpret(workflow, inputs, functions=None, *, attempts=3):
     return Outcome("succeeded", step.output, flags=step.flags)
 
 
+class Unclear(Exception):  # noqa: N818
+    """What this workflow comes to depends on what happens to be done when something fails."""
+
+
 class _Interpreter:
     def __init__(self, functions):
         self.functions = functions
 
     def workflow(self, workflow, inputs, attempts):
+        self.text = json.dumps(workflow)
         store = {name: rule.get("default") for name, rule in workflow.get("inputs", {}).items()}
         store.update({name: inputs[name] for name in store if name in inputs})
         flags = set()
@@ -90,6 +97,8 @@ class _Interpreter:
         except _Ended:
             raise
         except Failed:
+            if "batch" in node and re.search(r"\$\{" + re.escape(node["id"]) + r"(?!\.error|[\w-])", self.text):
+                raise Unclear from None  # what its other items have come to can be read too
             return Step(AtLeast(error=Unsaid()), "error")
 
     def named(self, node, store, attempts):

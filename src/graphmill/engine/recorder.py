@@ -23,15 +23,16 @@ class StepOutcome(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """What is known of a job's steps: outcomes by path and content, and the paths of unsafe ones that were begun."""
+    """What is known of a job's steps: outcomes by path and content, the paths of unsafe ones that were begun, and failed attempts."""
 
     outcomes: dict[tuple[str, bytes], StepOutcome]
     intended: set[str]
+    failed: Mapping[str, tuple[int, int]]  # by path: the number of the last attempt, and how many count
 
 
 def no_recall() -> Recall:
     """Know of no steps yet."""
-    return Recall({}, set())
+    return Recall({}, set(), {})
 
 
 Committed = Callable[[int], None]

@@ -32,12 +32,14 @@ class Strand(Ticket):
         self.began_at = 0.0
 
     def set_step(self, step: Step, now: float) -> None:
-        """Turn to the next step: nothing of the last one counts for it."""
+        """Turn to the next step: nothing of the last one counts for it, but what it has itself gone through in earlier processes."""
         self.step = step
         self.has_step = True
         self.status = Status.PENDING
         self.rank = self.root.rank
-        self.attempts = self.crashes = self.throttles = self.refusals = 0
+        self.attempts, counted = (0, 0) if self.recall is None else self.recall.failed.get(step.path, (0, 0))
+        self.refusals = self.attempts - counted
+        self.crashes = self.throttles = 0
         self.throttled_s = 0.0
         self.throttled_at = self.began_at = now
         self.started_at = None

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, I
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice, starmap
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError
@@ -17,7 +18,7 @@ from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
 from graphmill.journal.marks import Marks
 from graphmill.journal.ports import Archive
-from graphmill.journal.records import Outcome, RunRecord, StepRow
+from graphmill.journal.records import AttemptRow, Outcome, RunRecord, StepRow
 from graphmill.journal.seen import Seen
 from graphmill.journal.stand_ins import ambiguous, poisoned
 
@@ -49,7 +50,8 @@ Identify = Callable[[int, Any], Draft]
 class Record(NamedTuple):
     """What a job's rows need: its keys, where it stands in the source, its input as stored; and what it has done before.
 
-    ``steps`` are those it has finished, ``intended`` the paths of unsafe ones that were begun.
+    ``steps`` are those it has finished, ``intended`` the paths of unsafe ones that were begun, ``failed`` the attempts of others:
+    by path the number of the last one, and how many of them count.
     """
 
     key: bytes
@@ -59,6 +61,7 @@ class Record(NamedTuple):
     body: bytes | None
     steps: Sequence[StepRow] = ()
     intended: frozenset[str] = frozenset()
+    failed: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
 
 class _Item(NamedTuple):
@@ -278,5 +281,14 @@ class Intake:
             return replace(job, graph=ambiguous, effect="repeatable", past=past)
         # What went well in an earlier generation stands where nothing that decides it has changed; a failure does not.
         steps = [step for step in notes.steps if step.generation == record.generation or step.error is None]
-        self.records[job.id] = record._replace(steps=steps, intended=intended)
+        self.records[job.id] = record._replace(steps=steps, intended=intended, failed=_failed_steps(attempts))
         return replace(job, past=past)
+
+
+def _failed_steps(attempts: Sequence[AttemptRow]) -> Mapping[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for attempt in attempts:
+        if attempt.path and attempt.kind is not None:
+            last, counted = found.get(attempt.path, (0, 0))
+            found[attempt.path] = (max(last, attempt.attempt), counted + (attempt.kind not in NOT_COUNTED))
+    return found

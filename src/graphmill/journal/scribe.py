@@ -102,7 +102,8 @@ class Scribe:
             )
             for step in self._records[job.id].steps
         }
-        return Recall(outcomes, set(self._records[job.id].intended))
+        record = self._records[job.id]
+        return Recall(outcomes, set(record.intended), record.failed)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Queue a step's row."""
