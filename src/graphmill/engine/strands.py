@@ -61,7 +61,7 @@ class Strands:
             raise TypeError(f"{graph!r} is not made of steps")
         ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
         main = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
-        ticket.strands = {main}
+        ticket.strands = {main: None}
         self._advance(main, None)
 
     def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None) -> None:
@@ -187,9 +187,9 @@ class Strands:
 
     def _begin(self, strand: Strand, program: Program) -> None:
         child = Strand(strand.root, program, strand)
-        strand.children.add(child)
+        strand.children[child] = None
         if strand.root.strands is not None:
-            strand.root.strands.add(child)
+            strand.root.strands[child] = None
         self._advance(child, None)
 
     @acting
@@ -241,9 +241,9 @@ class Strands:
 
     def _remove(self, strand: Strand) -> None:
         if strand.up is not None:
-            strand.up.children.discard(strand)
+            strand.up.children.pop(strand, None)
         if strand.root.strands is not None:
-            strand.root.strands.discard(strand)
+            strand.root.strands.pop(strand, None)
 
     def _end_if_idle(self, ticket: Ticket) -> None:
         if ticket.verdict is not None and not ticket.busy and not ticket.status.is_final:

@@ -77,7 +77,7 @@ class Ticket:
         self.deadlines: Deadlines[Any] | None = None
         self.frame: Frame | None = None
         self.usage: Usage | None = None
-        self.strands: set[Strand] | None = None  # of a job that is made of steps, once it has begun
+        self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
         self.busy = 0  # how many of them hold a slot
 
 
