@@ -77,6 +77,7 @@ class Conductor:
             recorder,
             policy=policy,
             classifier=self._classifier,
+            start=self._start,
             queued=self._start_soon,
             ended=self._program_ended,
             crash=self.crash,
@@ -372,7 +373,7 @@ class Conductor:
         else:
             frame = ticket.frame = Frame(self._steps, ticket, f"{step.path}/")
             accept = None if self._recorder is None else self._recorder.accept
-            ticket.attempt = self._workers.begin_step(step, ended, frame=frame, accept=accept, is_suspect=is_suspect)
+            ticket.attempt = self._workers.begin_step(step, ended, frame=frame, accept=accept, is_suspect=is_suspect, last=ticket.last)
 
     def _set_deadline(self, ticket: Ticket, timeout_s: float | None) -> None:
         if timeout_s is None:
@@ -390,7 +391,7 @@ class Conductor:
             ticket.deadlines.clear(ticket)
         if ticket.frame is not None and ticket.frame.usage is not None:
             ticket.usage = ticket.frame.usage if ticket.usage is None else ticket.usage + ticket.frame.usage
-        verdict, ticket.verdict, ticket.attempt = ticket.verdict, None, None
+        verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
@@ -406,6 +407,7 @@ class Conductor:
             self._health_changed(lane, state)
         if not self._scheduler.running:
             self._is_quiet.set()
+        ticket.last = None
 
     def _health_changed(self, lane: Lane, before: HealthState) -> None:
         health, name = lane.health, f"{lane.key}: " if lane.key else ""

@@ -41,6 +41,11 @@ class Lane:
         at = 0.0 if self.health.is_closed else self.health.opens_at()
         return at if at is None or self._controller is None else max(at, self._controller.gated_until)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing but the run's own limit keeps its next job from starting."""
+        return self._controller is None and self.running < self.limit and self.health.is_closed
+
     def start(self, ticket: Ticket, now: float) -> None:
         """Give a ticket one of its slots."""
         self.running += 1

@@ -101,6 +101,16 @@ class Scheduler:
         self._join(strand.lane)
         self._push(strand.lane, strand)
 
+    def carry_on(self, strand: Strand, key: str, now: float) -> bool:
+        """Give a strand that has just ended a step the slot for its next one, if it would be the first to get it; tell whether so."""
+        lane = self._lanes.get(key)
+        if lane is None or not self._has_slot() or not lane.is_free or self._is_behind(strand):
+            return False
+        strand.lane = lane
+        self._join(lane)
+        self._begin(strand, now)
+        return True
+
     def end_step(self, strand: Strand, failure: Failure | None, now: float) -> None:
         """End a strand's step, whatever it is doing: it has come to its outcome, or nobody wants that any more."""
         if strand.status is Status.RUNNING:
@@ -262,6 +272,13 @@ class Scheduler:
             heappush(heads, head)
         return found
 
+    def _is_behind(self, strand: Strand) -> bool:
+        """Tell whether something waits that comes before this."""
+        heads = self._heads
+        while heads and ((lane := self._lanes.get(heads[0][2])) is None or not lane.queue.is_first(heads[0][0], heads[0][1])):
+            heappop(heads)
+        return bool(heads) and heads[0][:2] < (strand.rank, strand.position)
+
     def _new_lane(self, key: str) -> Lane:
         if len(self._idle_lanes) > _MOST_IDLE_LANES:
             idlest = next(iter(self._idle_lanes))
@@ -286,12 +303,16 @@ class Scheduler:
         ticket.status = Status.RUNNING
         if isinstance(ticket.job.graph, Programmed) and not isinstance(ticket, Strand):
             return ticket  # its steps will ask for slots
+        self._begin(ticket, now)
+        return ticket
+
+    def _begin(self, ticket: Ticket, now: float) -> None:
+        ticket.status = Status.RUNNING
         ticket.attempts += 1
         self.running += 1
         if isinstance(ticket, Strand):
             ticket.root.busy += 1
-        lane.start(ticket, now)
-        return ticket
+        ticket.lane.start(ticket, now)
 
     def _unqueue(self, ticket: Ticket) -> None:
         """Take out a ticket that waits, for a slot or for its next attempt."""

@@ -21,14 +21,15 @@ from graphmill.engine.strand import Strand
 from graphmill.engine.ticket import Ticket, Verdict
 from graphmill.engine.workers import Workers
 
+_MOST_IN_A_ROW = 20
 _MOST_SPREAD_AT_ONCE = 100  # what one turn of the loop begins is bounded, so that no turn is long
 
 
 class Strands:
     """The strands of one run.
 
-    ``queued`` is called when a step waits for a slot, ``ended(ticket, finished, failure)`` when a job is over, ``crash`` with a
-    fault of ours.
+    ``start`` is called with a strand whose step has its slot, ``queued`` when one waits for it, ``ended(ticket, finished, failure)``
+    when a job is over, ``crash`` with a fault of ours.
     """
 
     def __init__(  # noqa: PLR0913  what it works with
@@ -40,6 +41,7 @@ class Strands:
         *,
         policy: Policy,
         classifier: Classifier,
+        start: Callable[[Strand, float], None],
         queued: Callable[[], None],
         ended: Callable[[Ticket, Finished | None, Failure | None], None],
         crash: Callable[[BaseException], None],
@@ -50,6 +52,7 @@ class Strands:
         self._recorder = recorder
         self._policy = policy
         self._classifier = classifier
+        self._start = start
         self._queued = queued
         self._ended = ended
         self.crash = crash
@@ -129,8 +132,14 @@ class Strands:
         if (failure := self._scheduler.leaving) is not None:
             self._left(strand, failure)
             return
-        strand.set_step(step, self._loop.time())
-        self._scheduler.enqueue(strand, strand.job.key if step.rules.lane is None else step.rules.lane)
+        now, lane = self._loop.time(), strand.job.key if step.rules.lane is None else step.rules.lane
+        strand.set_step(step, now)
+        if strand.last is not None and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
+            strand.in_a_row += 1
+            self._start(strand, now)
+            return
+        strand.in_a_row = 0
+        self._scheduler.enqueue(strand, lane)
         self._queued()
 
     def step_left(self, strand: Strand, failure: Failure) -> None:

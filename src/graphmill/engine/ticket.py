@@ -37,6 +37,7 @@ class Ticket:
         "is_probe",
         "job",
         "lane",
+        "last",
         "position",
         "rank",
         "recall",
@@ -70,6 +71,7 @@ class Ticket:
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
         self.attempt: Attempt | None = None
+        self.last: Attempt | None = None  # one that is telling its end at this moment
         self.timer: TimerHandle | None = None
         self.verdict: Verdict | None = None
         self.body: Any = None

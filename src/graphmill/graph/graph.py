@@ -120,6 +120,11 @@ class Node:
     fingerprint: str
     secrets: tuple[str, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one step, and no more."""
+        return self.batch is None and self.loop is None and self.child is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Graph(Programmed):

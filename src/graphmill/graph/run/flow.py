@@ -13,7 +13,7 @@ from graphmill.graph.node_type import Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
-from graphmill.graph.run.step import plain
+from graphmill.graph.run.step import plain, run_plain
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Edge, Graph, Node
@@ -51,7 +51,10 @@ class _Flow:
         """Run one node; those that can run then are ready."""
         node = self._graph.nodes[node_id]
         try:
-            output: Output = yield from self._run_node(self._plan, node, self._place)
+            if node.is_plain:
+                output: Output = yield from run_plain(node, self._plan.rules[node_id], self._place)
+            else:
+                output = yield from self._run_node(self._plan, node, self._place)
         except NodeFailed as failed:
             if not any(edge.action == "error" for edge in node.outgoing):
                 raise _placed(failed, node) from failed

@@ -6,13 +6,12 @@ import json
 import os
 from collections.abc import Coroutine, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import InternalError, Permanent
+from graphmill.core.errors import GraphmillError, InternalError, Permanent
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
-from graphmill.engine.frame import frame_here
+from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
@@ -36,12 +35,22 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     return _output(end.output)
 
 
+def run_plain(node: Node, rules: StepRules, place: Place) -> Program:
+    """Run a node that has neither items nor rounds nor a child, as most have."""
+    try:
+        return (yield from run_step(node, rules, place, place.path_of(node.id)))
+    except GraphmillError as error:  # such as a name that is missing in a template
+        raise NodeFailed.of(error) from error
+
+
 def _output(found: Any) -> Output:
     """Read what an attempt gave, here or in a worker process, now or before a restart."""
+    if isinstance(found, Output):
+        return found._replace(values=plain(found.values))
     if isinstance(found, Mapping):
         return Output(plain(found))
     values, action, flags = found
-    return Output(plain(values), action, frozenset(flags))
+    return Output(values, action, frozenset(flags))
 
 
 def revealed(value: Any) -> Any:
@@ -65,15 +74,7 @@ def _step(node: Node, rules: StepRules, params: Any, path: str) -> Step:
 
 
 async def _attempt(node: Node, path: str, params: Any) -> tuple[Any, str, list[str]]:
-    frame = frame_here()
-    if frame is None:
-        raise InternalError("a step was attempted outside of a run")
-    context = Context(path=path, attempt=frame.attempt, idempotency_key=frame.key())
-    try:
-        made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), context)
-    finally:
-        if context.usage is not None:
-            frame.report(context.usage)
+    made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), Context(path, current.get()))
     if isinstance(made, Output):
         return plain(made.values), made.action, sorted(made.flags)
     return plain(made), "default", []
@@ -118,4 +119,4 @@ def _now(work: Coroutine[Any, Any, Output | Mapping[str, Any]]) -> Output:
 
 
 def _no_context(path: str) -> Context:
-    return Context(path=path, attempt=1, idempotency_key="", root=Path())
+    return Context(path)
