@@ -426,7 +426,7 @@ class Conductor:
             value, body = value
         if isinstance(ticket, Strand):
             self._leave_if_idle(ticket)
-            self._strands.step_ended(ticket, value, body, None)
+            self._strands.step_ended(ticket, value, body, None, now)
         else:
             ticket.body = body
             self._finished(ticket, self._scheduler.succeed(ticket, value, now))
@@ -452,7 +452,7 @@ class Conductor:
         if failure is self._scheduler.leaving:
             self._strands.step_left(ticket, failure)
         else:
-            self._strands.step_ended(ticket, None, None, failure)
+            self._strands.step_ended(ticket, None, None, failure, now)
 
     def _leave_if_idle(self, strand: Strand) -> None:
         """Note that nothing of a job is under way any more, if this was the last."""

@@ -67,12 +67,13 @@ class Strands:
         ticket.strands = {main: None}
         self._advance(main, None)
 
-    def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None) -> None:
+    def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None, now: float) -> None:
         """Take the outcome of a strand's step, and go on from there; one that comes too late changes nothing."""
-        now, step, root = self._loop.time(), strand.step, strand.root
+        step, root = strand.step, strand.root
         self._scheduler.end_step(strand, failure, now)
         root.attempts = max(root.attempts, strand.attempts)
-        self._use(root, strand.usage)
+        if strand.usage is not None:
+            self._use(root, strand.usage)
         if strand.is_dropped:
             self._gone(strand)
             return
@@ -80,7 +81,7 @@ class Strands:
         began_s = strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
         if step.rules.is_recorded and self._recorder is not None:
             self._record(strand, StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s))
-        self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s))
+        self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s), now)
 
     def condemn(self, ticket: Ticket) -> None:
         """End a job that has a verdict: what it does is interrupted, the rest let go; it is over when the last attempt is."""
@@ -94,7 +95,7 @@ class Strands:
             if strand.has_step and strand.status is not Status.RUNNING:
                 self._left(strand, failure)
 
-    def _advance(self, strand: Strand, value: Any) -> None:
+    def _advance(self, strand: Strand, value: Any, now: float | None = None) -> None:
         """Tell a program what it asked for, until it asks for something that is not there yet."""
         while True:
             try:
@@ -112,7 +113,7 @@ class Strands:
             elif (known := self._known(strand, asked)) is not None:
                 value = known
             else:
-                return self._enqueue(strand, asked)
+                return self._enqueue(strand, asked, self._loop.time() if now is None else now)
 
     def _known(self, strand: Strand, step: Step) -> StepEnd | None:
         """Tell what an earlier process has recorded of a step."""
@@ -128,11 +129,11 @@ class Strands:
         output = None if outcome.body is None else json.loads(outcome.body)
         return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)
 
-    def _enqueue(self, strand: Strand, step: Step) -> None:
+    def _enqueue(self, strand: Strand, step: Step, now: float) -> None:
         if (failure := self._scheduler.leaving) is not None:
             self._left(strand, failure)
             return
-        now, lane = self._loop.time(), strand.job.key if step.rules.lane is None else step.rules.lane
+        lane = strand.job.key if step.rules.lane is None else step.rules.lane
         strand.set_step(step, now)
         if strand.last is not None and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
             strand.in_a_row += 1

@@ -13,7 +13,7 @@ from graphmill.graph.node_type import Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
-from graphmill.graph.run.step import plain, run_plain
+from graphmill.graph.run.step import plain, run_step
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Edge, Graph, Node
@@ -43,7 +43,7 @@ class _Flow:
         self._graph: Graph = plan.graph
         self._place = place
         self._run_node = run_node
-        self._open = {node.id: len(node.incoming) for node in self._graph.nodes.values()}
+        self._open = plan.incoming.copy()
         self._is_reached = dict.fromkeys(self._graph.starts, True)
         self.ready = deque(self._graph.starts)
 
@@ -52,7 +52,7 @@ class _Flow:
         node = self._graph.nodes[node_id]
         try:
             if node.is_plain:
-                output: Output = yield from run_plain(node, self._plan.rules[node_id], self._place)
+                output: Output = yield from run_step(node, self._plan.rules[node_id], self._place, self._place.prefix + node_id)
             else:
                 output = yield from self._run_node(self._plan, node, self._place)
         except NodeFailed as failed:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Coroutine, Mapping
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, InternalError, Permanent
@@ -23,34 +24,34 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Node
 
 
+_NO_FLAGS: frozenset[str] = frozenset()
+
+
 def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     """Run a node once; give its Output, or raise NodeFailed."""
-    params = node.params.resolve(place.scope)
-    if not node.type.is_recorded:
-        return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
-    end: StepEnd = yield _step(node, rules, params, path)
-    place.meter.add(end)
+    try:
+        params = node.params.resolve(place.scope)
+        if not node.type.is_recorded:
+            return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
+        step = _step(node, rules, params, path)
+    except GraphmillError as error:  # such as a name that is missing in a template
+        raise NodeFailed.of(error) from error
+    end: StepEnd = yield step
+    if place.meter is not None:
+        place.meter.add(end)
     if end.failure is not None:
         raise NodeFailed(end.failure, attempts=end.attempts)
     return _output(end.output)
 
 
-def run_plain(node: Node, rules: StepRules, place: Place) -> Program:
-    """Run a node that has neither items nor rounds nor a child, as most have."""
-    try:
-        return (yield from run_step(node, rules, place, place.path_of(node.id)))
-    except GraphmillError as error:  # such as a name that is missing in a template
-        raise NodeFailed.of(error) from error
-
-
 def _output(found: Any) -> Output:
     """Read what an attempt gave, here or in a worker process, now or before a restart."""
+    if type(found) is tuple or type(found) is list:
+        values, action, flags = found
+        return Output(values, action, frozenset(flags) if flags else _NO_FLAGS)
     if isinstance(found, Output):
         return found._replace(values=plain(found.values))
-    if isinstance(found, Mapping):
-        return Output(plain(found))
-    values, action, flags = found
-    return Output(values, action, frozenset(flags))
+    return Output(plain(found))
 
 
 def revealed(value: Any) -> Any:
@@ -85,13 +86,19 @@ def plain(value: Any) -> Any:
     return value if _is_plain(value) else json.loads(json_of(value))
 
 
+_SCALARS = frozenset({str, int, bool, type(None)})
+
+
 def _is_plain(value: Any) -> bool:
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
-        return True
     if kind is dict:
-        return all(type(key) is str and _is_plain(entry) for key, entry in value.items())
-    return kind is list and all(map(_is_plain, value))
+        for key, entry in value.items():  # noqa: SIM110  at half the cost
+            if type(key) is not str or (type(entry) not in _SCALARS and not _is_plain(entry)):
+                return False
+        return True
+    if kind is list:
+        return all(type(entry) in _SCALARS or _is_plain(entry) for entry in value)
+    return kind in _SCALARS or (kind is float and isfinite(value))
 
 
 def _content(node: Node, params: Any) -> bytes:
