@@ -43,8 +43,13 @@ class Lane:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing but the run's own limit keeps its next job from starting."""
-        return self._controller is None and self.running < self.limit and self.health.is_closed
+        """Whether whoever holds one of its slots may keep it."""
+        return self._controller is None and self.running <= self.limit and self.health.is_closed
+
+    def went_well(self, now: float) -> None:
+        """Learn from an attempt that went well and whose slot is kept."""
+        self.succeeded_at = now
+        self.throttled.add(hit=False)
 
     def start(self, ticket: Ticket, now: float) -> None:
         """Give a ticket one of its slots."""

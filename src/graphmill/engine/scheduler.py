@@ -102,13 +102,11 @@ class Scheduler:
         self._push(strand.lane, strand)
 
     def carry_on(self, strand: Strand, key: str, now: float) -> bool:
-        """Give a strand that has just ended a step the slot for its next one, if it would be the first to get it; tell whether so."""
-        lane = self._lanes.get(key)
-        if lane is None or not self._has_slot() or not lane.is_free or self._is_behind(strand):
+        """Let a strand whose step went well keep its slot for the next one, if it would be the first to get it; tell whether so."""
+        lane = strand.lane
+        if lane.key != key or not lane.is_free or not self._has_slot(but=1) or self._is_behind(strand):
             return False
-        strand.lane = lane
-        self._join(lane)
-        self._begin(strand, now)
+        lane.went_well(now)
         return True
 
     def end_step(self, strand: Strand, failure: Failure | None, now: float) -> None:
@@ -247,13 +245,13 @@ class Scheduler:
         """Say how many jobs have failed."""
         return f"{self._failed:,} of {self._succeeded + self._failed:,} jobs failed"
 
-    def _has_slot(self) -> bool:
-        """Tell whether one more may run: what runs and what is not yet committed would be repeated after a crash."""
-        most = self.limit if self.full is None and self._suspects <= 0 else 1
+    def _has_slot(self, but: int = 0) -> bool:
+        """Tell whether one more may run, in the place of so many: what runs and what is not yet committed repeats after a crash."""
+        most = but + (self.limit if self.full is None and self._suspects <= 0 else 1)
         return (
             not self.is_paused
             and self.running + self._uncommitted_unsafe < most  # what must not be repeated keeps its slot until then
-            and self.running + self._uncommitted < 2 * most
+            and self.running + self._uncommitted < 2 * most - but
         )
 
     def _first_open(self, now: float) -> Lane | None:

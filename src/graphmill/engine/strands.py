@@ -70,7 +70,9 @@ class Strands:
     def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None, now: float) -> None:
         """Take the outcome of a strand's step, and go on from there; one that comes too late changes nothing."""
         step, root = strand.step, strand.root
-        self._scheduler.end_step(strand, failure, now)
+        strand.is_holding = True
+        if failure is not None or strand.is_dropped:
+            self._give_back(strand, failure, now)
         root.attempts = max(root.attempts, strand.attempts)
         if strand.usage is not None:
             self._use(root, strand.usage)
@@ -101,12 +103,16 @@ class Strands:
             try:
                 asked = strand.program.send(value)
             except StopIteration as end:
+                self._give_back(strand, None, now)
                 return self._strand_ended(strand, end.value, None)
             except Failed as error:
+                self._give_back(strand, None, now)
                 return self._strand_ended(strand, None, error.failure)
             except Exception as error:  # noqa: BLE001  such as a name that is missing in a template
+                self._give_back(strand, None, now)
                 return self._strand_ended(strand, None, self._classifier.failure(error))
             if not isinstance(asked, Step):
+                self._give_back(strand, None, now)
                 if not self._spread(strand, asked):
                     return None
                 value = None
@@ -131,21 +137,36 @@ class Strands:
 
     def _enqueue(self, strand: Strand, step: Step, now: float) -> None:
         if (failure := self._scheduler.leaving) is not None:
+            self._give_back(strand, None, now)
             self._left(strand, failure)
             return
         lane = strand.job.key if step.rules.lane is None else step.rules.lane
-        strand.set_step(step, now)
-        if strand.last is not None and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
+        if strand.is_holding and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
+            strand.is_holding = False
             strand.in_a_row += 1
+            strand.set_step(step, now)
+            strand.status = Status.RUNNING
+            strand.attempts += 1
             self._start(strand, now)
             return
+        self._give_back(strand, None, now)
         strand.in_a_row = 0
+        strand.set_step(step, now)
         self._scheduler.enqueue(strand, lane)
         self._queued()
 
+    def _give_back(self, strand: Strand, failure: Failure | None, now: float | None) -> None:
+        """Give back the slot of a step that has ended, if it is still held."""
+        if strand.is_holding:
+            strand.is_holding = False
+            if self._recorder is not None and strand.root.busy == 1:
+                self._recorder.leave(strand.job)
+            self._scheduler.end_step(strand, failure, self._loop.time() if now is None else now)
+
     def step_left(self, strand: Strand, failure: Failure) -> None:
         """Take an attempt that failed while its run is left: there will be no other."""
-        self._scheduler.end_step(strand, failure, self._loop.time())
+        strand.is_holding = True
+        self._give_back(strand, failure, None)
         self._use(strand.root, strand.usage)
         self._left(strand, failure)
 
