@@ -101,6 +101,15 @@ class Scheduler:
         self._join(strand.lane)
         self._push(strand.lane, strand)
 
+    def take_slot(self, strand: Strand, now: float) -> bool:
+        """Give the first step of a job that has just been let in its slot, if there is one in its lane; tell whether so."""
+        lane = strand.lane
+        if not self._has_slot() or lane.running >= lane.limit or not lane.is_free:
+            return False
+        self._join(lane)
+        self._begin(strand, now)
+        return True
+
     def carry_on(self, strand: Strand, key: str, now: float) -> bool:
         """Let a strand whose step went well keep its slot for the next one, if it would be the first to get it; tell whether so."""
         lane = strand.lane

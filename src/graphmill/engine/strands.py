@@ -56,6 +56,7 @@ class Strands:
         self._queued = queued
         self._ended = ended
         self.crash = crash
+        self._opening: Strand | None = None
 
     def open(self, ticket: Ticket) -> None:
         """Begin a job."""
@@ -63,9 +64,10 @@ class Strands:
         if not isinstance(graph, Programmed):
             raise TypeError(f"{graph!r} is not made of steps")
         ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
-        main = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
+        main = self._opening = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
         ticket.strands = {main: None}
         self._advance(main, None)
+        self._opening = None
 
     def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None, now: float) -> None:
         """Take the outcome of a strand's step, and go on from there; one that comes too late changes nothing."""
@@ -152,6 +154,9 @@ class Strands:
         self._give_back(strand, None, now)
         strand.in_a_row = 0
         strand.set_step(step, now)
+        if strand is self._opening and lane == strand.lane.key and self._scheduler.take_slot(strand, now):
+            self._start(strand, now)
+            return
         self._scheduler.enqueue(strand, lane)
         self._queued()
 
