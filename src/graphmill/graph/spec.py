@@ -103,7 +103,10 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSpec:
-    """A workflow; ``edges`` None is listed order, ``outputs`` None the last node's; ``is_legacy`` where it has ``ir_version``."""
+    """A workflow; ``edges`` None is listed order, ``outputs`` None the last node's; ``is_legacy`` where it has ``ir_version``.
+
+    It is not ``is_whole`` where a node, an input or an edge could not be read: what others say of it can not be judged then.
+    """
 
     at: At
     document: Document
@@ -114,13 +117,14 @@ class WorkflowSpec:
     outputs: Mapping[str, Any] | None
     start_node: str | None
     is_legacy: bool
+    is_whole: bool
 
 
 def read_spec(document: Document, at: At = (), *, problems: Problems) -> WorkflowSpec | None:
     """Read the workflow at this part of a document and tell ``problems`` all that is wrong in its shape; never raises.
 
-    What is wrong and can be done without is given as its default, so that later checks can go on; None where it can not: no
-    mapping, no nodes, a node without id or type, an input without a right name.
+    What is wrong and can be done without is given as its default, and a part that can not, such as a node without id or type, is
+    left out, so that later checks can go on with the rest; None where there is none: no mapping, no nodes.
     """
     found = document.get(at)
     if isinstance(found, Mapping) and isinstance(found.get("ir"), Mapping) and set(found) <= legacy.SAVED:
@@ -157,9 +161,10 @@ class _Reader:
             outputs=outputs,
             start_node=block["start_node"],
             is_legacy=self._is_legacy,
+            is_whole=None not in (*nodes, *inputs, *edges),
         )
         self._note_order(spec)
-        return spec if nodes and None not in nodes and None not in inputs and None not in edges else None
+        return spec if nodes else None
 
     def _saved_name(self, saved: Mapping[Any, Any]) -> str | None:
         name = saved.get("name")

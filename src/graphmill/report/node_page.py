@@ -31,6 +31,13 @@ _TAIL = f"""\
 A node type is one class in one file, and a line in the `pyproject.toml` of the package that holds it:
 
 ```python
+from typing import Annotated
+
+import msgspec
+
+from graphmill.graph.node_type import NodeType
+
+
 class ShoutParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, msgspec.Meta(description="What to shout.")]
     times: Annotated[int, msgspec.Meta(ge=1, description="How often.")] = 1

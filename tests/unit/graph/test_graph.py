@@ -1,4 +1,3 @@
-import asyncio
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -136,7 +135,7 @@ def test_a_value_that_looks_like_a_template_stays_text_on_its_whole_way(tmp_path
 def test_a_lookup_that_fails_while_it_runs_fails_for_good(tmp_path):
     graph = load_workflow(tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: '${it.deep}'}}]")
     assert output_of(graph, {"it": {"deep": 1}}) == {"x": 1}
-    assert message_of_permanent(graph, {"it": {"flat": 1}}) == "${it.deep} is missing: no 'deep' among: flat (in node 'n')"
+    assert message_of_permanent(graph, {"it": {"flat": 1}}) == "${it.deep} is missing: no 'deep' in it; it has flat (in node 'n')"
 
 
 # --- one graph for all jobs ---
@@ -178,8 +177,9 @@ def test_many_jobs_share_one_graph_at_once_and_none_sees_another_s_values(tmp_pa
     assert gm.batch(graph, range(200), concurrency=100).collect() == [{"before": n, "after": n} for n in range(200)]
 
 
-def test_a_graph_can_be_called_by_itself(tmp_path):
-    assert asyncio.run(load_workflow(tmp_path, ECHO)(5)) == {"same": 5, "text": "<5>"}
+def test_a_graph_that_is_called_by_itself_says_how_it_is_run(tmp_path):
+    with pytest.raises(gm.UsageError, match=r"gm\.run\(graph, inputs\) or gm\.batch\(graph, items\)"):
+        load_workflow(tmp_path, ECHO)(5)
 
 
 def test_an_output_of_numbers_that_json_lacks_is_no_failure(tmp_path):
@@ -188,4 +188,4 @@ def test_an_output_of_numbers_that_json_lacks_is_no_failure(tmp_path):
 
 def test_an_output_that_is_not_json_fails_for_good_and_names_the_type(tmp_path):
     graph = load_workflow(tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: ['${it}']}}]")
-    assert message_of_permanent(graph, {"it": b"bytes"}) == "the output is not JSON: bytes is not a JSON type"
+    assert message_of_permanent(graph, {"it": b"bytes"}) == "the output is not JSON: bytes is not a JSON type (in node 'n')"

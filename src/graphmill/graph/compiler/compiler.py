@@ -36,9 +36,11 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
         return None
     check_names(spec, problems)
     types = find_types(spec, problems)
-    order = find_order(spec, problems)
     children = compile_children(spec, types, library, problems)
     values = compile_values(spec, types, problems)
+    if not spec.is_whole:
+        return None
+    order = find_order(spec, problems)
     known = (types, order, children)
     check_references(spec, values, known, problems)
     return Child(spec, None if library.has_problems else build_graph(spec, values, known))

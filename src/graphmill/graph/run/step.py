@@ -83,7 +83,11 @@ async def _attempt(node: Node, path: str, params: Any) -> tuple[Any, str, list[s
 
 def plain(value: Any) -> Any:
     """Give a value as it is if JSON would give it back the same, else what JSON makes of it; Permanent if it can make nothing."""
-    return value if _is_plain(value) else json.loads(json_of(value))
+    try:
+        is_plain = _is_plain(value)
+    except RecursionError:  # it holds itself, or is very deep: JSON has the words for that
+        is_plain = False
+    return value if is_plain else json.loads(json_of(value))
 
 
 _SCALARS = frozenset({str, int, bool, type(None)})

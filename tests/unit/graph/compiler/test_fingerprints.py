@@ -120,8 +120,10 @@ def test_given_inputs_count(prints):
 
 def test_the_order_is_that_of_the_edges(tmp_path):
     nodes = "nodes: [{id: a, type: value}, {id: b, type: value}, {id: c, type: value}]\noutputs: {}\n"
-    chain = compiled(tmp_path, nodes).fingerprints
+    chain = compiled(tmp_path, nodes + "edges: [{from: a, to: b}, {from: b, to: c}]").fingerprints
     assert compiled(tmp_path, nodes + "edges: [{from: b, to: c}, {from: a, to: b}]").fingerprints == chain
+    whatever_the_action = compiled(tmp_path, nodes).fingerprints
+    assert changed(chain, whatever_the_action) == ["the order of the nodes changed"]
     other = compiled(tmp_path, nodes + "edges: [{from: a, to: b}, {from: a, to: c}]").fingerprints
     assert changed(chain, other) == ["the order of the nodes changed"]
     on_error = compiled(tmp_path, nodes + "edges: [{from: b, to: c, action: error}, {from: a, to: b}]").fingerprints
