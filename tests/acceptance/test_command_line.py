@@ -190,15 +190,16 @@ def test_a_wrong_argument_is_exit_2_and_says_what_would_be_right(project, argume
 
 def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
     (project / "bad.yaml").write_text(
-        "nodes:\n - {id: a, type: pyton}\n - {id: a, type: value, params: {x: '${later}'}}\n - {idd: c, type: value}\n"
+        "nodes:\n - {id: a, type: pyton}\n - {id: a, type: value, params: {x: '${later}', y: '${'}}\n - {id: c, type: value, parms: {}}\n"
     )
     code, _, err = run(project, "batch", "bad.yaml", "-s", write_items(project, []))
     assert code == 2
     for message in (
         "did you mean 'python'?",
-        "'a' is already taken",
-        "${later} is not known here",
-        "unknown key 'idd'; did you mean 'id'?",
+        "the name 'a' is already that of a node",
+        "${later}: no node or input 'later'",
+        "'${': it is not closed",
+        "unknown key 'parms'; did you mean 'params'?",
     ):
         assert message in err
 

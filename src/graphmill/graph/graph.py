@@ -130,7 +130,7 @@ class Node:
 class Graph(Programmed):
     """Nodes by id in listed order, and the edges between them. ``given`` are inputs fixed for every job.
 
-    It is given to ``gm.run`` or ``gm.batch``; called by itself it does nothing.
+    It is given to ``gm.batch``; called by itself it does nothing.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Graph(Programmed):
     def __call__(self, item: Any) -> Any:
         """Refuse: its steps need a run around them."""
         del item
-        raise UsageError("a workflow runs as a job of a batch: gm.run(graph, inputs) or gm.batch(graph, items)")
+        raise UsageError("a workflow runs as a job of a batch: gm.batch(graph, [inputs])")
 
     @property
     def fingerprints(self) -> dict[str, str]:

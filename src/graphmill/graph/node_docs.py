@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
 from graphmill.core.json_text import to_json
-from graphmill.graph.node_params import options
+from graphmill.graph.node_params import description, options
 from graphmill.graph.node_type import NodeType
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "mapping", list: "list", Any: "any value"}
@@ -40,7 +40,7 @@ def _doc(field: msgspec.structs.FieldInfo, *, is_templated: bool) -> ParamDoc:
         type=_type(field.type),
         default=_default(field),
         is_templated=is_templated,
-        description=_description(field.type),
+        description=description(field.type),
     )
 
 
@@ -64,8 +64,3 @@ def _words(option: Any) -> list[str]:
     inner = [part for part in get_args(option)[-1:] if part is not Any]
     word = "mapping" if outer is Mapping else _WORDS.get(outer, getattr(outer, "__name__", str(outer)))
     return [f"{word} of {_type(inner[0])}" if inner and outer is list else word]
-
-
-def _description(kind: Any) -> str:
-    told = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta)) if get_origin(kind) is Annotated else ()
-    return next((text for text in told if text), "")

@@ -36,7 +36,8 @@ def param_problems(node_type: NodeType[Any], params: Mapping[str, Any]) -> list[
     """
     if node_type.Params is None:
         return []
-    return list(_struct_problems(node_type.Params, params, (), as_written=node_type.untemplated))
+    about = {field.encode_name: description(field.type) for field in msgspec.structs.fields(node_type.Params)}
+    return [_explained(error, about) for error in _struct_problems(node_type.Params, params, (), as_written=node_type.untemplated)]
 
 
 def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
@@ -79,6 +80,18 @@ def options(kind: Any) -> tuple[Any, ...]:
     if get_origin(kind) in (Union, UnionType):
         return tuple(option for part in get_args(kind) for option in options(part))
     return (kind,)
+
+
+def description(kind: Any) -> str:
+    """Give what is said about a field, "" if nothing."""
+    told = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta)) if get_origin(kind) is Annotated else ()
+    return next((text for text in told if text), "")
+
+
+def _explained(error: ParamError, about: Mapping[Any, str]) -> ParamError:
+    """Say of a param that is of the wrong kind as a whole what it is for, in the first sentence of its description."""
+    said = about.get(error.at[0], "") if len(error.at) == 1 else ""
+    return ParamError(f"{error} ({said.partition('. ')[0].rstrip('.')})".replace("`", ""), at=error.at) if said else error
 
 
 def _or_open(field: dict[str, Any]) -> dict[str, Any]:

@@ -387,11 +387,8 @@ def test_two_hundred_levels_are_read_from_either_form(tmp_path):
 
 
 def test_a_file_that_is_not_there_or_no_file_is_a_usage_error(tmp_path):
-    write(tmp_path, "", "reviews.yaml")
-    with pytest.raises(gm.UsageError, match=r"there is no workflow file '.*review\.yaml'; did you mean 'reviews\.yaml'\?"):
+    with pytest.raises(gm.UsageError, match=r"there is no workflow file '.*review\.yaml'"):
         Document.read(tmp_path / "review.yaml")
-    with pytest.raises(gm.UsageError, match=r"can not read the workflow file .*: Is a directory"):
-        Document.read(tmp_path)
     with pytest.raises(gm.UsageError, match=r"can not read the workflow file .*: embedded null byte"):
         Document.read("a\0b.yaml")
 

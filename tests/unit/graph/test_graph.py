@@ -178,7 +178,7 @@ def test_many_jobs_share_one_graph_at_once_and_none_sees_another_s_values(tmp_pa
 
 
 def test_a_graph_that_is_called_by_itself_says_how_it_is_run(tmp_path):
-    with pytest.raises(gm.UsageError, match=r"gm\.run\(graph, inputs\) or gm\.batch\(graph, items\)"):
+    with pytest.raises(gm.UsageError, match=r"gm\.batch\(graph, \[inputs\]\)"):
         load_workflow(tmp_path, ECHO)(5)
 
 

@@ -389,10 +389,20 @@ def test_a_mistake_is_told_with_what_would_be_right(data, problem):
     assert problems_in(data) == [problem]
 
 
-@pytest.mark.parametrize("data", [None, [], "x", {}, {"nodes": []}, {"nodes": [{"id": "a"}]}, {**node(), "inputs": {"a b": {}}}])
-def test_there_is_no_spec_where_a_part_is_missing_that_others_depend_on(data):
+@pytest.mark.parametrize("data", [None, [], "x", {}, {"nodes": []}])
+def test_there_is_no_spec_without_nodes(data):
     document = Document.from_data(data)
     assert read_spec(document, problems=Problems(document)) is None
+
+
+@pytest.mark.parametrize(
+    "part", [{"nodes": [{"id": "a"}, {"id": "n", "type": "value"}]}, {"inputs": {"a b": {}}}, {"edges": [{"from": "n"}, {"from": "n", "to": "n"}]}]
+)
+def test_a_part_that_can_not_be_read_is_left_out_and_the_spec_is_not_whole(part):
+    document = Document.from_data({**node(), **part})
+    spec = read_spec(document, problems=Problems(document))
+    assert ([each.id for each in spec.nodes], spec.inputs, len(spec.edges or ())) == (["n"], (), len(part.get("edges", [0])) - 1)
+    assert not spec.is_whole
 
 
 def test_where_a_mistake_can_be_passed_over_the_rest_is_given_for_later_checks():

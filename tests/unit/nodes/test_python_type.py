@@ -1,6 +1,5 @@
 import importlib
 import os
-import threading
 
 import pytest
 
@@ -15,17 +14,6 @@ def outputs(result):
 
 
 # --- functions ---
-
-
-def test_a_plain_function_runs_in_a_thread_and_an_async_one_on_the_loop(module):
-    name = module("""
-        import threading
-        def plain(it, *, more="default"): return [it, more, threading.current_thread() is threading.main_thread()]
-        async def later(it): return [it, threading.current_thread() is threading.main_thread()]
-    """)
-    assert threading.current_thread() is threading.main_thread()
-    assert result_of_step("python", function=f"{name}:plain", inputs={"it": 1}).output == outputs([1, "default", False])
-    assert result_of_step("python", function=f"{name}:later", inputs={"it": 1}).output == outputs([1, True])
 
 
 def test_a_function_gets_containers_of_its_own(module):

@@ -160,11 +160,6 @@ def test_notes_of_all_files_come_with_the_graph(tmp_path):
     assert note.file == str(tmp_path / "older.json")
 
 
-def test_a_file_that_is_not_there_is_a_usage_error(tmp_path):
-    with pytest.raises(gm.UsageError, match="there is no workflow file"):
-        load(tmp_path / "nothing.yaml")
-
-
 def test_two_hundred_nodes_compile_in_no_time(tmp_path):
     nodes = [{"id": "n0", "type": "value", "params": {"text": "${url}", "list": [1, 2]}}]
     for number in range(1, 200):

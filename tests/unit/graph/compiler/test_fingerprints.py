@@ -1,5 +1,6 @@
 import importlib
 import sys
+from itertools import permutations
 
 import pytest
 
@@ -86,12 +87,15 @@ def test_each_part_has_a_fingerprint(prints):
         ("loop: {max: 3,", "loop: {history: before, max: 3,", ["node 'again' changed"]),
         ("n: 1", "n: 2", ["node 'child' changed"]),
         (":judge", ":other", ["node 'judge' changed"]),
+        ("a: 1", "a: '1'", ["node 'fetch' changed"]),
+        ("type: python", "type: value", ["node 'judge' changed"]),
         ("type: python", "type: code", []),
         ("friendly", "brisk", ["inputs changed"]),
         ("type: string, ", "", ["inputs changed"]),
         ("{required: true}", "{}", ["inputs changed"]),
         ("{required: true}", "{required: true, description: where}", []),
         ("verdict:", "grade:", ["outputs changed"]),
+        ('outputs: {verdict: "${judge.result}"}', "outputs: {}", ["outputs changed"]),
         ("  - {id: judge", "  - {id: more, type: value}\n  - {id: judge", ["node 'more' is new"]),
     ],
 )
@@ -114,8 +118,24 @@ def test_a_child_counts_by_what_it_does_not_by_where_it_stands(prints):
     assert changed(prints(), prints(child=CHILD + "outputs: {x: 1}")) == ["node 'child' changed"]
 
 
-def test_given_inputs_count(prints):
+def test_given_inputs_count_and_may_be_anything(prints):
     assert changed(prints(), prints(given={"tone": "brisk"})) == ["inputs changed"]
+    assert changed(prints(given={"url": object()}), prints(given={"url": object()})) == []
+
+
+def test_a_node_that_is_left_out_is_gone_and_one_that_is_renamed_is_both(prints):
+    text = WORKFLOW.replace("judge.result", "fetch.url")
+    without = "\n".join(line for line in text.splitlines() if "id: judge" not in line)
+    assert changed(prints(text), prints(without)) == ["node 'judge' is gone"]
+    renamed = WORKFLOW.replace("id: judge", "id: jury").replace("judge.result", "jury.result")
+    assert changed(prints(), prints(renamed)) == ["outputs changed", "node 'jury' is new", "node 'judge' is gone"]
+
+
+def test_the_order_of_a_plain_list_is_part_of_it(tmp_path):
+    lines = ["- {id: a, type: value}", "- {id: b, type: value}", "- {id: c, type: value}"]
+    orders = [compiled(tmp_path, "nodes:\n" + "\n".join(order)).fingerprints for order in permutations(lines)]
+    assert len({parts["order"] for parts in orders}) == 6
+    assert changed(orders[0], orders[1]) == ["the order of the nodes changed"]
 
 
 def test_the_order_is_that_of_the_edges(tmp_path):
