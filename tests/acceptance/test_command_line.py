@@ -190,7 +190,8 @@ def test_a_wrong_argument_is_exit_2_and_says_what_would_be_right(project, argume
 
 def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
     (project / "bad.yaml").write_text(
-        "nodes:\n - {id: a, type: pyton}\n - {id: a, type: value, params: {x: '${later}', y: '${'}}\n - {id: c, type: value, parms: {}}\n"
+        "nodes:\n - {id: a, type: pyton}\n - {id: a, type: value, params: {x: '${later}'}}\n"
+        " - {id: c, type: value, parms: {}}\noutputs: {z: '${'}\n"
     )
     code, _, err = run(project, "batch", "bad.yaml", "-s", write_items(project, []))
     assert code == 2

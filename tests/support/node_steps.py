@@ -15,10 +15,6 @@ SITE = Site(id="n")
 ONCE = gm.Policy(retry=gm.Retry(attempts=1))
 
 
-def a_context():
-    return Context(path="n", attempt=1, idempotency_key="key")
-
-
 def check(type_name, **params):
     """Check params as written, as the compiler does."""
     node_type = find_node_type(type_name)
@@ -36,7 +32,7 @@ def problem_of(type_name, **params):
 def call_of(type_name, **params):
     """Give how a step with these params is run."""
     node_type = find_node_type(type_name)
-    return node_type.call(read_params(node_type, params), a_context())
+    return node_type.call(read_params(node_type, params), Context("n"))
 
 
 def output_of_step(type_name, **params):

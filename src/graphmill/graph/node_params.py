@@ -36,8 +36,7 @@ def param_problems(node_type: NodeType[Any], params: Mapping[str, Any]) -> list[
     """
     if node_type.Params is None:
         return []
-    about = {field.encode_name: description(field.type) for field in msgspec.structs.fields(node_type.Params)}
-    return [_explained(error, about) for error in _struct_problems(node_type.Params, params, (), as_written=node_type.untemplated)]
+    return list(_struct_problems(node_type.Params, params, (), as_written=node_type.untemplated))
 
 
 def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
@@ -86,12 +85,6 @@ def description(kind: Any) -> str:
     """Give what is said about a field, "" if nothing."""
     told = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta)) if get_origin(kind) is Annotated else ()
     return next((text for text in told if text), "")
-
-
-def _explained(error: ParamError, about: Mapping[Any, str]) -> ParamError:
-    """Say of a param that is of the wrong kind as a whole what it is for, in the first sentence of its description."""
-    said = about.get(error.at[0], "") if len(error.at) == 1 else ""
-    return ParamError(f"{error} ({said.partition('. ')[0].rstrip('.')})".replace("`", ""), at=error.at) if said else error
 
 
 def _or_open(field: dict[str, Any]) -> dict[str, Any]:
@@ -186,11 +179,17 @@ def _reworded(message: str, kind: Any, value: Any) -> str:
     place = _PLACE.search(message)
     said = message[: place.start()] if place else message
     if match := _EXPECTED.fullmatch(said):
-        said = f"{_in_words(match[1])} is wanted, not {_in_words(match[2])}"
+        said = f"{_in_words(match[1])} is wanted, not {_in_words(match[2])}" + ("" if place else _about(kind))
     elif match := _RANGE.fullmatch(said):
         said = f"{_in_words(match[1])} {match[2]} is wanted"
     inside = place[2] if place else ""
     return f"{inside}: {said}" if inside else said
+
+
+def _about(kind: Any) -> str:
+    """Say what a field is, in the first sentence of its description."""
+    said = description(kind).partition(". ")[0].rstrip(".").replace("`", "")
+    return f" ({said})" if said else ""
 
 
 def _in_words(names: str) -> str:

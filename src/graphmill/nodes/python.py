@@ -52,7 +52,7 @@ class Python(NodeType[PythonParams]):
     summary = "Runs Python: a function named by module and name, or code written in the workflow."
     Params = PythonParams
     outputs: ClassVar[Mapping[str, str]] = {
-        "result": "what the function returned, or what the code assigned to `result`, as JSON gives it back: a tuple is a list, a date text",
+        "result": "what the function returned, or what the code assigned to `result`, as JSON gives it back: a tuple is a list",
         "stdout": 'what the code printed, at most 100,000 bytes; "" for a function',
         "stderr": 'the same of the standard error; "" for a function',
     }

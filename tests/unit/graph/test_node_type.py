@@ -14,12 +14,21 @@ class Echo(NodeType):
         return {"params": params, "path": context.path}
 
 
-def a_context(**given):
-    return Context(path="n", attempt=1, idempotency_key="key", **given)
+class Frame:
+    attempt = 3
+
+    def __init__(self):
+        self.reported = []
+
+    def key(self):
+        return "key"
+
+    def report(self, usage):
+        self.reported.append(usage)
 
 
 def test_a_type_s_call_runs_it_on_the_loop_unless_it_says_otherwise():
-    function, value, isolation, timeout_s = Echo().call({"a": 1}, a_context())
+    function, value, isolation, timeout_s = Echo().call({"a": 1}, Context("n"))
     assert (value, isolation, timeout_s) == ({"a": 1}, None, None)
     assert asyncio.run(function(value)) == {"params": {"a": 1}, "path": "n"}
 
@@ -29,12 +38,17 @@ def test_an_output_is_values_with_the_default_action_and_no_flags():
     assert Call(len, [1]).isolation is None
 
 
-def test_what_an_attempt_reports_to_have_used_adds_up():
-    context = a_context()
-    assert context.usage is None
-    context.report_usage(Usage(requests=1, input_tokens=5, cost_usd=0.5))
-    context.report_usage(Usage(requests=1, cost_usd=0.25))
-    assert context.usage == Usage(requests=2, input_tokens=5, cost_usd=0.75)
+def test_a_context_tells_of_its_attempt_and_passes_on_what_it_has_used():
+    frame, usage = Frame(), Usage(requests=1, cost_usd=0.25)
+    context = Context("n", frame)
+    context.report_usage(usage)
+    assert (context.attempt, context.idempotency_key, frame.reported) == (3, "key", [usage])
+
+
+def test_without_an_attempt_a_context_is_that_of_a_first_one_and_counts_nothing():
+    context = Context("n")
+    context.report_usage(Usage(requests=1))
+    assert (context.attempt, context.idempotency_key) == (1, "")
 
 
 def test_without_a_word_of_its_own_a_type_s_code_is_known_by_its_package():

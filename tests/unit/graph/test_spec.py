@@ -396,7 +396,8 @@ def test_there_is_no_spec_without_nodes(data):
 
 
 @pytest.mark.parametrize(
-    "part", [{"nodes": [{"id": "a"}, {"id": "n", "type": "value"}]}, {"inputs": {"a b": {}}}, {"edges": [{"from": "n"}, {"from": "n", "to": "n"}]}]
+    "part",
+    [{"nodes": [{"id": "a"}, {"id": "n", "type": "value"}]}, {"inputs": {"a b": {}}}, {"edges": [{"from": "n"}, {"from": "n", "to": "n"}]}],
 )
 def test_a_part_that_can_not_be_read_is_left_out_and_the_spec_is_not_whole(part):
     document = Document.from_data({**node(), **part})

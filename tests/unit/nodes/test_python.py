@@ -55,7 +55,7 @@ def test_inputs_may_be_left_out_or_be_one_mapping_from_before(tmp_path, module):
     assert made(graph, {"it": {"a": 1, "b": [2]}}) == {"a": 1, "b": [2]}
     for wrong, kind in ((5, "a whole number"), (None, "null"), ([], "a list"), ("", "text"), ([["a", 1]], "a list")):
         message = message_of_permanent(graph, {"it": wrong})
-        assert message == f"the params do not fit python: inputs: a mapping is wanted, not {kind} (in node 'n')"
+        assert message == f"the params do not fit python: inputs: a mapping is wanted, not {kind} ({INPUTS}) (in node 'n')"
 
 
 # --- isolation ---
@@ -206,7 +206,10 @@ def test_a_module_that_fails_while_it_is_imported_is_a_problem_of_the_workflow(t
     [
         ("{}", "code or function is missing"),
         ("{function: null}", "code or function is missing"),
-        ("{function: 5}", "function: text or null is wanted, not a whole number (module:name, called with the inputs as keyword arguments)"),
+        (
+            "{function: 5}",
+            "function: text or null is wanted, not a whole number (module:name, called with the inputs as keyword arguments)",
+        ),
         (
             "{function: 'json:loads', input: {}}",
             "unknown key 'input'; did you mean 'inputs'?; known are code, function, inputs, isolation, timeout, requires",
