@@ -19,7 +19,7 @@ from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.delivery import Delivery
-from graphmill.engine.failures import NotBegun, cancelled, decisive, doubted, paused, timed_out, without_secrets
+from graphmill.engine.failures import NotBegun, cancelled, decisive, doubted, paused, timed_out
 from graphmill.engine.figures import Figures
 from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
@@ -451,8 +451,6 @@ class Conductor:
 
     def _failed(self, ticket: Ticket, failure: Failure, error: BaseException | None, now: float, *, is_final: bool) -> None:
         step = ticket.step if isinstance(ticket, Strand) else None
-        if step is not None and step.rules.secrets:
-            failure = without_secrets(failure, step.rules.secrets)
         if ticket.job.effect == "unsafe" if step is None else step.rules.effect == "unsafe" and not step.rules.is_retried_if_ambiguous:
             failure = doubted(failure, error)
         outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)

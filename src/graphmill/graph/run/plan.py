@@ -48,7 +48,6 @@ def _rules(node: Node, retry: Retry, timeout_s: float | None) -> StepRules:
         effect=node.effect,
         isolation="process" if _is_isolated(node) else None,
         is_retried_if_ambiguous=node.on_ambiguous == "retry",
-        secrets=node.secrets,
     )
 
 
