@@ -27,9 +27,3 @@ def own_id(item: Any, *, position: int, id_field: str | None = None) -> str | No
     elif id_field is not None:
         raise UsageError(f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping")
     return None
-
-
-def item_id(item: Any, *, position: int, id_field: str | None = None) -> str:
-    """Give the item's id: its own, else its position."""
-    found = own_id(item, position=position, id_field=id_field)
-    return str(position) if found is None else found

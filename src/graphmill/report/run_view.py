@@ -59,7 +59,7 @@ class RunView:
     def can_be_opened(self) -> bool:
         """Whether a command can open its graph and its items again; a lambda or a generator only its program has."""
         graph, source = self.run.manifest.get("graph") or {}, self.run.manifest.get("source") or {}
-        return bool((graph.get("path") or graph.get("function")) and source.get("path"))
+        return bool((graph.get("path") or graph.get("function")) and (source.get("path") or "item" in source))
 
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
