@@ -8,7 +8,8 @@ from typing import Any, Unpack
 
 from graphmill.api.batch import Watching, abatch, function_of
 from graphmill.api.recording import Place
-from graphmill.api.single import JOB_ID, Single
+from graphmill.api.single import Single
+from graphmill.core.identity import JOB_ID
 from graphmill.core.job import Effect
 from graphmill.core.result import Result, Status, StopReason
 from graphmill.engine.bridge import blocking

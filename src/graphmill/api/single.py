@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from graphmill.core.identity import own_id
+from graphmill.core.identity import JOB_ID, own_id
 from graphmill.core.json_text import to_json
 from graphmill.core.keys import canonical
-
-JOB_ID = "job"
 
 
 @dataclass(frozen=True, slots=True)

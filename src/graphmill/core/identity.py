@@ -9,6 +9,7 @@ from uuid import UUID
 
 from graphmill.core.errors import UsageError
 
+JOB_ID = "job"  # of a run that has no other
 _MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 

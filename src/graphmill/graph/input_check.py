@@ -19,7 +19,9 @@ def require_inputs(graph: Graph, given: Any) -> None:
     """Refuse what can not be the inputs of one job; UsageError names every mistake and what is declared."""
     problems = list(_of_mapping(graph, given) if isinstance(given, Mapping) else _of_value(graph, given))
     if problems:
-        raise UsageError("\n".join([f"workflow {graph.name!r} can not run with these inputs:", *(f"  {each}" for each in problems), declared(graph)]))
+        raise UsageError(
+            "\n".join([f"workflow {graph.name!r} can not run with these inputs:", *(f"  {each}" for each in problems), declared(graph)])
+        )
 
 
 def declared(graph: Graph) -> str:

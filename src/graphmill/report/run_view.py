@@ -61,6 +61,11 @@ class RunView:
         graph, source = self.run.manifest.get("graph") or {}, self.run.manifest.get("source") or {}
         return bool((graph.get("path") or graph.get("function")) and (source.get("path") or "item" in source))
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a run of one job, whose input was given by hand."""
+        return "item" in (self.run.manifest.get("source") or {})
+
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
         rest = "to do" if self.run.state.is_live or self.can_go_on else "not reached"
