@@ -63,10 +63,10 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     """Run a function or a workflow over items and report how it went.
 
     ``graph`` is a function of one item, async or plain, a loaded workflow, or the path of one. ``items`` is any iterable or
-    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10, or the
-    workflow's largest ``max_concurrent``) and ``isolation`` (None, or "process") override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position.
-    ``sinks`` get every result while the batch runs; with ``keep_results=False`` the report holds none, and memory does not grow
-    with the number of items.
+    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10 or, if that is more, the
+    workflow's largest ``max_concurrent``) and ``isolation`` (None, or "process") override the policy's. An item goes by its field
+    ``id_field``, else its own ``id``, else its position. ``sinks`` get every result while the batch runs; with
+    ``keep_results=False`` the report holds none, and memory does not grow with the number of items.
 
     With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded, and goes on where it was if that run
     is there already; an item without an id then goes by its content. ``on_change`` says what to do if the graph or an item is

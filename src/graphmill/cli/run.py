@@ -16,16 +16,20 @@ from graphmill.api.single import Single
 from graphmill.cli.answer import json_line
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given
-from graphmill.cli.journal import AsJson, Journal, NoJournal, RunId, journal_place
+from graphmill.cli.journal import AsJson, Journal, NoJournal, RunId, journal_place, opened
 from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, Retries, Timeout, WhenChanged
 from graphmill.cli.policy import policy_of
 from graphmill.core.errors import GraphmillError
+from graphmill.core.identity import JOB_ID
+from graphmill.core.keys import item_key
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.graph.workflow import load
+from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.job_text import job_lines
 from graphmill.report.output_text import output_text
 from graphmill.report.report import Report
+from graphmill.report.trace import Branch, trace_of
 
 
 def run(  # noqa: PLR0913  one parameter per option
@@ -95,7 +99,16 @@ class OneJob(Foreground):
         typer.echo("\n".join(self._about(report, result, error)), err=True)
 
     def _about(self, report: Report, result: Result, error: GraphmillError | None) -> Iterable[str]:
-        return [*self.idle(report, error), *job_lines(result), *self.next_steps(report, error)]
+        batches = batches_of(self._trace(report), result.output)
+        shown = [f"  {line}" for view in batches for line in batch_lines(view)]
+        return [*self.idle(report, error), *job_lines(result), *shown, *self.next_steps(report, error)]
+
+    def _trace(self, report: Report) -> Branch:
+        """Read the steps of a job that is recorded."""
+        if report.run_id is None:
+            return trace_of(())
+        with opened(self.journal) as store:
+            return trace_of(store.archive.history(store.archive.find(report.run_id), item_key(JOB_ID)).steps)
 
 
 def _fit(text: str) -> str:
