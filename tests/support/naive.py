@@ -97,7 +97,7 @@ class _Interpreter:
         except _Ended:
             raise
         except Failed:
-            if "batch" in node and re.search(r"\$\{" + re.escape(node["id"]) + r"(?!\.error|[\w-])", self.text):
+            if "batch" in node and re.search(r'(?<![\w"-])' + re.escape(node["id"]) + r'(?!\.error(?![\w-])|[\w"-])', self.text):
                 raise Unclear from None  # what its other items have come to can be read too
             return Step(AtLeast(error=Unsaid()), "error")
 

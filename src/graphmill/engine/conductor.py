@@ -19,7 +19,7 @@ from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.delivery import Delivery
-from graphmill.engine.failures import NotBegun, cancelled, decisive, doubted, paused, timed_out
+from graphmill.engine.failures import NotBegun, cancelled, decisive, doubted, paused, timed_out, without_secrets
 from graphmill.engine.figures import Figures
 from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
@@ -77,6 +77,7 @@ class Conductor:
             recorder,
             policy=policy,
             classifier=self._classifier,
+            start=self._start,
             queued=self._start_soon,
             ended=self._program_ended,
             crash=self.crash,
@@ -338,49 +339,68 @@ class Conductor:
         self._opening = None if at is None else self._loop.call_at(at, then)
 
     def _start(self, ticket: Ticket, now: float) -> None:
-        if isinstance(ticket.job.graph, Programmed) and not isinstance(ticket, Strand):
+        if ticket.is_probe:
+            self._health_changed(ticket.lane, HealthState.OPEN)
+        if isinstance(ticket, Strand):
+            self._start_step(ticket, now)
+            return
+        if isinstance(ticket.job.graph, Programmed):
             self._job_deadlines.set(ticket, now)
             self._strands.open(ticket)
             return
-        if ticket.is_probe:
-            self._health_changed(ticket.lane, HealthState.OPEN)
-        step = ticket.step if isinstance(ticket, Strand) else None
-        if step is None and ticket.attempts == ticket.job.past.attempts + 1:
+        if ticket.attempts == ticket.job.past.attempts + 1:
             self._job_deadlines.set(ticket, now)
         if self._audience.has_observers:
-            path = "" if step is None else step.path
-            self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts, path=path)
-        path = step.path if step is not None and step.rules.effect == "unsafe" else ""
-        number = 0 if self._recorder is None else self._recorder.begin(ticket.job, ticket.attempts, path)
+            self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
+        number = 0 if self._recorder is None else self._recorder.begin(ticket.job, ticket.attempts)
         if number:
             self._delivery.after(number, partial(self._begin, ticket))
         else:
             self._begin(ticket)
 
+    def _start_step(self, strand: Strand, now: float) -> None:
+        step = strand.step
+        if self._audience.has_observers:
+            self._audience.tell(events.AttemptStarted, job_id=strand.job.id, attempt=strand.attempts, path=step.path)
+        path = step.path if step.rules.effect == "unsafe" else ""
+        number = 0 if self._recorder is None else self._recorder.begin(strand.job, strand.attempts, path)
+        if number:
+            self._delivery.after(number, partial(self._begin_step, strand))
+        else:
+            self._begin_step(strand, now)
+
     def _begin(self, ticket: Ticket) -> None:
         ended = partial(self._attempt_ended, ticket)
-        step = ticket.step if isinstance(ticket, Strand) else None
-        if ticket.verdict is not None and self._recorder is not None:  # ended from outside before it could begin
-            self._recorder.fail(ticket.job, ticket.attempts, ticket.verdict.failure, "" if step is None else step.path)
-            self._loop.call_soon(ended, None, NotBegun())
+        if self._is_ended_before(ticket, ended, ""):
             return
-        self._set_deadline(ticket, self._policy.timeout_s if step is None else step.rules.timeout_s)
-        is_suspect = ticket.crashes > 0
-        if step is None:
-            frame = ticket.frame = Frame(self._steps, ticket)
-            ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, frame=frame, is_suspect=is_suspect)
-        else:
-            frame = ticket.frame = Frame(self._steps, ticket, f"{step.path}/")
-            accept = None if self._recorder is None else self._recorder.accept
-            ticket.attempt = self._workers.begin_step(step, ended, frame=frame, accept=accept, is_suspect=is_suspect)
+        self._set_deadline(ticket, self._policy.timeout_s, self._loop.time())
+        frame = ticket.frame = Frame(self._steps, ticket)
+        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, frame=frame, is_suspect=ticket.crashes > 0)
 
-    def _set_deadline(self, ticket: Ticket, timeout_s: float | None) -> None:
+    def _begin_step(self, strand: Strand, now: float | None = None) -> None:
+        ended, step = partial(self._attempt_ended, strand), strand.step
+        if self._is_ended_before(strand, ended, step.path):
+            return
+        self._set_deadline(strand, step.rules.timeout_s, self._loop.time() if now is None else now)
+        frame = strand.frame = Frame(self._steps, strand, f"{step.path}/")
+        accept = None if self._recorder is None else self._recorder.accept
+        strand.attempt = self._workers.begin_step(step, ended, frame=frame, accept=accept, is_suspect=strand.crashes > 0, last=strand.last)
+
+    def _is_ended_before(self, ticket: Ticket, ended: Callable[..., None], path: str) -> bool:
+        """Tell whether an attempt was ended from outside before it could begin."""
+        if ticket.verdict is None or self._recorder is None:
+            return False
+        self._recorder.fail(ticket.job, ticket.attempts, ticket.verdict.failure, path)
+        self._loop.call_soon(ended, None, NotBegun())
+        return True
+
+    def _set_deadline(self, ticket: Ticket, timeout_s: float | None, now: float) -> None:
         if timeout_s is None:
             return
         ticket.deadlines = self._attempt_deadlines.get(timeout_s)
         if ticket.deadlines is None:
             ticket.deadlines = self._attempt_deadlines[timeout_s] = Deadlines(self._loop, timeout_s, self._attempt_expired)
-        ticket.deadlines.set(ticket, self._loop.time())
+        ticket.deadlines.set(ticket, now)
 
     @acting
     def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
@@ -390,7 +410,7 @@ class Conductor:
             ticket.deadlines.clear(ticket)
         if ticket.frame is not None and ticket.frame.usage is not None:
             ticket.usage = ticket.frame.usage if ticket.usage is None else ticket.usage + ticket.frame.usage
-        verdict, ticket.verdict, ticket.attempt = ticket.verdict, None, None
+        verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
@@ -406,6 +426,7 @@ class Conductor:
             self._health_changed(lane, state)
         if not self._scheduler.running:
             self._is_quiet.set()
+        ticket.last = None
 
     def _health_changed(self, lane: Lane, before: HealthState) -> None:
         health, name = lane.health, f"{lane.key}: " if lane.key else ""
@@ -423,14 +444,15 @@ class Conductor:
         if self._recorder is not None:
             value, body = value
         if isinstance(ticket, Strand):
-            self._leave_if_idle(ticket)
-            self._strands.step_ended(ticket, value, body, None)
+            self._strands.step_ended(ticket, value, body, None, now)
         else:
             ticket.body = body
             self._finished(ticket, self._scheduler.succeed(ticket, value, now))
 
     def _failed(self, ticket: Ticket, failure: Failure, error: BaseException | None, now: float, *, is_final: bool) -> None:
         step = ticket.step if isinstance(ticket, Strand) else None
+        if step is not None and step.rules.secrets:
+            failure = without_secrets(failure, step.rules.secrets)
         if ticket.job.effect == "unsafe" if step is None else step.rules.effect == "unsafe" and not step.rules.is_retried_if_ambiguous:
             failure = doubted(failure, error)
         outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)
@@ -446,16 +468,10 @@ class Conductor:
         if not isinstance(ticket, Strand):
             self._finished(ticket, self._scheduler.end(ticket, failure, now))
             return
-        self._leave_if_idle(ticket)
         if failure is self._scheduler.leaving:
             self._strands.step_left(ticket, failure)
         else:
-            self._strands.step_ended(ticket, None, None, failure)
-
-    def _leave_if_idle(self, strand: Strand) -> None:
-        """Note that nothing of a job is under way any more, if this was the last."""
-        if self._recorder is not None and strand.root.busy == 1:
-            self._recorder.leave(strand.job)
+            self._strands.step_ended(ticket, None, None, failure, now)
 
     def _program_ended(self, ticket: Ticket, finished: Finished | None, failure: Failure | None) -> None:
         """End a job that was made of steps."""

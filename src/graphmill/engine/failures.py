@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -75,6 +76,15 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
         return Failure(kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error))
     except BaseException:  # noqa: BLE001  its attributes are user code too
         return Failure(kind=kind, message=message, type=name)
+
+
+def without_secrets(failure: Failure, names: Iterable[str]) -> Failure:
+    """Take the values of these variables of the environment out of what a failure tells."""
+    message, traceback = failure.message, failure.traceback
+    for name in names:
+        if value := os.environ.get(name):
+            message, traceback = message.replace(value, f"${name}"), traceback.replace(value, f"${name}")
+    return replace(failure, message=message, traceback=traceback)
 
 
 def cancelled(message: str) -> Failure:

@@ -41,6 +41,16 @@ class Lane:
         at = 0.0 if self.health.is_closed else self.health.opens_at()
         return at if at is None or self._controller is None else max(at, self._controller.gated_until)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether whoever holds one of its slots may keep it."""
+        return self._controller is None and self.running <= self.limit and self.health.is_closed
+
+    def went_well(self, now: float) -> None:
+        """Learn from an attempt that went well and whose slot is kept."""
+        self.succeeded_at = now
+        self.throttled.add(hit=False)
+
     def start(self, ticket: Ticket, now: float) -> None:
         """Give a ticket one of its slots."""
         self.running += 1

@@ -101,6 +101,23 @@ class Scheduler:
         self._join(strand.lane)
         self._push(strand.lane, strand)
 
+    def take_slot(self, strand: Strand, now: float) -> bool:
+        """Give the first step of a job that has just been let in its slot, if there is one in its lane; tell whether so."""
+        lane = strand.lane
+        if not self._has_slot() or lane.running >= lane.limit or not lane.is_free:
+            return False
+        self._join(lane)
+        self._begin(strand, now)
+        return True
+
+    def carry_on(self, strand: Strand, key: str, now: float) -> bool:
+        """Let a strand whose step went well keep its slot for the next one, if it would be the first to get it; tell whether so."""
+        lane = strand.lane
+        if lane.key != key or not lane.is_free or not self._has_slot(but=1) or self._is_behind(strand):
+            return False
+        lane.went_well(now)
+        return True
+
     def end_step(self, strand: Strand, failure: Failure | None, now: float) -> None:
         """End a strand's step, whatever it is doing: it has come to its outcome, or nobody wants that any more."""
         if strand.status is Status.RUNNING:
@@ -237,13 +254,13 @@ class Scheduler:
         """Say how many jobs have failed."""
         return f"{self._failed:,} of {self._succeeded + self._failed:,} jobs failed"
 
-    def _has_slot(self) -> bool:
-        """Tell whether one more may run: what runs and what is not yet committed would be repeated after a crash."""
-        most = self.limit if self.full is None and self._suspects <= 0 else 1
+    def _has_slot(self, but: int = 0) -> bool:
+        """Tell whether one more may run, in the place of so many: what runs and what is not yet committed repeats after a crash."""
+        most = but + (self.limit if self.full is None and self._suspects <= 0 else 1)
         return (
             not self.is_paused
             and self.running + self._uncommitted_unsafe < most  # what must not be repeated keeps its slot until then
-            and self.running + self._uncommitted < 2 * most
+            and self.running + self._uncommitted < 2 * most - but
         )
 
     def _first_open(self, now: float) -> Lane | None:
@@ -261,6 +278,13 @@ class Scheduler:
         for head in closed:
             heappush(heads, head)
         return found
+
+    def _is_behind(self, strand: Strand) -> bool:
+        """Tell whether something waits that comes before this."""
+        heads = self._heads
+        while heads and ((lane := self._lanes.get(heads[0][2])) is None or not lane.queue.is_first(heads[0][0], heads[0][1])):
+            heappop(heads)
+        return bool(heads) and heads[0][:2] < (strand.rank, strand.position)
 
     def _new_lane(self, key: str) -> Lane:
         if len(self._idle_lanes) > _MOST_IDLE_LANES:
@@ -286,12 +310,16 @@ class Scheduler:
         ticket.status = Status.RUNNING
         if isinstance(ticket.job.graph, Programmed) and not isinstance(ticket, Strand):
             return ticket  # its steps will ask for slots
+        self._begin(ticket, now)
+        return ticket
+
+    def _begin(self, ticket: Ticket, now: float) -> None:
+        ticket.status = Status.RUNNING
         ticket.attempts += 1
         self.running += 1
         if isinstance(ticket, Strand):
             ticket.root.busy += 1
-        lane.start(ticket, now)
-        return ticket
+        ticket.lane.start(ticket, now)
 
     def _unqueue(self, ticket: Ticket) -> None:
         """Take out a ticket that waits, for a slot or for its next attempt."""

@@ -14,7 +14,20 @@ _positions = count(-(2**62))  # among equals, what has begun goes before what ha
 class Strand(Ticket):
     """A ticket for one step after the other, in the rank of its job, ``root``; ``up`` is the strand that waits for it at a fork."""
 
-    __slots__ = ("began_at", "children", "fork", "has_step", "is_dropped", "is_spreading", "program", "root", "step", "up")
+    __slots__ = (
+        "began_at",
+        "children",
+        "fork",
+        "has_step",
+        "in_a_row",
+        "is_dropped",
+        "is_holding",
+        "is_spreading",
+        "program",
+        "root",
+        "step",
+        "up",
+    )
 
     step: Step
 
@@ -24,9 +37,11 @@ class Strand(Ticket):
         self.program = program
         self.up = up
         self.fork: Fork | None = None
-        self.children: set[Strand] = set()
+        self.children: dict[Strand, None] = {}  # in the order in which they began
         self.has_step = False
+        self.in_a_row = 0  # steps done without a turn of the loop in between
         self.is_spreading = False
+        self.is_holding = False  # whether its last step has ended and its slot was not given back yet
         self.is_dropped = False
         self.recall = root.recall
         self.began_at = 0.0

@@ -21,14 +21,15 @@ from graphmill.engine.strand import Strand
 from graphmill.engine.ticket import Ticket, Verdict
 from graphmill.engine.workers import Workers
 
+_MOST_IN_A_ROW = 20
 _MOST_SPREAD_AT_ONCE = 100  # what one turn of the loop begins is bounded, so that no turn is long
 
 
 class Strands:
     """The strands of one run.
 
-    ``queued`` is called when a step waits for a slot, ``ended(ticket, finished, failure)`` when a job is over, ``crash`` with a
-    fault of ours.
+    ``start`` is called with a strand whose step has its slot, ``queued`` when one waits for it, ``ended(ticket, finished, failure)``
+    when a job is over, ``crash`` with a fault of ours.
     """
 
     def __init__(  # noqa: PLR0913  what it works with
@@ -40,6 +41,7 @@ class Strands:
         *,
         policy: Policy,
         classifier: Classifier,
+        start: Callable[[Strand, float], None],
         queued: Callable[[], None],
         ended: Callable[[Ticket, Finished | None, Failure | None], None],
         crash: Callable[[BaseException], None],
@@ -50,9 +52,11 @@ class Strands:
         self._recorder = recorder
         self._policy = policy
         self._classifier = classifier
+        self._start = start
         self._queued = queued
         self._ended = ended
         self.crash = crash
+        self._opening: Strand | None = None
 
     def open(self, ticket: Ticket) -> None:
         """Begin a job."""
@@ -60,16 +64,20 @@ class Strands:
         if not isinstance(graph, Programmed):
             raise TypeError(f"{graph!r} is not made of steps")
         ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
-        main = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
-        ticket.strands = {main}
+        main = self._opening = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
+        ticket.strands = {main: None}
         self._advance(main, None)
+        self._opening = None
 
-    def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None) -> None:
+    def step_ended(self, strand: Strand, output: Any, body: bytes | None, failure: Failure | None, now: float) -> None:
         """Take the outcome of a strand's step, and go on from there; one that comes too late changes nothing."""
-        now, step, root = self._loop.time(), strand.step, strand.root
-        self._scheduler.end_step(strand, failure, now)
+        step, root = strand.step, strand.root
+        strand.is_holding = True
+        if failure is not None or strand.is_dropped:
+            self._give_back(strand, failure, now)
         root.attempts = max(root.attempts, strand.attempts)
-        self._use(root, strand.usage)
+        if strand.usage is not None:
+            self._use(root, strand.usage)
         if strand.is_dropped:
             self._gone(strand)
             return
@@ -77,7 +85,7 @@ class Strands:
         began_s = strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
         if step.rules.is_recorded and self._recorder is not None:
             self._record(strand, StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s))
-        self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s))
+        self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s), now)
 
     def condemn(self, ticket: Ticket) -> None:
         """End a job that has a verdict: what it does is interrupted, the rest let go; it is over when the last attempt is."""
@@ -91,25 +99,29 @@ class Strands:
             if strand.has_step and strand.status is not Status.RUNNING:
                 self._left(strand, failure)
 
-    def _advance(self, strand: Strand, value: Any) -> None:
+    def _advance(self, strand: Strand, value: Any, now: float | None = None) -> None:
         """Tell a program what it asked for, until it asks for something that is not there yet."""
         while True:
             try:
                 asked = strand.program.send(value)
             except StopIteration as end:
+                self._give_back(strand, None, now)
                 return self._strand_ended(strand, end.value, None)
             except Failed as error:
+                self._give_back(strand, None, now)
                 return self._strand_ended(strand, None, error.failure)
             except Exception as error:  # noqa: BLE001  such as a name that is missing in a template
+                self._give_back(strand, None, now)
                 return self._strand_ended(strand, None, self._classifier.failure(error))
             if not isinstance(asked, Step):
+                self._give_back(strand, None, now)
                 if not self._spread(strand, asked):
                     return None
                 value = None
             elif (known := self._known(strand, asked)) is not None:
                 value = known
             else:
-                return self._enqueue(strand, asked)
+                return self._enqueue(strand, asked, self._loop.time() if now is None else now)
 
     def _known(self, strand: Strand, step: Step) -> StepEnd | None:
         """Tell what an earlier process has recorded of a step."""
@@ -125,17 +137,41 @@ class Strands:
         output = None if outcome.body is None else json.loads(outcome.body)
         return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)
 
-    def _enqueue(self, strand: Strand, step: Step) -> None:
+    def _enqueue(self, strand: Strand, step: Step, now: float) -> None:
         if (failure := self._scheduler.leaving) is not None:
+            self._give_back(strand, None, now)
             self._left(strand, failure)
             return
-        strand.set_step(step, self._loop.time())
-        self._scheduler.enqueue(strand, strand.job.key if step.rules.lane is None else step.rules.lane)
+        lane = strand.job.key if step.rules.lane is None else step.rules.lane
+        if strand.is_holding and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
+            strand.is_holding = False
+            strand.in_a_row += 1
+            strand.set_step(step, now)
+            strand.status = Status.RUNNING
+            strand.attempts += 1
+            self._start(strand, now)
+            return
+        self._give_back(strand, None, now)
+        strand.in_a_row = 0
+        strand.set_step(step, now)
+        if strand is self._opening and lane == strand.lane.key and self._scheduler.take_slot(strand, now):
+            self._start(strand, now)
+            return
+        self._scheduler.enqueue(strand, lane)
         self._queued()
+
+    def _give_back(self, strand: Strand, failure: Failure | None, now: float | None) -> None:
+        """Give back the slot of a step that has ended, if it is still held."""
+        if strand.is_holding:
+            strand.is_holding = False
+            if self._recorder is not None and strand.root.busy == 1:
+                self._recorder.leave(strand.job)
+            self._scheduler.end_step(strand, failure, self._loop.time() if now is None else now)
 
     def step_left(self, strand: Strand, failure: Failure) -> None:
         """Take an attempt that failed while its run is left: there will be no other."""
-        self._scheduler.end_step(strand, failure, self._loop.time())
+        strand.is_holding = True
+        self._give_back(strand, failure, None)
         self._use(strand.root, strand.usage)
         self._left(strand, failure)
 
@@ -187,9 +223,9 @@ class Strands:
 
     def _begin(self, strand: Strand, program: Program) -> None:
         child = Strand(strand.root, program, strand)
-        strand.children.add(child)
+        strand.children[child] = None
         if strand.root.strands is not None:
-            strand.root.strands.add(child)
+            strand.root.strands[child] = None
         self._advance(child, None)
 
     @acting
@@ -241,9 +277,9 @@ class Strands:
 
     def _remove(self, strand: Strand) -> None:
         if strand.up is not None:
-            strand.up.children.discard(strand)
+            strand.up.children.pop(strand, None)
         if strand.root.strands is not None:
-            strand.root.strands.discard(strand)
+            strand.root.strands.pop(strand, None)
 
     def _end_if_idle(self, ticket: Ticket) -> None:
         if ticket.verdict is not None and not ticket.busy and not ticket.status.is_final:

@@ -37,6 +37,7 @@ class Ticket:
         "is_probe",
         "job",
         "lane",
+        "last",
         "position",
         "rank",
         "recall",
@@ -70,6 +71,7 @@ class Ticket:
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
         self.attempt: Attempt | None = None
+        self.last: Attempt | None = None  # one that is telling its end at this moment
         self.timer: TimerHandle | None = None
         self.verdict: Verdict | None = None
         self.body: Any = None
@@ -77,7 +79,7 @@ class Ticket:
         self.deadlines: Deadlines[Any] | None = None
         self.frame: Frame | None = None
         self.usage: Usage | None = None
-        self.strands: set[Strand] | None = None  # of a job that is made of steps, once it has begun
+        self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
         self.busy = 0  # how many of them hold a slot
 
 

@@ -77,10 +77,18 @@ class Workers:
             return LoopAttempt(self, lambda: graph(fresh(value)), ended, frame, self.accept)
         return ThreadAttempt(self, graph, value, ended, frame)
 
-    def begin_step(self, step: Step, ended: Ended, *, frame: Frame, accept: Callable[[Any], Any] | None, is_suspect: bool) -> Attempt:
-        """Start an attempt of a step: a task on the loop, or a call in a worker process if the step asks for one."""
+    def begin_step(
+        self, step: Step, ended: Ended, *, frame: Frame, accept: Callable[[Any], Any] | None, is_suspect: bool, last: Attempt | None = None
+    ) -> Attempt:
+        """Start an attempt of a step: a task on the loop, or a call in a worker process if the step asks for one.
+
+        ``last`` is an attempt that has just told its end; its task goes on with this one if it can.
+        """
         if step.rules.isolation is None:
-            return LoopAttempt(self, partial(step.act, step.value), ended, frame, accept)
+            act = partial(step.act, step.value)
+            if isinstance(last, LoopAttempt) and last.go_on(act, ended, frame, accept):
+                return last
+            return LoopAttempt(self, act, ended, frame, accept)
         if self._step_processes is None:
             self._step_processes = Processes(self.loop, accept=accept, memory_bytes=None)
         return self._step_processes.begin(step.act, step.value, ended, is_suspect=is_suspect)
@@ -130,7 +138,7 @@ class Workers:
 class LoopAttempt:
     """An attempt as a task. Interrupted, it is cancelled and has its grace; then it is abandoned."""
 
-    __slots__ = ("_accept", "_ended", "_frame", "_is_interrupted", "_is_over", "_task", "_work", "_workers")
+    __slots__ = ("_accept", "_act", "_ended", "_frame", "_is_interrupted", "_is_over", "_task", "_work", "_workers")
 
     def __init__(
         self,
@@ -146,7 +154,8 @@ class LoopAttempt:
         self._accept = accept
         self._is_interrupted = False
         self._is_over = False
-        self._work = self._run(act)
+        self._act: Callable[[], Any] | None = act
+        self._work = self._run()
         self._task = workers.task(self._work)
         self._task.add_done_callback(self._never_begun)
 
@@ -166,19 +175,29 @@ class LoopAttempt:
         self._end(None, CancelledError())
         self._workers.abandoned()
 
-    async def _run(self, act: Callable[[], Any]) -> None:
+    def go_on(self, act: Callable[[], Any], ended: Ended, frame: Frame, accept: Callable[[Any], Any] | None) -> bool:
+        """Let the task of an attempt that is telling its end make another; tell whether it can."""
+        if not self._is_over or self._is_interrupted:
+            return False
+        self._act, self._ended, self._frame, self._accept = act, ended, frame, accept
+        self._is_over = False
+        return True
+
+    async def _run(self) -> None:
         self._task.remove_done_callback(self._never_begun)
-        output, error = None, None
-        current_frame.set(self._frame)
-        try:
-            made = await act()
-            output = made if self._accept is None else self._accept(made)
-        except KeyboardInterrupt as raised:
-            self._end(None, raised)
-            raise
-        except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
-            error = raised
-        self._end(output, error)
+        while self._act is not None:
+            act, self._act = self._act, None
+            output, error = None, None
+            current_frame.set(self._frame)
+            try:
+                made = await act()
+                output = made if self._accept is None else self._accept(made)
+            except KeyboardInterrupt as raised:
+                self._end(None, raised)
+                raise
+            except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
+                error = raised
+            self._end(output, error)
 
     def _never_begun(self, _task: Task[None]) -> None:
         """End a task that was cancelled, by us or by anybody, before its first step: its body never runs."""

@@ -120,6 +120,11 @@ class Node:
     fingerprint: str
     secrets: tuple[str, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one step, and no more."""
+        return self.batch is None and self.loop is None and self.child is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Graph(Programmed):
@@ -186,13 +191,13 @@ class Graph(Programmed):
 
         Permanent says which input is missing, or of a wrong type.
         """
-        found = self._found(item)
+        found = item if type(item) is dict and item.keys() == self.inputs.keys() and not self.given else self._found(item)
         for name, value in found.items():
             if problem := self.inputs[name].problem(value):
                 raise Permanent(f"input {name!r}: {problem}")
         # A default that a caller changes in one job's output must not change for the next.
         defaults = {each.name: fresh(each.default) for each in self.inputs.values() if not each.is_required}
-        scope = {**defaults, **found, **fresh(dict(self.given))}
+        scope = {**defaults, **found, **fresh(dict(self.given))} if defaults or self.given else dict(found)
         if missing := [name for name in self.inputs if name not in scope]:
             has = (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__
             raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {has}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -46,19 +46,42 @@ class Site:
     root: Path | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class Context:
-    """What a node's code may ask for beside its params, in one attempt. ``usage`` is what was reported so far; None: nothing."""
+class Frame(Protocol):
+    """What the engine knows of an attempt."""
 
-    path: str
     attempt: int
-    idempotency_key: str
-    root: Path | None = None
-    usage: Usage | None = field(default=None, init=False)
+
+    def key(self) -> str:
+        """Give a text that is the same in every attempt of its step."""
+
+    def report(self, usage: Usage) -> None:
+        """Add to what the attempt has used."""
+
+
+class Context:
+    """What a node's code may ask for beside its params, in one attempt."""
+
+    __slots__ = ("_frame", "path", "root")
+
+    def __init__(self, path: str, frame: Frame | None = None, *, root: Path | None = None) -> None:
+        self.path = path
+        self.root = root
+        self._frame = frame
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return 1 if self._frame is None else self._frame.attempt
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key to send with a request that must not happen twice."""
+        return "" if self._frame is None else self._frame.key()
 
     def report_usage(self, usage: Usage) -> None:
         """Add to what this attempt has used; it counts although the attempt should fail."""
-        self.usage = usage if self.usage is None else self.usage + usage
+        if self._frame is not None:
+            self._frame.report(usage)
 
 
 class ParamError(ValueError):

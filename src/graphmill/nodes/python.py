@@ -17,7 +17,7 @@ from msgspec import Meta
 from graphmill.core.fingerprint import function_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
-from graphmill.engine.workers import call
+from graphmill.engine.workers import call, is_async
 from graphmill.graph.node_type import Call, Context, NodeType, ParamError, Site
 from graphmill.nodes.code_check import require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
@@ -91,7 +91,9 @@ class Python(NodeType[PythonParams]):
     async def run(self, params: PythonParams, context: Context) -> Mapping[str, Any]:
         """Call the function here, with containers of its own."""
         del context
-        return _outputs(await call(_found(str(params.function)), **fresh(params.inputs)))
+        function, is_on_loop = _found(str(params.function))
+        inputs = fresh(params.inputs)
+        return _outputs(await function(**inputs) if is_on_loop else await call(function, **inputs))
 
     def call(self, params: PythonParams, context: Context) -> Call:
         """Send code, and functions on request, to a worker process."""
@@ -136,8 +138,10 @@ def _require_function(name: str | None, inputs: Mapping[str, Any] | None) -> Non
 
 
 @cache
-def _found(name: str) -> Callable[..., Any]:
-    return find_function(name)
+def _found(name: str) -> tuple[Callable[..., Any], bool]:
+    """Find a function, and whether it is async."""
+    function = find_function(name)
+    return function, is_async(function)
 
 
 def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.types import Types
+from graphmill.graph.node_type import NodeType
 from graphmill.graph.problems import Problems
 from graphmill.graph.secret import secrets_in, with_secrets
 from graphmill.graph.spec import At, LoopSpec, NodeSpec, WorkflowSpec
@@ -99,15 +100,22 @@ def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
     has_secrets = any(entry is not node.params[key] for key, entry in rest.items())
     return NodeValues(
         params=_params(as_written, rest, (*node.at, "params"), problems),
-        secrets=_secrets(rest, (*node.at, "params"), problems) if has_secrets else (),
+        secrets=_secrets(rest, (*node.at, "params"), problems, is_kept=_keeps_params(node_type)) if has_secrets else (),
         items=None if node.batch is None else _whole(node.batch.items, (*node.batch.at, "items"), problems),
         loop=None if node.loop is None else _loop(node.loop, problems),
     )
 
 
-def _secrets(params: Mapping[str, Any], at: At, problems: Problems) -> tuple[str, ...]:
+def _keeps_params(node_type: NodeType[Any] | None) -> bool:
+    """Tell whether a node's params go where other nodes, and the journal, find them."""
+    return node_type is not None and (not node_type.is_recorded or node_type.name == "workflow")
+
+
+def _secrets(params: Mapping[str, Any], at: At, problems: Problems, *, is_kept: bool) -> tuple[str, ...]:
     found = list(secrets_in(params, at))
     for place, secret in found:
+        if is_kept:
+            tell(problems, place, f"{{env: {secret.name:.80}}} would be kept here for others to read; write it in the node that needs it")
         if not secret.is_named_well:
             tell(problems, place, f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _")
     return tuple(dict.fromkeys(secret.name for _, secret in found))

@@ -13,7 +13,7 @@ from graphmill.graph.node_type import Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
-from graphmill.graph.run.step import plain
+from graphmill.graph.run.step import plain, run_step
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Edge, Graph, Node
@@ -23,6 +23,9 @@ RunNode = Callable[[Plan, "Node", Place], Program]
 
 def run_flow(plan: Plan, place: Place, run_node: RunNode) -> Program:
     """Run a graph in a place of its own; give its outputs, or raise NodeFailed of the node whose failure nothing handles."""
+    if plan.is_list:
+        yield from _run_list(plan, place, run_node)
+        return _outputs(plan.graph, place)
     flow = _Flow(plan, place, run_node)
     while flow.ready:
         if len(flow.ready) == 1:
@@ -32,7 +35,33 @@ def run_flow(plan: Plan, place: Place, run_node: RunNode) -> Program:
             yield branches
             if branches.failed is not None:
                 raise branches.failed
-    return flow.outputs()
+    return _outputs(plan.graph, place)
+
+
+def _run_list(plan: Plan, place: Place, run_node: RunNode) -> Program:
+    """Run nodes in listed order, as most graphs want it."""
+    scope = place.scope
+    for node in plan.graph.nodes.values():
+        try:
+            if node.is_plain:
+                output: Output = yield from run_step(node, plan.rules[node.id], place, place.prefix + node.id)
+            else:
+                output = yield from run_node(plan, node, place)
+        except NodeFailed as failed:
+            raise _placed(failed, node) from failed
+        scope[node.id] = output.values
+        if output.flags:
+            place.flags.update(output.flags)
+        if output.action in ("error", "end"):
+            break
+
+
+def _outputs(graph: Graph, place: Place) -> dict[str, Any]:
+    """Give the declared outputs; without any, those of the last node in the list that has run."""
+    scope, declared = place.scope, graph.outputs
+    if declared is not None:
+        return {name: plain(value.resolve(scope)) for name, value in declared.items()}
+    return next((scope[node_id] for node_id in reversed(list(graph.nodes)) if node_id in scope), {})
 
 
 class _Flow:
@@ -43,7 +72,7 @@ class _Flow:
         self._graph: Graph = plan.graph
         self._place = place
         self._run_node = run_node
-        self._open = {node.id: len(node.incoming) for node in self._graph.nodes.values()}
+        self._open = plan.incoming.copy()
         self._is_reached = dict.fromkeys(self._graph.starts, True)
         self.ready = deque(self._graph.starts)
 
@@ -51,7 +80,10 @@ class _Flow:
         """Run one node; those that can run then are ready."""
         node = self._graph.nodes[node_id]
         try:
-            output: Output = yield from self._run_node(self._plan, node, self._place)
+            if node.is_plain:
+                output: Output = yield from run_step(node, self._plan.rules[node_id], self._place, self._place.prefix + node_id)
+            else:
+                output = yield from self._run_node(self._plan, node, self._place)
         except NodeFailed as failed:
             if not any(edge.action == "error" for edge in node.outgoing):
                 raise _placed(failed, node) from failed
@@ -59,13 +91,6 @@ class _Flow:
         self._place.scope[node.id] = output.values
         self._place.flags.update(output.flags)
         self._leave(node, output.action)
-
-    def outputs(self) -> dict[str, Any]:
-        """Give the declared outputs; without any, those of the last node in the list that has run."""
-        scope, declared = self._place.scope, self._graph.outputs
-        if declared is not None:
-            return {name: plain(value.resolve(scope)) for name, value in declared.items()}
-        return next((scope[node_id] for node_id in reversed(list(self._graph.nodes)) if node_id in scope), {})
 
     def _leave(self, node: Node, action: str | None) -> None:
         """Go along the edges of a node that has ended with this action; None: it was skipped."""

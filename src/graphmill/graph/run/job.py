@@ -7,7 +7,6 @@ from typing import Any
 from graphmill.engine.program import Failed, Finished, Program
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.flow import run_flow
-from graphmill.graph.run.meter import Meter
 from graphmill.graph.run.node import run_node
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
@@ -15,7 +14,7 @@ from graphmill.graph.run.plan import Plan
 
 def run_job(plan: Plan, item: Any) -> Program:
     """Run a graph over one item."""
-    place = Place(plan.graph.bind(item), "", Meter(), set())
+    place = Place(plan.graph.bind(item), "", None, set())
     try:
         output = yield from run_flow(plan, place, run_node)
     except NodeFailed as failed:

@@ -15,7 +15,7 @@ class Place:
 
     scope: dict[str, Any]
     prefix: str
-    meter: Meter
+    meter: Meter | None
     flags: set[str]
 
     def path_of(self, name: str) -> str:

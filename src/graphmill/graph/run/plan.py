@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 class Plan:
     """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in."""
 
-    __slots__ = ("children", "graph", "rules")
+    __slots__ = ("children", "graph", "incoming", "is_list", "rules")
 
     def __init__(self, graph: Graph, retry: Retry, timeout_s: float | None) -> None:
         self.graph = graph
+        self.incoming = {node.id: len(node.incoming) for node in graph.nodes.values()}
+        self.is_list = all(edge.action == "*" for node in graph.nodes.values() for edge in node.outgoing) and len(graph.starts) == 1
         self.rules: dict[str, StepRules] = {}
         self.children: dict[str, Plan] = {}
         for node in graph.nodes.values():
@@ -46,6 +48,7 @@ def _rules(node: Node, retry: Retry, timeout_s: float | None) -> StepRules:
         effect=node.effect,
         isolation="process" if _is_isolated(node) else None,
         is_retried_if_ambiguous=node.on_ambiguous == "retry",
+        secrets=node.secrets,
     )
 
 

@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Coroutine, Mapping
 from functools import partial
-from pathlib import Path
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import InternalError, Permanent
+from graphmill.core.errors import GraphmillError, InternalError, Permanent
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
-from graphmill.engine.frame import frame_here
+from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
@@ -24,13 +24,21 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Node
 
 
+_NO_FLAGS: frozenset[str] = frozenset()
+
+
 def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     """Run a node once; give its Output, or raise NodeFailed."""
-    params = node.params.resolve(place.scope)
-    if not node.type.is_recorded:
-        return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
-    end: StepEnd = yield _step(node, rules, params, path)
-    place.meter.add(end)
+    try:
+        params = node.params.resolve(place.scope)
+        if not node.type.is_recorded:
+            return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
+        step = _step(node, rules, params, path)
+    except GraphmillError as error:  # such as a name that is missing in a template
+        raise NodeFailed.of(error) from error
+    end: StepEnd = yield step
+    if place.meter is not None:
+        place.meter.add(end)
     if end.failure is not None:
         raise NodeFailed(end.failure, attempts=end.attempts)
     return _output(end.output)
@@ -38,10 +46,12 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
 
 def _output(found: Any) -> Output:
     """Read what an attempt gave, here or in a worker process, now or before a restart."""
-    if isinstance(found, Mapping):
-        return Output(plain(found))
-    values, action, flags = found
-    return Output(plain(values), action, frozenset(flags))
+    if type(found) is tuple or type(found) is list:
+        values, action, flags = found
+        return Output(values, action, frozenset(flags) if flags else _NO_FLAGS)
+    if isinstance(found, Output):
+        return found._replace(values=plain(found.values))
+    return Output(plain(found))
 
 
 def revealed(value: Any) -> Any:
@@ -65,15 +75,7 @@ def _step(node: Node, rules: StepRules, params: Any, path: str) -> Step:
 
 
 async def _attempt(node: Node, path: str, params: Any) -> tuple[Any, str, list[str]]:
-    frame = frame_here()
-    if frame is None:
-        raise InternalError("a step was attempted outside of a run")
-    context = Context(path=path, attempt=frame.attempt, idempotency_key=frame.key())
-    try:
-        made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), context)
-    finally:
-        if context.usage is not None:
-            frame.report(context.usage)
+    made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), Context(path, current.get()))
     if isinstance(made, Output):
         return plain(made.values), made.action, sorted(made.flags)
     return plain(made), "default", []
@@ -84,13 +86,19 @@ def plain(value: Any) -> Any:
     return value if _is_plain(value) else json.loads(json_of(value))
 
 
+_SCALARS = frozenset({str, int, bool, type(None)})
+
+
 def _is_plain(value: Any) -> bool:
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
-        return True
     if kind is dict:
-        return all(type(key) is str and _is_plain(entry) for key, entry in value.items())
-    return kind is list and all(map(_is_plain, value))
+        for key, entry in value.items():  # noqa: SIM110  at half the cost
+            if type(key) is not str or (type(entry) not in _SCALARS and not _is_plain(entry)):
+                return False
+        return True
+    if kind is list:
+        return all(type(entry) in _SCALARS or _is_plain(entry) for entry in value)
+    return kind in _SCALARS or (kind is float and isfinite(value))
 
 
 def _content(node: Node, params: Any) -> bytes:
@@ -118,4 +126,4 @@ def _now(work: Coroutine[Any, Any, Output | Mapping[str, Any]]) -> Output:
 
 
 def _no_context(path: str) -> Context:
-    return Context(path=path, attempt=1, idempotency_key="", root=Path())
+    return Context(path)
