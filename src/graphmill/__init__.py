@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "api": "abatch aresume aretry batch resume retry",
+    "api": "abatch aresume aretry arun batch resume retry run",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
     " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",

@@ -1,4 +1,4 @@
-from graphmill.api import abatch, aresume, aretry, batch, resume, retry
+from graphmill.api import abatch, aresume, aretry, arun, batch, resume, retry, run
 from graphmill.core.errors import (
     Ambiguous,
     AttemptError,
@@ -113,12 +113,14 @@ __all__ = [
     "abatch",
     "aresume",
     "aretry",
+    "arun",
     "batch",
     "idempotency_key",
     "load",
     "open_journal",
     "resume",
     "retry",
+    "run",
     "sink",
     "source",
     "step",

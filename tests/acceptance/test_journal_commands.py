@@ -251,7 +251,7 @@ def test_an_item_is_shown_with_its_attempts_and_steps(tmp_path, humaneval):
     assert 'input:  {"id":"HumanEval/162","n":162}\n' in out
     assert 'error:  timeout: no answer in 60 s\n    File "a.py", line 1, in f\n' in out
     assert "attempts that failed:\n  generation 1   attempt 1      transient   busy\n" in out
-    assert 'steps:\n  generation 1   solve   2.5 s   {"text":"xxx' in out
+    assert 'steps:\n  solve   +0.0 s   2.5 s   {"text":"xxx' in out
     assert "x" * 100 not in out
     found = json.loads(answered(tmp_path, "show", "k7f2", "HumanEval/162", "--json"))
     assert found["status"] == "timed_out"

@@ -2,5 +2,6 @@
 
 from graphmill.api.batch import abatch, batch
 from graphmill.api.resume import aresume, aretry, resume, retry
+from graphmill.api.run import arun, run
 
-__all__ = ["abatch", "aresume", "aretry", "batch", "resume", "retry"]
+__all__ = ["abatch", "aresume", "aretry", "arun", "batch", "resume", "retry", "run"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from graphmill.api.policy import policy_for
 from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
+from graphmill.api.single import id_rule
 from graphmill.core.errors import UsageError
-from graphmill.core.identity import item_id
 from graphmill.core.job import Effect, Job
 from graphmill.core.json_text import require_json
 from graphmill.core.result import Result
@@ -21,7 +21,7 @@ from graphmill.engine.alerts import Alert
 from graphmill.engine.bridge import blocking
 from graphmill.engine.events import Event
 from graphmill.engine.executor import BatchExecutor
-from graphmill.engine.policy import Isolation, Policy, require_policy
+from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
 from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
@@ -63,10 +63,10 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     """Run a function or a workflow over items and report how it went.
 
     ``graph`` is a function of one item, async or plain, a loaded workflow, or the path of one. ``items`` is any iterable or
-    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10) and ``isolation``
-    (None, or "process") override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position.
-    ``sinks`` get every result while the batch runs; with ``keep_results=False`` the report holds none, and memory does not grow
-    with the number of items.
+    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10 or, if that is more, the
+    workflow's largest ``max_concurrent``) and ``isolation`` (None, or "process") override the policy's. An item goes by its field
+    ``id_field``, else its own ``id``, else its position. ``sinks`` get every result while the batch runs; with
+    ``keep_results=False`` the report holds none, and memory does not grow with the number of items.
 
     With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded, and goes on where it was if that run
     is there already; an item without an id then goes by its content. ``on_change`` says what to do if the graph or an item is
@@ -83,7 +83,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     exception's ``report``. A batch that is cancelled, by Ctrl-C for one, still commits its sinks.
     """
     function = function_of(graph)
-    policy = policy_with(policy, concurrency=concurrency, isolation=isolation)
+    policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None
     if run_id is not None or journal is not None:
         recording = planned(
@@ -98,7 +98,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
             effect=effect,
             version=version,
         )
-    bind = _binder(function, id_field, effect)
+    bind = _binder(function, id_rule(items, id_field), effect)
     return await execute(function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching)
 
 
@@ -153,14 +153,6 @@ async def execute(
     return report
 
 
-def policy_with(policy: Policy | None, *, concurrency: int | None, isolation: Isolation | None) -> Policy:
-    """Give the policy with what was said beside it."""
-    policy = require_policy(policy)
-    if concurrency is not None:
-        policy = replace(policy, concurrency=concurrency)
-    return policy if isolation is None else replace(policy, isolation=isolation)
-
-
 def function_of(graph: Any) -> Callable[[Any], Any]:
     """Give what is called with each item."""
     function = load(graph) if isinstance(graph, str | Path) else graph
@@ -177,11 +169,12 @@ def _require_sinks(sinks: Sequence[Sink]) -> None:
         raise UsageError(f"sinks is a list of sinks, such as [gm.sink('out.jsonl')], not {sinks!r:.80}")
 
 
-def _binder(function: Callable[[Any], Any], id_field: str | None, effect: Effect) -> Callable[[int, Any], Job]:
+def _binder(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect) -> Callable[[int, Any], Job]:
     def bind(position: int, item: Any) -> Job:
         if isinstance(item, Job):
             raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
-        return Job(id=item_id(item, position=position, id_field=id_field), graph=function, input=item, effect=effect)
+        found = id_of(item, position)
+        return Job(id=str(position) if found is None else found, graph=function, input=item, effect=effect)
 
     return bind
 

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from graphmill.api.single import Single, id_rule
 from graphmill.core.errors import UsageError
-from graphmill.core.identity import own_id
 from graphmill.core.job import Effect, Job
 from graphmill.datasets.source import FileSource
 from graphmill.engine.feed import known_length
@@ -93,11 +93,11 @@ def planned(  # noqa: PLR0913
         raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
     plan = Plan(
         items=items,
-        identify=_identify(graph, options.get("id_field"), effect),
+        identify=_identify(graph, id_rule(items, options.get("id_field")), effect),
         manifest=manifest_of(
             graph=_graph_note(graph),
             fingerprints=graph_fingerprints(graph, version=version),
-            source=items.note() if isinstance(items, FileSource) else None,
+            source=items.note() if isinstance(items, FileSource | Single) else None,
             policy=policy,
             options={**options, "effect": effect, "version": version},
         ),
@@ -124,11 +124,11 @@ def repeated(
     return Recording(journal, lambda opened: opened.retry(run_id, selection, bind, fingerprints=fingerprints, on_change=on_change))
 
 
-def _identify(function: Callable[[Any], Any], id_field: str | None, effect: Effect) -> Identify:
+def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect) -> Identify:
     def identify(position: int, item: Any) -> Draft:
         if isinstance(item, Job):
             raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
-        return Draft(own_id(item, position=position, id_field=id_field), function, item, effect=effect)
+        return Draft(id_of(item, position), function, item, effect=effect)
 
     return identify
 

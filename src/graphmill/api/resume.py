@@ -6,8 +6,10 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from graphmill.api.batch import Watching, abatch, execute, function_of, policy_with
+from graphmill.api.batch import Watching, abatch, execute, function_of
+from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, repeated
+from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.names import suggestion
 from graphmill.core.result import Kind
@@ -49,7 +51,9 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     return await abatch(
         graph if graph is not None else graph_of(run),
         series,
-        policy=policy_with(policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation),
+        policy=policy or policy_from(run.manifest.get("policy", {})),
+        concurrency=concurrency,
+        isolation=isolation,
         id_field=options.get("id_field"),
         total=series.count() if total is None and isinstance(series, FileSource) else total,
         run_id=run.id,
@@ -94,7 +98,7 @@ async def aretry(  # noqa: PLR0913
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
     )
-    rules = policy_with(policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
+    rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
     return await execute(function, [], rules, recording, **watching)
 
 
@@ -117,10 +121,12 @@ def graph_of(run: RunRecord) -> Callable[[Any], Any]:
     )
 
 
-def source_of(run: RunRecord) -> FileSource:
+def source_of(run: RunRecord) -> FileSource | Single:
     """Open a run's source again."""
-    note: Mapping[str, Any] | None = run.manifest.get("source")
-    if not note or not note.get("path"):
+    note: Mapping[str, Any] = run.manifest.get("source") or {}
+    if (single := Single.noted(note)) is not None:
+        return single
+    if not note.get("path"):
         raise UsageError(
             f"the items of run {run.id} can not be had again from where they came; give them once more: --source FILE, or "
             f"gm.batch(function, items, run_id={run.id!r})"

@@ -17,8 +17,13 @@ def tell(lines: Iterable[str]) -> None:
 
 
 def tell_json(value: Any) -> None:
-    """Print one line of JSON; what a terminal might obey stands there escaped."""
-    _print("".join(char if char.isprintable() else _escaped(char) for char in to_json(value)))
+    """Print one line of JSON."""
+    _print(json_line(value))
+
+
+def json_line(value: Any) -> str:
+    """Write one line of JSON; what a terminal might obey stands there escaped."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in to_json(value))
 
 
 def _escaped(char: str) -> str:

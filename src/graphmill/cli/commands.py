@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Each is the function of its name in the module of its name. The line is the first of its docstring.
 COMMANDS = {
+    "run": "Run a workflow once and print its outputs.",
     "batch": "Run a workflow over the items of a source.",
     "runs": "List the runs, newest last.",
     "status": "Tell where a run stands.",
@@ -27,6 +28,8 @@ COMMANDS = {
     "cancel": "End a run, or one of its items.",
     "limits": "Change how many attempts a run makes at once.",
     "export": "Write a run's results to a file, in input order.",
+    "validate": "Check workflow files and tell everything that is wrong with them.",
+    "nodes": "List the node types, or show one in full.",
 }
 
 

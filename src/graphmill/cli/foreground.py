@@ -87,19 +87,27 @@ class Foreground:
     def _tell(self, report: Report, error: GraphmillError | None) -> bool:
         """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
         try:
-            if self.as_json:
-                typer.echo(to_json(report_record(report, error)))
-            else:
-                idle = [self.if_idle] if self.if_idle and not report.done_now and report.stopped is None and error is None else []
-                lines = [*idle, report.closing_line(), *report.error_lines(), *self._next(report, error)]
-                typer.echo("\n".join(lines), err=self.output == "-")
+            self.tell(report, error)
         except OSError as trouble:
             if not isinstance(trouble, BrokenPipeError):  # a reader that is gone knows why
                 tell_error(trouble)
             return False
         return True
 
-    def _next(self, report: Report, error: GraphmillError | None) -> list[str]:
+    def tell(self, report: Report, error: GraphmillError | None) -> None:
+        """Print the summary."""
+        if self.as_json:
+            typer.echo(to_json(report_record(report, error)))
+            return
+        lines = [*self.idle(report, error), report.closing_line(), *report.error_lines(), *self.next_steps(report, error)]
+        typer.echo("\n".join(lines), err=self.output == "-")
+
+    def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
+        """Say that there was nothing to do, if so."""
+        return [self.if_idle] if self.if_idle and not report.done_now and report.stopped is None and error is None else []
+
+    def next_steps(self, report: Report, error: GraphmillError | None) -> list[str]:
+        """Name the commands that go on from here."""
         if report.run_id is None or isinstance(error, JournalError | ChangedError):  # the latter says itself how to go on
             return []
         with opened(self.journal) as store:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from graphmill.core.errors import UsageError
-from graphmill.journal.opening import open_store
+from graphmill.journal.opening import default_journal, open_store
 from graphmill.journal.ports import Store
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)]
@@ -23,6 +23,11 @@ Journal = Annotated[
         show_default=False,
     ),
 ]
+NoJournal = Annotated[bool, typer.Option("--no-journal", help="Record nothing: it can not be resumed.")]
+RunId = Annotated[
+    str | None,
+    typer.Option("--run-id", metavar="ID", help="Record it under this id, or go on with the run of this id.", show_default=False),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
 
 
@@ -34,6 +39,15 @@ def opened(journal: str | None) -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def journal_place(journal: str | None, run_id: str | None, *, no_journal: bool) -> str | None:
+    """Tell where a run is to be recorded; None for nowhere."""
+    if journal == "memory:":
+        raise UsageError("a journal in memory is gone when the command ends; name a file, or say --no-journal")
+    if no_journal and (run_id is not None or journal is not None):
+        raise UsageError("--no-journal records nothing, and --run-id and --journal say where to record; leave one out")
+    return None if no_journal else journal or default_journal()
 
 
 def require_apart(file: str | None, journal: str) -> None:

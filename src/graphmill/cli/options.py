@@ -6,10 +6,18 @@ from typing import Annotated, Literal
 
 import typer
 
+from graphmill.engine.policy import Policy
+
+_DEFAULTS = Policy()
+RETRIES = _DEFAULTS.retry.attempts - 1
+TIMEOUT_S = _DEFAULTS.timeout_s
+
 SourceFormat = Annotated[
     str | None, typer.Option("--source-format", metavar="FORMAT", help="jsonl, json, yaml or csv, where the name does not say.")
 ]
 Concurrency = Annotated[int | None, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.", show_default=False)]
+Retries = Annotated[int, typer.Option(metavar="N", help="Tries after the first, for failures that may pass.", min=0)]
+Timeout = Annotated[float | None, typer.Option(metavar="S", help="Seconds for one attempt.")]
 WhenChanged = Annotated[
     Literal["refuse", "invalidate", "keep"],
     typer.Option(

@@ -113,7 +113,16 @@ class _Out(io.BufferedIOBase):
 
 def tell_error(error: Exception) -> None:
     """Say what went wrong, in words that can not write on the terminal what they like."""
-    text = "".join(char if char.isprintable() or char == "\n" else " " for char in str(error))
+    _tell("error", str(error))
+
+
+def tell_note(text: str) -> None:
+    """Say what is worth knowing, likewise."""
+    _tell("note", text)
+
+
+def _tell(word: str, text: str) -> None:
+    plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text)
     with suppress(OSError):
-        sys.stderr.write(f"error: {text}\n")
+        sys.stderr.write(f"{word}: {plain}\n")
         sys.stderr.flush()

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from graphmill.core.errors import UsageError
 
+JOB_ID = "job"  # of a run that has no other
 _MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 
@@ -27,9 +28,3 @@ def own_id(item: Any, *, position: int, id_field: str | None = None) -> str | No
     elif id_field is not None:
         raise UsageError(f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping")
     return None
-
-
-def item_id(item: Any, *, position: int, id_field: str | None = None) -> str:
-    """Give the item's id: its own, else its position."""
-    found = own_id(item, position=position, id_field=id_field)
-    return str(position) if found is None else found

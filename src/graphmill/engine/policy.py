@@ -14,6 +14,7 @@ Backoff = Literal["fixed", "linear", "exponential"]
 OnFailure = Literal["continue", "fail_fast"]
 Isolation = Literal["process"]
 
+DEFAULT_CONCURRENCY = 10
 DEFAULT_WINDOW = 1000
 _MOST_S = 1e9  # thirty years
 
@@ -50,7 +51,8 @@ class Retry:
 class Policy:
     """The rules of one batch.
 
-    ``timeout_s`` is for one attempt, ``job_timeout_s`` for a job from its first start, waits included,
+    ``concurrency`` is how many attempts are made at once; unset it is 10 or, if more, the largest ``max_concurrent`` of a workflow
+    that is run. ``timeout_s`` is for one attempt, ``job_timeout_s`` for a job from its first start, waits included,
     ``batch_timeout_s`` for the whole batch; None means no limit. ``max_failures`` is how many failures are tolerated:
     a whole number, or a share between 0 and 1 that counts from 20 finished jobs on. ``window`` bounds all unfinished
     jobs: queued, running, waiting for a retry, not yet taken by the consumer; unset it is 1,000 or twice the
@@ -63,7 +65,7 @@ class Policy:
     processes, which can be killed, and whose death harms one attempt only.
     """
 
-    concurrency: int = 10
+    concurrency: int | None = None
     adaptive: bool | None = None
     retry: Retry = field(default_factory=Retry)
     timeout_s: float | None = 300.0
@@ -81,7 +83,8 @@ class Policy:
     isolation: Isolation | None = None
 
     def __post_init__(self) -> None:
-        require_count("concurrency", self.concurrency)
+        if self.concurrency is not None:
+            require_count("concurrency", self.concurrency)
         _require_a("retry", self.retry, Retry, example="Retry(attempts=3)")
         _require_a("guards", self.guards, Guards, example="Guards(memory=0.9)")
         _require_a("alerts", self.alerts, Alerts, example="Alerts(failure_rate=0.2)")
@@ -96,11 +99,16 @@ class Policy:
         _require_tolerance(self.max_failures, self.on_failure)
         if self.window is not None:
             require_count("window", self.window)
-            require_window(self.window, self.concurrency)
+            require_window(self.window, self.slots)
         if self.classify is not None and not callable(self.classify):
             raise UsageError(f"classify is a function of one exception, not {self.classify!r:.80}")
         if self.isolation is not None:
             _require_choice("isolation", self.isolation, get_args(Isolation))
+
+    @property
+    def slots(self) -> int:
+        """How many attempts are made at once, also where nobody has said so."""
+        return DEFAULT_CONCURRENCY if self.concurrency is None else self.concurrency
 
     def tolerates(self, failed: int, judged: int) -> bool:
         """Tell whether so many failures among so many that succeeded or failed are within ``max_failures``; unset it is none."""

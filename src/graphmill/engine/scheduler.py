@@ -36,7 +36,7 @@ class Scheduler:
         self._uncommitted = 0
         self._uncommitted_unsafe = 0
         self._leaving: Failure | None = None
-        self.limit = policy.concurrency
+        self.limit = policy.slots
         self.is_paused = False  # by a person: nothing starts
         self.full: str | None = None  # why, if the machine is full: one attempt at a time
         self.queued = 0

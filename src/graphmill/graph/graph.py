@@ -170,6 +170,12 @@ class Graph(Programmed):
         parts["outputs"] = self.outputs_fingerprint
         return parts
 
+    @property
+    def widest(self) -> int:
+        """The most items that one of its parallel batches, or of its children's, runs at once; 1 without any."""
+        own = [node.batch.max_concurrent for node in self.nodes.values() if node.batch is not None and node.batch.is_parallel]
+        return max([1, *own, *(node.child.widest for node in self.nodes.values() if node.child is not None)])
+
     def with_inputs(self, given: Mapping[str, Any]) -> Graph:
         """Give the same graph with these inputs fixed for every job; UsageError for one that it has not, or of a wrong type."""
         for name, value in given.items():

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from graphmill.core.json_text import to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
-from graphmill.journal.records import AttemptRow, Entry, History, RunRecord, StepRow
+from graphmill.journal.records import AttemptRow, Entry, History, RunRecord
+from graphmill.report.batch_text import batch_lines, batches_of
+from graphmill.report.job_text import standing, tries, usage_text
 from graphmill.report.run_view import instant, run_name
+from graphmill.report.step_body import read_body
 from graphmill.report.text import columns, failure_text, moment, seconds, shown
+from graphmill.report.trace import Branch, trace_of
+from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
 
 _VALUE_CHARS = 2000
 _ID_CHARS = 80
@@ -27,9 +31,11 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
         lines += _result_lines(current(history).result)
     ended = {entry.generation for entry in history.entries}
     # One that was only begun is told of as long as nothing tells how it ended.
-    failed = [row for row in history.attempts if row.kind is not None or row.generation not in ended]
+    failed = [row for row in history.attempts if (row.kind is not None and not row.path) or row.generation not in ended]
     lines += _section("attempts that failed", [_attempt_row(row) for row in failed])
-    lines += _section("steps", [_step_row(row) for row in history.steps])
+    trace = trace_of(history.steps, history.attempts)
+    lines += _batch_section(history, trace)
+    lines += _titled("steps", trace_lines(trace, max((row.generation for row in history.steps), default=1)))
     return lines + (_section("generations", [_generation_row(entry) for entry in history.entries]) if len(history.entries) > 1 else [])
 
 
@@ -43,8 +49,9 @@ def _standing(history: History) -> str:
         return "no result yet"
     entry = current(history)
     result = entry.result
-    tries = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
-    return f"{result.status} after {tries} · {seconds(result.duration_s)}, {seconds(result.queued_s)} queued · {moment(entry.at)}"
+    used = usage_text(result.usage, result.cost)
+    took = f"{seconds(result.duration_s)}, {seconds(result.queued_s)} queued"
+    return " · ".join(filter(None, (f"{standing(result)} after {tries(result.attempts)}", took, used, moment(entry.at))))
 
 
 def _notes(history: History) -> Iterator[str]:
@@ -71,17 +78,21 @@ def _value(value: Any) -> str:
 
 
 def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:
-    return [f"{title}:", *(f"  {line}" for line in columns(rows))] if rows else []
+    return _titled(title, columns(rows)) if rows else []
+
+
+def _titled(title: str, lines: list[str]) -> list[str]:
+    return [f"{title}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _batch_section(history: History, trace: Branch) -> list[str]:
+    output = current(history).result.output if history.entries else None
+    return _titled("batches", [line for view in batches_of(trace, output) if view.failed for line in batch_lines(view)])
 
 
 def _attempt_row(row: AttemptRow) -> tuple[str, ...]:
     message = "began; nothing is known of its end" if row.kind is None else _message(row.error)
     return f"generation {row.generation}", f"attempt {row.attempt}", shown(row.path, _ID_CHARS), str(row.kind or ""), message
-
-
-def _step_row(row: StepRow) -> tuple[str, ...]:
-    outcome = shown(to_json(read_body(row.output)), _SHORT_CHARS) if row.error is None else f"failed: {_message(row.error)}"
-    return f"generation {row.generation}", shown(row.path, _ID_CHARS), seconds(row.duration_s), outcome
 
 
 def _generation_row(entry: Entry) -> tuple[str, ...]:
@@ -99,11 +110,6 @@ def _message(body: bytes | None) -> str:
     return shown(message if isinstance(message, str) else to_json(message), _SHORT_CHARS)
 
 
-def read_body(body: bytes | None) -> Any:
-    """Read what a row holds as JSON."""
-    return None if body is None else json.loads(body)
-
-
 def item_record(run: RunRecord, item_id: str, history: History) -> dict[str, Any]:
     """Give everything about an item as data."""
     return {
@@ -114,25 +120,12 @@ def item_record(run: RunRecord, item_id: str, history: History) -> dict[str, Any
         "crashes": 0 if history.suspect is None else history.suspect.crashes,
         "crashes_alone": 0 if history.suspect is None else history.suspect.alone,
         "results": [_entry_record(entry) for entry in history.entries],
-        "attempts": [
-            {"generation": row.generation, "step": row.path, "attempt": row.attempt, "kind": row.kind, "error": read_body(row.error)}
-            for row in history.attempts
-        ],
-        "steps": [_step_record(row) for row in history.steps],
+        "attempts": attempt_records(history.attempts),
+        "steps": [step_record(row) for row in history.steps],
+        "trace": trace_record(trace_of(history.steps, history.attempts)),
     }
 
 
 def _entry_record(entry: Entry) -> dict[str, Any]:
     place = {"generation": entry.generation, "at": instant(entry.at), "is_orphaned": entry.is_orphaned}
     return row_of(entry.result) | {"position": entry.result.position} | place
-
-
-def _step_record(row: StepRow) -> dict[str, Any]:
-    return {
-        "generation": row.generation,
-        "step": row.path,
-        "attempts": row.attempts,
-        "duration_s": round(row.duration_s, 6),
-        "output": read_body(row.output),
-        "error": read_body(row.error),
-    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
+from graphmill.core.identity import JOB_ID
 from graphmill.core.result import Kind
 from graphmill.report.run_view import RunView
 from graphmill.report.text import columns
@@ -30,14 +31,17 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
         yield f"gm.batch(function, items, run_id={view.name!r})", "goes on with it, in the program that has them"
     elif view.can_go_on:
         yield f"graphmill resume {name}", f"goes on with {_items(view.left)} to do" if view.left else "goes on with it"
-    if view.failed:
+    if view.is_single:
+        yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
+    elif view.failed:
         yield f"graphmill errors {name}", "tells what failed, and why"
+    if view.failed:
         doubtful = view.kinds.get(Kind.AMBIGUOUS, 0)
         if not view.run.state.is_live and view.failed > doubtful:
             yield f"graphmill retry {name}", f"runs {_items(view.failed - doubtful, 'failed ')} again"
         if not view.run.state.is_live and doubtful:
             yield f"graphmill errors {name} --kind ambiguous", f"tells which {doubtful:,} may have happened; retry --item ID runs one again"
-    if view.done:
+    if view.done and not view.is_single:
         rows = f"{view.done:,} {'row' if view.done == 1 else 'rows'}"
         yield f"graphmill export {name} FILE", f"writes {rows}, as .jsonl, .json or .csv"
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
@@ -79,6 +80,30 @@ def node_page(node_type: NodeType[Any]) -> list[str]:
         else [f"  {_any_outputs(node_type)}"]
     )
     return lines + (["", "example:", *(f"  {line}" for line in node_type.example.splitlines())] if node_type.example else [])
+
+
+def node_record(node_type: NodeType[Any]) -> dict[str, Any]:
+    """Give a type as data; docs/cli.md describes the fields."""
+    return {
+        "name": node_type.name,
+        "aliases": list(registry().aliases(node_type)),
+        "summary": node_type.summary,
+        "package": node_type.package,
+        "params": None if node_type.Params is None else [_param_record(doc) for doc in param_docs(node_type)],
+        "outputs": None if node_type.outputs is None else dict(node_type.outputs),
+        "example": node_type.example or None,
+    }
+
+
+def _param_record(doc: ParamDoc) -> dict[str, Any]:
+    return {
+        "name": doc.name,
+        "type": _plain(doc.type),
+        "is_required": doc.default is None,
+        "default": None if doc.default is None else json.loads(doc.default),
+        "is_templated": doc.is_templated,
+        "description": doc.description,
+    }
 
 
 def node_markdown(types: Iterable[NodeType[Any]]) -> str:

@@ -58,8 +58,18 @@ class RunView:
     @property
     def can_be_opened(self) -> bool:
         """Whether a command can open its graph and its items again; a lambda or a generator only its program has."""
-        graph, source = self.run.manifest.get("graph") or {}, self.run.manifest.get("source") or {}
-        return bool((graph.get("path") or graph.get("function")) and source.get("path"))
+        graph = self.run.manifest.get("graph") or {}
+        return bool((graph.get("path") or graph.get("function")) and (self._source.get("path") or self.is_single))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a run of one job, whose input was given by hand."""
+        return "item" in self._source
+
+    @property
+    def _source(self) -> Mapping[str, Any]:
+        source = self.run.manifest.get("source")
+        return source if isinstance(source, Mapping) else {}
 
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""

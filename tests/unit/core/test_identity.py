@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.core.identity import item_id
+from graphmill.core.identity import own_id
 
 
 def ids(items, **options):
@@ -16,7 +16,7 @@ def test_an_item_goes_by_its_id_or_else_by_its_position():
 
 @pytest.mark.parametrize("value", [None, True, 1.5, ["a"], {}], ids=repr)
 def test_what_is_neither_text_nor_a_whole_number_is_no_id(value):
-    assert item_id({"id": value}, position=3) == "3"
+    assert own_id({"id": value}, position=3) is None
 
 
 def test_a_named_field_goes_before_the_item_s_own_id():
@@ -41,8 +41,8 @@ def test_a_named_field_that_is_no_id_ends_the_batch_with_the_reason(item, messag
 
 @given(st.text(st.characters()) | st.integers(), st.integers(0))
 def test_an_id_is_kept_to_the_letter(value, position):
-    assert item_id({"id": value}, position=position) == str(value)
-    assert item_id({"key": value}, position=position, id_field="key") == str(value)
+    assert own_id({"id": value}, position=position) == str(value)
+    assert own_id({"key": value}, position=position, id_field="key") == str(value)
 
 
 def test_two_items_with_one_id_are_refused_with_both_positions():

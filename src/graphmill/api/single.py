@@ -1,0 +1,50 @@
+"""One job's input as a series of items, which a manifest can hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from graphmill.core.identity import JOB_ID, own_id
+from graphmill.core.json_text import to_json
+from graphmill.core.keys import canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The only item of a run; it goes by the same id whatever it is, so that other inputs are a change and no other item."""
+
+    item: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.item
+
+    def __len__(self) -> int:
+        return 1
+
+    def note(self) -> dict[str, Any] | None:
+        """Give what a manifest notes of it; None if it is not plain data, and could not be had again."""
+        try:
+            plain = json.loads(to_json(self.item))
+            return {"item": plain} if canonical(plain) == canonical(self.item) else None
+        except (TypeError, ValueError, RecursionError):
+            return None
+
+    @classmethod
+    def noted(cls, note: Mapping[str, Any]) -> Single | None:
+        """Give the item that a manifest notes, if it does."""
+        return cls(note["item"]) if "item" in note else None
+
+
+def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None]:
+    """Tell by which id an item of a series goes, given the item and its position; None for one that has none."""
+    if isinstance(items, Single):
+        return lambda _item, _position: JOB_ID
+    return partial(_own_id, id_field)
+
+
+def _own_id(id_field: str | None, item: Any, position: int) -> str | None:
+    return own_id(item, position=position, id_field=id_field)

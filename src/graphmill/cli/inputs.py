@@ -1,0 +1,60 @@
+"""A workflow's inputs as a person gives them: NAME=VALUE, or a file that holds several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphmill.core.errors import UsageError
+from graphmill.core.json_text import from_json
+from graphmill.core.names import file_suggestion
+from graphmill.core.yaml_data import from_yaml
+from graphmill.graph.graph import Graph
+
+_READERS = {".json": lambda text: from_json(text, unique_keys=True), ".yaml": from_yaml, ".yml": from_yaml}
+
+InputsFile = Annotated[
+    str | None,
+    typer.Option("--inputs", metavar="FILE", help="Inputs by name, as .json or .yaml; NAME=VALUE wins over them.", show_default=False),
+]
+
+
+def inputs_given(graph: Graph, texts: Iterable[str], file: str | None) -> dict[str, Any]:
+    """Give the inputs by name; where an input is declared as a string, its text is not read as a number or a truth."""
+    found = {} if file is None else _read(Path(file))
+    return {**found, **dict(_input(graph, text) for text in texts)}
+
+
+def _input(graph: Graph, text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"an input is written name=value, not {text!r}")
+    try:
+        data = json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+    is_text = name in graph.inputs and graph.inputs[name].type == "string"
+    return name, value if is_text and not isinstance(data, str) else data
+
+
+def _read(path: Path) -> dict[str, Any]:
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(f"--inputs is a .json or .yaml file, not {str(path)!r}")
+    try:
+        found = reader(path.read_bytes())
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {str(path)!r}{file_suggestion(path)}") from None
+    except OSError as error:
+        raise UsageError(f"can not read {str(path)!r}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    if not isinstance(found, Mapping):
+        raise UsageError(
+            f"{path} holds {'nothing' if found is None else f'a {type(found).__name__}'}; inputs are a mapping from names to values"
+        )
+    return dict(found)

@@ -1,0 +1,51 @@
+"""``graphmill nodes``: the node types that are installed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphmill.cli.answer import tell, tell_json
+from graphmill.cli.journal import AsJson
+from graphmill.cli.stderr import tell_note
+from graphmill.core.errors import UsageError
+from graphmill.graph.node_registry import registry
+from graphmill.graph.node_type import NodeType
+from graphmill.report.node_page import node_lines, node_page, node_record
+
+
+def nodes(
+    type_name: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="A node type.", show_default=False)] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """List the node types, or show one in full.
+
+    Example: graphmill nodes python
+    """
+    if type_name is None:
+        _list(as_json=as_json)
+        return
+    found = _found(type_name)
+    if as_json:
+        tell_json(node_record(found))
+    else:
+        tell(node_page(found))
+
+
+def _list(*, as_json: bool) -> None:
+    found, problems = registry().types().values(), registry().problems()
+    if as_json:
+        tell_json({"nodes": [node_record(each) for each in found], "problems": problems})
+        return
+    tell(node_lines(found))
+    for problem in problems:
+        tell_note(problem)
+
+
+def _found(name: str) -> NodeType[object]:
+    try:
+        return registry().find(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,39 @@
+"""One job in a line: how it ended, after how many attempts, how long it took, what it used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphmill.core.result import Result
+from graphmill.report.text import failure_text, seconds, shown
+
+_FLAGS = ("degraded", "partial")
+_MESSAGE_CHARS = 300
+
+
+def standing(result: Result) -> str:
+    """Give a job's status, and the flags that its nodes have set: 'succeeded, degraded'."""
+    return ", ".join([str(result.status), *(flag for flag in _FLAGS if result.metadata.get(flag))])
+
+
+def tries(count: int) -> str:
+    """Say how many attempts there were."""
+    return "1 attempt" if count == 1 else f"{count:,} attempts"
+
+
+def usage_text(usage: Mapping[str, int] | None, cost: float | None) -> str:
+    """Say what was used; empty where nothing was metered."""
+    tokens = 0 if usage is None else usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    parts = [f"{tokens:,} tokens" if tokens else "", "" if not cost else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"]
+    return " · ".join(filter(None, parts))
+
+
+def job_lines(result: Result) -> list[str]:
+    """Say how a job ended and, if it failed, why."""
+    told = [standing(result), seconds(result.duration_s), usage_text(result.usage, result.cost)]
+    if result.attempts > 1:
+        told.insert(1, tries(result.attempts))
+    lines = [" · ".join(filter(None, told))]
+    if result.error is not None:
+        lines.append(f"  {result.error.kind}: {shown(failure_text(result.error), _MESSAGE_CHARS)}")
+    return lines

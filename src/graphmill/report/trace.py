@@ -1,0 +1,156 @@
+"""A job's steps as a tree: nodes, the items of their batches, the rounds of their loops, and what is inside of those."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Literal
+
+from graphmill.core.usage import Usage
+from graphmill.journal.records import AttemptRow, StepRow
+
+Place = Literal["node", "item", "round"]
+Standing = Literal["succeeded", "failed", "unfinished"]
+
+# outer[1]/inner[0]@2/call: a node, one of its items, a node in that, its item, the second round, a step in that.
+_PART = re.compile(r"/?([^/\[@]+)|\[(\d+)\]|@(\d+)|(.)", re.DOTALL)
+
+
+class Branch:
+    """A part of a job by its path: a step if it has a row, else what holds the steps below it..
+
+    ``number`` is the index of an item or the number of a round.
+    """
+
+    def __init__(self, path: str, place: Place, name: str, number: int = 0) -> None:
+        self.path = path
+        self.place: Place = place
+        self.name = name
+        self.number = number
+        self.row: StepRow | None = None
+        self.failed_attempts: list[AttemptRow] = []
+        self.below: dict[str, Branch] = {}
+
+    @cached_property
+    def children(self) -> Sequence[Branch]:
+        """What is below, in order: items and rounds by number, nodes by when they began."""
+        return sorted(self.below.values(), key=lambda branch: (branch.place, branch.number, branch.began_s))
+
+    @cached_property
+    def began_s(self) -> float:
+        """When its first step began, from the job's beginning."""
+        return min((row.began_s for row in self._rows()), default=0.0)
+
+    @cached_property
+    def ended_s(self) -> float:
+        """When its last step ended."""
+        return max((row.began_s + row.duration_s for row in self._rows()), default=0.0)
+
+    @cached_property
+    def step_count(self) -> int:
+        """How many steps have ended in it."""
+        return (self.row is not None) + sum(branch.step_count for branch in self.below.values())
+
+    @cached_property
+    def usage(self) -> Usage | None:
+        """What its steps have used; a step's own usage holds that of the steps it has called."""
+        if self.row is not None:
+            return None if self.row.usage is None else Usage.from_json(json.loads(self.row.usage))
+        found = [branch.usage for branch in self.below.values() if branch.usage is not None]
+        return sum(found[1:], found[0]) if found else None
+
+    @cached_property
+    def standing(self) -> Standing:
+        """How it stands, as far as steps tell: a batch failed if all items did, anything else as what ended last in it did."""
+        if self.row is not None:
+            return "succeeded" if self.row.error is None else "failed"
+        if not self.step_count:
+            return "unfinished"
+        if self.is_batch:
+            return "failed" if self.counts["failed"] == len(self.items) else "succeeded"
+        return max(self.children, key=lambda branch: (branch.ended_s, branch.number)).standing
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it has items."""
+        return bool(self.items)
+
+    @cached_property
+    def items(self) -> Sequence[Branch]:
+        """Its items, as far as a step of them was begun."""
+        return [branch for branch in self.children if branch.place == "item"]
+
+    @cached_property
+    def rounds(self) -> Sequence[Branch]:
+        """Its rounds."""
+        return [branch for branch in self.children if branch.place == "round"]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How many of its items stand how."""
+        return Counter(branch.standing for branch in self.items)
+
+    @property
+    def item_count(self) -> int:
+        """How many items there were at least: one without a step is known by those after it."""
+        return self.items[-1].number + 1 if self.items else 0
+
+    def grow(self, path: str) -> Branch:
+        """Give the part at a path, made if it is not there."""
+        branch = self
+        for end, place, name, number in _parts(path):
+            part = path[:end]
+            if part not in branch.below:
+                branch.below[part] = Branch(part, place, name, number)
+            branch = branch.below[part]
+        return branch
+
+    def find(self, path: str) -> Branch | None:
+        """Give the part at a path, None if there is none."""
+        branch: Branch | None = self
+        for end, *_ in _parts(path):
+            branch = None if branch is None else branch.below.get(path[:end])
+        return branch
+
+    def walk(self) -> Iterator[Branch]:
+        """Go through all that is below, in order."""
+        for branch in self.children:
+            yield branch
+            yield from branch.walk()
+
+    def _rows(self) -> Iterator[StepRow]:
+        if self.row is not None:
+            yield self.row
+        else:
+            for branch in self.below.values():
+                yield from branch._rows()
+
+
+def trace_of(steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = ()) -> Branch:
+    """Make the tree of a job's steps; of one done in several generations the last counts. The job's own attempts are left out."""
+    root = Branch("", "node", "")
+    for row in steps:
+        branch = root.grow(row.path)
+        if branch.row is None or row.generation >= branch.row.generation:
+            branch.row = row
+    for attempt in attempts:
+        if attempt.path and attempt.kind is not None:
+            root.grow(attempt.path).failed_attempts.append(attempt)
+    return root
+
+
+def _parts(path: str) -> Iterator[tuple[int, Place, str, int]]:
+    """Give the parts of a path: where each ends, what it is, its name and its number."""
+    for found in _PART.finditer(path):
+        name, index, round_number, other = found.groups()
+        if index is not None:
+            yield found.end(), "item", f"[{index}]", int(index)
+        elif round_number is not None:
+            yield found.end(), "round", f"round {round_number}", int(round_number)
+        elif name is not None:
+            yield found.end(), "node", name, 0
+        elif other != "/":
+            yield found.end(), "node", other, 0
