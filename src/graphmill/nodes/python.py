@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from graphmill.core.fingerprint import function_fingerprint
+from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call, is_async
@@ -86,7 +86,7 @@ class Python(NodeType[PythonParams]):
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Give the function's; code is among the params."""
-        return "" if params.get("function") is None else function_fingerprint(find_function(params["function"]))
+        return "" if params.get("function") is None else known_fingerprint(find_function(params["function"]))
 
     async def run(self, params: PythonParams, context: Context) -> Mapping[str, Any]:
         """Call the function here, with containers of its own."""
