@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import linecache
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache, partial
