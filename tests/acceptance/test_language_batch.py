@@ -702,10 +702,10 @@ def test_items_of_a_child_do_not_see_one_another(flow):
                 nodes:
                   - {id: route, type: branch, params: {on: "${n}", cases: {0: write}, default: skip}}
                   - {id: written, type: value, params: {n: "${n}"}}
-                  - {id: read, type: value, params: {found: "${written.n ?? 'nothing'}"}}
+                  - {id: read, type: value, params: {found: '${written.n ?? "nothing"}'}}
                 edges: [{from: route, to: written, action: write}, {from: route, to: read, action: skip}, {from: written, to: read}]
             batch: {items: [0, 1, 2]}
-        """.replace("'nothing'", '\\"nothing\\"')
+        """
     )
     assert [result["found"] for result in output["results"]] == [0, "nothing", "nothing"]
 

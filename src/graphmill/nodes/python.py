@@ -89,9 +89,9 @@ class Python(NodeType[PythonParams]):
         return "" if params.get("function") is None else function_fingerprint(find_function(params["function"]))
 
     async def run(self, params: PythonParams, context: Context) -> Mapping[str, Any]:
-        """Call the function here, with containers of its own."""
+        """Call the function here, with containers of its own; what it goes on to do with those that it gave is not seen."""
         del context
-        return _outputs(await call(_found(str(params.function)), **fresh(params.inputs)))
+        return _outputs(fresh(await call(_found(str(params.function)), **fresh(params.inputs))))
 
     def call(self, params: PythonParams, context: Context) -> Call:
         """Send code, and functions on request, to a worker process."""
