@@ -1,11 +1,17 @@
 """What the acceptance tests of the workflow language share."""
 
+import importlib
+import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 import graphmill as gm
+from graphmill.graph.node_registry import registry
 from support.flows import Flow
+
+PACKAGES = Path(__file__).parents[1] / "packages"
 
 
 @pytest.fixture
@@ -21,3 +27,13 @@ def store(tmp_path):
     """A journal in a file."""
     with closing(gm.open_journal(tmp_path / "runs.db")) as journal:
         yield journal
+
+
+@pytest.fixture
+def metered(monkeypatch):
+    """Install a stranger's package of node types; give its module."""
+    monkeypatch.syspath_prepend(PACKAGES / "metered")
+    registry.cache_clear()
+    yield importlib.import_module("metered_nodes")
+    registry.cache_clear()
+    del sys.modules["metered_nodes"]

@@ -18,7 +18,7 @@ from graphmill.core.fingerprint import function_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call
-from graphmill.graph.node_type import Call, Context, NodeType, ParamError, Site
+from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
 from graphmill.nodes.code_check import require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
 
@@ -92,6 +92,10 @@ class Python(NodeType[PythonParams]):
         """Call the function here, with containers of its own; what it goes on to do with those that it gave is not seen."""
         del context
         return _outputs(fresh(await call(_found(str(params.function)), **fresh(params.inputs))))
+
+    def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
+        """Run code, and functions on request, in a worker process."""
+        return "process" if params.get("code") is not None or params.get("isolation") is not None else None
 
     def call(self, params: PythonParams, context: Context) -> Call:
         """Send code, and functions on request, to a worker process."""

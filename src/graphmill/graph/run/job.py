@@ -16,7 +16,7 @@ from graphmill.graph.run.plan import Plan
 
 def run_job(plan: Plan, item: Any) -> Program:
     """Run a graph over one item."""
-    place = Place(plan.graph.bind(item), "", Meter(), set())
+    place = Place(plan.graph.bind(item), "", Meter(), set(), plan.root)
     try:
         output = yield from run_flow(plan, place, run_node)
     except NodeFailed as failed:

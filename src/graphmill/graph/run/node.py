@@ -46,9 +46,9 @@ def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
     try:
         if node.child is None:
             return (yield from run_step(node, plan.rules[node.id], place, path))
-        scope = node.child.bind(_inputs(node, place))
-        inner = Place(scope, f"{path}/", place.meter, place.flags)
-        return Output((yield from run_flow(plan.children[node.id], inner, run_node)))
+        child = plan.children[node.id]
+        inner = Place(child.graph.bind(_inputs(node, place)), f"{path}/", place.meter, place.flags, child.root)
+        return Output((yield from run_flow(child, inner, run_node)))
     except GraphmillError as error:
         raise NodeFailed.of(error) from error
 

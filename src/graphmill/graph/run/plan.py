@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphmill.engine.policy import Retry
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 class Plan:
     """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in."""
 
-    __slots__ = ("children", "graph", "rules")
+    __slots__ = ("children", "graph", "root", "rules")
 
     def __init__(self, graph: Graph, retry: Retry, timeout_s: float | None) -> None:
         self.graph = graph
+        self.root = None if graph.path is None else Path(graph.path).parent
         self.rules: dict[str, StepRules] = {}
         self.children: dict[str, Plan] = {}
         for node in graph.nodes.values():
@@ -44,10 +46,6 @@ def _rules(node: Node, retry: Retry, timeout_s: float | None) -> StepRules:
         retry=retry,
         timeout_s=timeout_s,
         effect=node.effect,
-        isolation="process" if _is_isolated(node) else None,
+        isolation=node.type.isolation(node.raw_params),
         is_retried_if_ambiguous=node.on_ambiguous == "retry",
     )
-
-
-def _is_isolated(node: Node) -> bool:
-    return node.raw_params.get("code") is not None or node.raw_params.get("isolation") == "process"

@@ -29,7 +29,7 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     params = node.params.resolve(place.scope)
     if not node.type.is_recorded:
         return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
-    end: StepEnd = yield _step(node, rules, params, path)
+    end: StepEnd = yield _step(node, rules, params, path, place.root)
     place.meter.add(end)
     if end.failure is not None:
         raise NodeFailed(end.failure, attempts=end.attempts)
@@ -56,19 +56,19 @@ def revealed(value: Any) -> Any:
     return [revealed(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _step(node: Node, rules: StepRules, params: Any, path: str) -> Step:
+def _step(node: Node, rules: StepRules, params: Any, path: str, root: Path | None) -> Step:
     content = partial(_content, node, params)
     if rules.isolation is None:
-        return Step(path, partial(_attempt, node, path), params, content=content, rules=rules)
+        return Step(path, partial(_attempt, node, path, root), params, content=content, rules=rules)
     call = node.type.call(read_params(node.type, revealed(params) if node.secrets else params), _no_context(path))
     return Step(path, call.function, call.value, content=content, rules=rules)
 
 
-async def _attempt(node: Node, path: str, params: Any) -> tuple[Any, str, list[str]]:
+async def _attempt(node: Node, path: str, root: Path | None, params: Any) -> tuple[Any, str, list[str]]:
     frame = frame_here()
     if frame is None:
         raise InternalError("a step was attempted outside of a run")
-    context = Context(path=path, attempt=frame.attempt, idempotency_key=frame.key())
+    context = Context(path=path, attempt=frame.attempt, idempotency_key=frame.key(), root=root)
     try:
         made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), context)
     finally:
