@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import InternalError, Permanent
+from graphmill.core.errors import InternalError
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import frame_here
@@ -18,7 +17,7 @@ from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
-from graphmill.graph.secret import Secret
+from graphmill.graph.secret import Secret, revealed
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
@@ -44,24 +43,28 @@ def _output(found: Any) -> Output:
     return Output(plain(values), action, frozenset(flags))
 
 
-def revealed(value: Any) -> Any:
-    """Put the values of the environment in the place of secrets; Permanent names a variable that is not set."""
-    if isinstance(value, Secret):
-        found = os.environ.get(value.name)
-        if found is None:
-            raise Permanent(f"the environment has no {value.name}; set it before the run: {{env: {value.name}}} is read at each attempt")
-        return found
-    if isinstance(value, Mapping):
-        return {key: revealed(entry) for key, entry in value.items()}
-    return [revealed(entry) for entry in value] if isinstance(value, list) else value
-
-
 def _step(node: Node, rules: StepRules, params: Any, path: str, root: Path | None) -> Step:
     content = partial(_content, node, params)
     if rules.isolation is None:
         return Step(path, partial(_attempt, node, path, root), params, content=content, rules=rules)
     call = node.type.call(read_params(node.type, revealed(params) if node.secrets else params), _no_context(path))
-    return Step(path, call.function, call.value, content=content, rules=rules)
+    value = _Sent(node, params, path) if node.secrets else call.value
+    return Step(path, call.function, value, content=content, rules=rules)
+
+
+class _Sent:
+    """What a worker process is sent for a node with secrets: it is made anew, with their values of then, whenever it is pickled."""
+
+    def __init__(self, node: Node, params: Any, path: str) -> None:
+        self._parts = node, params, path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        node, params, path = self._parts
+        return _same, (node.type.call(read_params(node.type, revealed(params)), _no_context(path)).value,)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 async def _attempt(node: Node, path: str, root: Path | None, params: Any) -> tuple[Any, str, list[str]]:
