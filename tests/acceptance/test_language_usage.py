@@ -160,7 +160,7 @@ def test_what_was_used_before_a_stop_is_counted_once_after_it(flow, store, meter
     async def gate():
         if len(runs) == 1:
             runs[0].drain(0)
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
     graph = flow.load(WHOLE)
     for _ in range(2):
@@ -179,7 +179,7 @@ def test_the_budget_of_a_loop_counts_the_rounds_before_a_stop(flow, store, meter
     async def gate(n):
         if len(runs) == 1 and n == 2:
             runs[0].drain(0)
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
     graph = flow.load(
         """
