@@ -220,7 +220,11 @@ def test_a_source_handle_that_fails_fails_its_job_and_no_other(flow, work, paral
 
 def test_the_output_of_the_node_is_as_the_language_says(flow, work):
     items = [{"n": "a"}, {"n": "b", "f": 9}, {"n": "c", "f": 1}]
-    output = succeeded(flow.timed(batch("error_handling: continue, max_retries: 2, retry_wait: 3, parallel: true, max_concurrent: 2", FAILING), {"items": items}))
+    output = succeeded(
+        flow.timed(
+            batch("error_handling: continue, max_retries: 2, retry_wait: 3, parallel: true, max_concurrent: 2", FAILING), {"items": items}
+        )
+    )
     assert set(output) == {"results", "errors", "outcomes", "count", "success_count", "error_count", "cancelled_count", "batch_metadata"}
     first = {"result": "a", "stdout": "", "stderr": "", "item": items[0], "original_index": 0}
     last = {"result": "c", "stdout": "", "stderr": "", "item": items[2], "original_index": 2}
@@ -235,7 +239,13 @@ def test_the_output_of_the_node_is_as_the_language_says(flow, work):
     assert [output[name] for name in ("count", "success_count", "error_count", "cancelled_count")] == [3, 2, 1, 0]
     metadata = output["batch_metadata"]
     assert set(metadata) == {"parallel", "max_concurrent", "max_retries", "retry_wait", "execution_mode", "timing"}
-    assert [metadata[name] for name in ("parallel", "max_concurrent", "max_retries", "retry_wait", "execution_mode")] == [True, 2, 2, 3, "parallel"]
+    assert [metadata[name] for name in ("parallel", "max_concurrent", "max_retries", "retry_wait", "execution_mode")] == [
+        True,
+        2,
+        2,
+        3,
+        "parallel",
+    ]
 
 
 def test_timing_tells_wall_total_average_minimum_maximum_and_p95(flow, work):
@@ -249,7 +259,9 @@ def test_timing_tells_wall_total_average_minimum_maximum_and_p95(flow, work):
 
 def test_p95_is_the_time_that_95_of_100_items_keep(flow, work):
     items = [{"n": n, "s": n} for n in range(1, 101)]
-    timing = succeeded(flow.timed(batch("parallel: true, max_concurrent: 100", FAILING), {"items": items}, concurrency=100))["batch_metadata"]["timing"]
+    timing = succeeded(flow.timed(batch("parallel: true, max_concurrent: 100", FAILING), {"items": items}, concurrency=100))[
+        "batch_metadata"
+    ]["timing"]
     assert timing["p95"] == pytest.approx(95)
 
 
@@ -418,7 +430,11 @@ def test_the_wait_is_at_least_retry_wait_and_grows(flow, work):
 
 
 def test_the_wait_is_capped(flow, work):
-    flow.timed(batch("max_retries: 8", FAILING, ", retry: {wait_s: 1, cap_s: 3, backoff: exponential}"), {"items": [{"n": 1, "f": 99}]}, retry=gm.Retry())
+    flow.timed(
+        batch("max_retries: 8", FAILING, ", retry: {wait_s: 1, cap_s: 3, backoff: exponential}"),
+        {"items": [{"n": 1, "f": 99}]},
+        retry=gm.Retry(),
+    )
     times = [at for _, at in work.calls]
     assert max(after - before for before, after in zip(times, times[1:], strict=False)) <= 3
 
@@ -446,7 +462,12 @@ def test_in_a_file_with_ir_version_the_wait_is_fixed_and_0(flow, work):
     data = {
         "ir_version": "0.1.0",
         "nodes": [
-            {"id": "each", "type": "python", "params": {"function": "acts:work", "inputs": {"n": 1, "fails": 99}}, "batch": {"items": [1], "max_retries": 4}}
+            {
+                "id": "each",
+                "type": "python",
+                "params": {"function": "acts:work", "inputs": {"n": 1, "fails": 99}},
+                "batch": {"items": [1], "max_retries": 4},
+            }
         ],
         "edges": [],
     }
@@ -667,7 +688,9 @@ def test_results_by_any_index_are_refused_under_continue(flow, index):
 
 
 def test_results_by_position_are_fine_under_fail_fast(flow):
-    assert flow.output("{nodes: [{id: each, type: value, params: {x: '${item}'}, batch: {items: [7, 8]}}], outputs: {x: '${each.results[1].x}'}}") == {"x": 8}
+    assert flow.output(
+        "{nodes: [{id: each, type: value, params: {x: '${item}'}, batch: {items: [7, 8]}}], outputs: {x: '${each.results[1].x}'}}"
+    ) == {"x": 8}
 
 
 # Children.
@@ -675,13 +698,18 @@ def test_results_by_position_are_fine_under_fail_fast(flow):
 
 def test_a_compile_error_of_a_child_is_a_workflow_error_and_no_item_s(flow):
     (flow.folder / "child.yaml").write_text("nodes: [{id: v, type: value, params: {x: '${nobody}'}}]", encoding="utf-8")
-    problem = flow.problem("nodes: [{id: each, type: workflow, params: {workflow: child.yaml}, batch: {items: [1, 2], error_handling: continue}}]")
+    problem = flow.problem(
+        "nodes: [{id: each, type: workflow, params: {workflow: child.yaml}, batch: {items: [1, 2], error_handling: continue}}]"
+    )
     assert "child.yaml:1:" in problem
     assert "nobody" in problem
 
 
 def test_a_child_is_compiled_once_before_the_first_item_starts(flow, work):
-    child = flow.write('{inputs: {n: {required: true}}, nodes: [{id: go, type: python, params: {function: "acts:work", inputs: {n: "${n}"}}}]}', "child.yaml")
+    child = flow.write(
+        '{inputs: {n: {required: true}}, nodes: [{id: go, type: python, params: {function: "acts:work", inputs: {n: "${n}"}}}]}',
+        "child.yaml",
+    )
 
     graph = flow.load("nodes: [{id: each, type: workflow, params: {workflow: child.yaml, inputs: {n: '${item}'}}, batch: {items: [1, 2]}}]")
     child.write_text("nodes: broken", encoding="utf-8")
@@ -711,5 +739,8 @@ def test_items_of_a_child_do_not_see_one_another(flow):
 
 
 def test_a_batch_of_many_items_is_one_node_s(flow):
-    output = flow.output("{inputs: {n: {required: true}}, nodes: [{id: each, type: value, params: {x: '${item}'}, batch: {items: '${n}', parallel: true}}]}", {"n": list(range(3000))})
+    output = flow.output(
+        "{inputs: {n: {required: true}}, nodes: [{id: each, type: value, params: {x: '${item}'}, batch: {items: '${n}', parallel: true}}]}",
+        {"n": list(range(3000))},
+    )
     assert [result["x"] for result in output["results"]] == list(range(3000))

@@ -91,7 +91,9 @@ def test_a_field_that_is_not_what_the_table_says_is_refused(flow, rule):
 
 
 def test_a_reference_into_the_round_is_checked_against_the_type_s_outputs(flow):
-    assert "result" in flow.problem("nodes: [{id: a, type: code, params: {code: 'result = 1'}, loop: {max: 3, until: {done: '${round.reslt}'}}}]")
+    assert "result" in flow.problem(
+        "nodes: [{id: a, type: code, params: {code: 'result = 1'}, loop: {max: 3, until: {done: '${round.reslt}'}}}]"
+    )
 
 
 # Why it stops.
@@ -122,7 +124,9 @@ def test_until_goes_before_repeats_and_both_before_max_rounds(flow, rounds):
 
 
 def test_repeats_stops_when_the_text_is_that_of_any_earlier_round(flow, rounds):
-    output = succeeded(flow.timed(loop('max: 6, repeats: {circular: "${round.result}"}'), {"given": ["one thing", "quite another", "one thing", "x"]}))
+    output = succeeded(
+        flow.timed(loop('max: 6, repeats: {circular: "${round.result}"}'), {"given": ["one thing", "quite another", "one thing", "x"]})
+    )
     assert (output["stop"], output["round_count"]) == ("circular", 3)
 
 
@@ -135,7 +139,9 @@ def test_repeats_stops_when_the_text_is_nearly_that_of_an_earlier_round(flow, ro
 
 
 def test_a_first_round_repeats_nothing_and_values_are_compared_as_text(flow, rounds):
-    output = succeeded(flow.timed(loop('max: 6, repeats: {circular: "${round.result}"}'), {"given": [{"a": [1]}, {"b": "no"}, {"a": [1]}, 0]}))
+    output = succeeded(
+        flow.timed(loop('max: 6, repeats: {circular: "${round.result}"}'), {"given": [{"a": [1]}, {"b": "no"}, {"a": [1]}, 0]})
+    )
     assert (output["stop"], output["round_count"]) == ("circular", 3)
 
 
@@ -156,7 +162,12 @@ def test_on_error_is_fail_unless_said_otherwise(flow, rounds):
 
 def test_on_error_keep_ends_with_the_rounds_so_far(flow, rounds):
     output = succeeded(flow.timed(loop("max: 6, on_error: keep"), {"given": ["a", "b", "fail transient", "d"]}))
-    assert (output["stop"], results(output), output["best_round"], [call["n"] for call in rounds]) == ("error", ["a", "b"], 2, [1, 2, 3, 3, 3])
+    assert (output["stop"], results(output), output["best_round"], [call["n"] for call in rounds]) == (
+        "error",
+        ["a", "b"],
+        2,
+        [1, 2, 3, 3, 3],
+    )
 
 
 def test_on_error_keep_without_any_round_is_a_failure(flow, rounds):
@@ -201,7 +212,9 @@ def test_a_failed_round_is_retried_by_the_node_s_rule_before_it_counts(flow):
             raise gm.Transient("not yet")
         return n
 
-    output = succeeded(flow.timed('nodes: [{id: again, type: python, params: {function: "acts:flaky", inputs: {n: "${__round__}"}}, loop: {max: 2}}]'))
+    output = succeeded(
+        flow.timed('nodes: [{id: again, type: python, params: {function: "acts:flaky", inputs: {n: "${__round__}"}}, loop: {max: 2}}]')
+    )
     assert (results(output), calls) == ([1, 2], [1, 1, 1, 2, 2, 2])
 
 
@@ -223,7 +236,11 @@ def test_what_runs_at_the_deadline_is_cancelled(flow):
             raise
         return n
 
-    succeeded(flow.timed('nodes: [{id: a, type: python, params: {function: "acts:long", inputs: {n: "${__round__}"}}, loop: {max: 9, timeout: 10}}]'))
+    succeeded(
+        flow.timed(
+            'nodes: [{id: a, type: python, params: {function: "acts:long", inputs: {n: "${__round__}"}}, loop: {max: 9, timeout: 10}}]'
+        )
+    )
     assert cancelled == [(2, 10)]
 
 
@@ -239,7 +256,9 @@ def test_a_deadline_keeps_the_best_of_the_rounds_so_far(flow, rounds):
 
 
 def test_a_deadline_also_ends_a_wait_between_attempts(flow, rounds):
-    result = flow.timed(loop("max: 6, timeout: 10", extra="retry: {wait_s: 100, cap_s: 1000}"), {"given": ["a", "fail transient"], "seconds": 1})
+    result = flow.timed(
+        loop("max: 6, timeout: 10", extra="retry: {wait_s: 100, cap_s: 1000}"), {"given": ["a", "fail transient"], "seconds": 1}
+    )
     assert (succeeded(result)["stop"], result.duration_s) == ("deadline", 10)
 
 
@@ -296,7 +315,9 @@ def test_the_history_that_a_round_changes_is_its_own(flow):
         past.clear()
         return []
 
-    output = succeeded(flow.timed('nodes: [{id: again, type: python, params: {function: "acts:spoil", inputs: {past: "${past}"}}, loop: {max: 3}}]'))
+    output = succeeded(
+        flow.timed('nodes: [{id: again, type: python, params: {function: "acts:spoil", inputs: {past: "${past}"}}, loop: {max: 3}}]')
+    )
     assert (seen, results(output)) == ([0, 1, 2], [[], [], []])
 
 

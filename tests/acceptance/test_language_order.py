@@ -76,7 +76,9 @@ def test_a_node_that_the_start_node_does_not_lead_to_is_refused(flow):
     assert "'one'" in flow.problem("{start_node: two, nodes: [{id: one, type: value}, {id: two, type: value}], edges: []}")
 
 
-@pytest.mark.parametrize("edges", ["[{from: a, to: b}, {from: b, to: a}]", "[{from: a, to: a}]", "[{from: a, to: b}, {from: b, to: c}, {from: c, to: b}]"])
+@pytest.mark.parametrize(
+    "edges", ["[{from: a, to: b}, {from: b, to: a}]", "[{from: a, to: a}]", "[{from: a, to: b}, {from: b, to: c}, {from: c, to: b}]"]
+)
 def test_edges_form_no_cycle_and_the_message_names_the_loop_block(flow, edges):
     problems = flow.problems(f"{{nodes: [{{id: a, type: value}}, {{id: b, type: value}}, {{id: c, type: value}}], edges: {edges}}}")
     assert any("loop" in problem and "→" in problem for problem in problems)
@@ -234,7 +236,9 @@ def risky(flow):
     return calls
 
 
-@pytest.mark.parametrize(("kind", "told", "attempts"), [("permanent", "permanent", 1), ("transient", "transient", 3), ("slow", "timeout", 3)])
+@pytest.mark.parametrize(
+    ("kind", "told", "attempts"), [("permanent", "permanent", 1), ("transient", "transient", 3), ("slow", "timeout", 3)]
+)
 def test_the_error_edge_is_taken_after_the_retries_and_the_error_is_readable(flow, risky, kind, told, attempts):
     error = succeeded(flow.timed(HANDLED, {"kind": kind}))["error"]
     assert (error["kind"], error["attempts"], len(risky)) == (told, attempts, attempts)
@@ -246,14 +250,18 @@ def test_the_error_edge_is_not_taken_when_all_goes_well(flow, risky):
 
 
 def test_without_an_error_edge_the_job_fails_with_the_node_s_failure(flow, risky):
-    result = flow.timed('{nodes: [{id: risky, type: python, params: {function: "acts:risky", inputs: {kind: bug}}}, {id: after, type: value}]}')
+    result = flow.timed(
+        '{nodes: [{id: risky, type: python, params: {function: "acts:risky", inputs: {kind: bug}}}, {id: after, type: value}]}'
+    )
     assert result.status == "failed"
     assert "bug" in result.error.message
     assert "'risky'" in result.error.message
 
 
 def test_a_timed_out_node_without_an_error_edge_times_its_job_out(flow, risky):
-    result = flow.timed('{nodes: [{id: risky, type: python, params: {function: "acts:risky", inputs: {kind: slow}}, timeout: 5, retry: {attempts: 1}}]}')
+    result = flow.timed(
+        '{nodes: [{id: risky, type: python, params: {function: "acts:risky", inputs: {kind: slow}}, timeout: 5, retry: {attempts: 1}}]}'
+    )
     assert (result.status, result.error.kind) == ("timed_out", "timeout")
 
 
@@ -261,7 +269,7 @@ def test_a_timed_out_node_without_an_error_edge_times_its_job_out(flow, risky):
     "params",
     [
         '{type: value, params: {x: "${given.no}"}}',
-        '{type: branch, params: {on: 5, cases: {1: a}}}',
+        "{type: branch, params: {on: 5, cases: {1: a}}}",
         '{type: python, params: {function: "acts:go", inputs: "${given.text}"}}',
         '{type: workflow, params: {workflow: {inputs: {n: {type: integer, required: true}}, nodes: [{id: v, type: value}]}, inputs: {n: "${given.text}"}}}',
     ],
@@ -329,9 +337,7 @@ def test_an_error_edge_is_not_taken_when_the_job_is_cancelled(flow, trail):
         edges: [{{from: long, to: handle, action: error}}]
         """
     )
-    (result,), _ = virtual(
-        [gm.Job(id="0", graph=graph, input={})], on_run=lambda run: asyncio.get_running_loop().call_later(5, run.cancel)
-    )
+    (result,), _ = virtual([gm.Job(id="0", graph=graph, input={})], on_run=lambda run: asyncio.get_running_loop().call_later(5, run.cancel))
     assert result.status == "cancelled"
     assert begun(trail) == ["long"]
 

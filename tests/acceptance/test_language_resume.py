@@ -322,6 +322,7 @@ nodes:
   - {id: sum, type: python, params: {function: "program:total", inputs: {rows: "${each.results}"}}}
 """
 
+
 @pytest.mark.parametrize("parallel", ["true", "false"])
 def test_a_killed_batch_resumes_at_the_unfinished_items(tmp_path, parallel):
     program = Program(

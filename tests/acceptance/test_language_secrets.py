@@ -117,7 +117,13 @@ def test_it_is_not_read_when_the_workflow_is_loaded_or_the_graph_is_made(flow, u
     assert use == ["later"]
 
 
-@pytest.mark.parametrize("node", ['{id: u, type: python, params: {function: "acts:use", inputs: {key: {env: GM_NOT_SET}}}}', '{id: u, type: code, params: {inputs: {key: {env: GM_NOT_SET}}, code: "result = key"}}'])
+@pytest.mark.parametrize(
+    "node",
+    [
+        '{id: u, type: python, params: {function: "acts:use", inputs: {key: {env: GM_NOT_SET}}}}',
+        '{id: u, type: code, params: {inputs: {key: {env: GM_NOT_SET}}, code: "result = key"}}',
+    ],
+)
 def test_a_variable_that_is_not_set_is_a_permanent_failure_that_names_it(flow, use, node):
     failure = flow.failure(f"nodes: [{node}]")
     assert (failure.kind, "GM_NOT_SET" in failure.message, use) == ("permanent", True, [])

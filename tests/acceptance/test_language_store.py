@@ -24,7 +24,7 @@ row["new"] = 1
 
 def spoil(row):
     """Change what was given at every depth, as careless code does."""
-    exec(SPOIL, {"row": row})  # noqa: S102
+    exec(SPOIL, {"row": row})
 
 
 PLACES = ["loop", "thread", "function-process", "code-process"]
@@ -38,7 +38,7 @@ def careless(flow, tmp_path, monkeypatch):
     """
     tries = tmp_path / "tries"
     tries.mkdir()
-    source = f'''
+    source = f"""
 import json, os
 SPOIL = {SPOIL!r}
 def _do(row, fails, name):
@@ -53,7 +53,7 @@ def plain(row, fails=0, name="x"):
     return _do(row, fails, name)
 async def on_loop(row, fails=0, name="x"):
     return _do(row, fails, name)
-'''
+"""
     module = f"careless_{tmp_path.name}".replace("-", "_")
     (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -174,7 +174,9 @@ def test_inline_items_and_defaults_are_the_same_in_every_job(flow):
         assert result.output["results"][0]["result"] == [ROW, ROW]
 
 
-@pytest.mark.parametrize("outputs", ["", 'outputs: {row: "${fixed.row}"}', 'outputs: {row: "${given}"}', f"outputs: {{row: {json.dumps(ROW)}}}"])
+@pytest.mark.parametrize(
+    "outputs", ["", 'outputs: {row: "${fixed.row}"}', 'outputs: {row: "${given}"}', f"outputs: {{row: {json.dumps(ROW)}}}"]
+)
 def test_what_one_job_s_output_holds_is_not_the_next_one_s(flow, outputs):
     seen = []
 
@@ -220,7 +222,9 @@ def test_what_a_function_gave_stays_as_it_was_although_the_function_goes_on_with
 
     collect_on_loop.__name__ = collect.__name__
     flow.act(collect_on_loop if is_async else collect)
-    output = flow.output('nodes: [{id: each, type: python, params: {function: "acts:collect", inputs: {n: "${item}"}}, batch: {items: [0, 1, 2]}}]')
+    output = flow.output(
+        'nodes: [{id: each, type: python, params: {function: "acts:collect", inputs: {n: "${item}"}}, batch: {items: [0, 1, 2]}}]'
+    )
     assert [each["result"] for each in output["results"]] == [[{"n": n} for n in range(count)] for count in (1, 2, 3)]
 
 
@@ -253,7 +257,10 @@ def test_tuples_are_walked_too(flow, kind):
         spoil(rows[0])
 
     rows = kind([copy.deepcopy(ROW)])
-    flow.output('{inputs: {rows: {required: true}}, nodes: [{id: t, type: python, params: {function: "acts:take", inputs: {rows: "${rows}"}}}]}', {"rows": rows})
+    flow.output(
+        '{inputs: {rows: {required: true}}, nodes: [{id: t, type: python, params: {function: "acts:take", inputs: {rows: "${rows}"}}}]}',
+        {"rows": rows},
+    )
     assert rows == kind([ROW])
 
 

@@ -72,7 +72,9 @@ def test_two_dollars_are_a_literal_template(flow):
     assert seen(flow, "$${a} is ${a}, it costs $5 and $$", "X") == "${a} is X, it costs $5 and $$"
 
 
-@pytest.mark.parametrize("text", ["${a.upper()}", "${a + b}", "${a|upper}", "${a['x']}", "${}", "${ }", "${a", "${a.}", "${a[x]}", "${a ?? }"])
+@pytest.mark.parametrize(
+    "text", ["${a.upper()}", "${a + b}", "${a|upper}", "${a['x']}", "${}", "${ }", "${a", "${a.}", "${a[x]}", "${a ?? }"]
+)
 def test_nothing_else_is_a_template(flow, text):
     (problem,) = flow.problems(ECHO.format(text=json.dumps(text)))
     assert "workflow.yaml:5:" in problem

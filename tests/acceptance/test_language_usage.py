@@ -49,7 +49,9 @@ class TestAddedUp:
         assert used(flow.timed("nodes: [{id: a, type: metered}, {id: b, type: metered, params: {cost: 2}}]")) == (2, 2.5)
 
     def test_branches_side_by_side_add_up(self, flow):
-        result = flow.timed("{nodes: [{id: a, type: metered}, {id: b, type: metered}, {id: c, type: metered}], edges: [{from: a, to: c}, {from: b, to: c}]}")
+        result = flow.timed(
+            "{nodes: [{id: a, type: metered}, {id: b, type: metered}, {id: c, type: metered}], edges: [{from: a, to: c}, {from: b, to: c}]}"
+        )
         assert used(result) == (3, 1.5)
 
     @pytest.mark.parametrize("parallel", ["true", "false"])
@@ -61,7 +63,9 @@ class TestAddedUp:
         assert (result.status, used(result)) == ("succeeded", (4, 2))
 
     def test_items_that_fail_fast_cancels_count_what_they_have_told(self, flow):
-        text = one(", batch: {items: [{f: 9, s: 1}, {f: 0, s: 50}], parallel: true, max_retries: 1}", fails="'${item.f}'", seconds="'${item.s}'")
+        text = one(
+            ", batch: {items: [{f: 9, s: 1}, {f: 0, s: 50}], parallel: true, max_retries: 1}", fails="'${item.f}'", seconds="'${item.s}'"
+        )
         result = flow.timed(text)
         assert (result.status, result.usage["requests"], result.cost) == ("failed", 2, 0.5)
 
@@ -134,7 +138,9 @@ class TestAddedUp:
         assert succeeded(flow.timed(one(", loop: {max: 9, budget_usd: 0.5, until: {done: '${round.n}'}}", n=1)))["stop"] == "done"
 
     def test_jobs_do_not_add_up_with_one_another(self, flow):
-        results = flow.timed_all(f"{{inputs: {{n: {{required: true}}}}, {one(cost='${n}').replace('${n}', chr(39) + '${n}' + chr(39))}}}", [{"n": 1}, {"n": 2}])
+        results = flow.timed_all(
+            f"{{inputs: {{n: {{required: true}}}}, {one(cost='${n}').replace('${n}', chr(39) + '${n}' + chr(39))}}}", [{"n": 1}, {"n": 2}]
+        )
         assert [used(result) for result in results] == [(1, 1), (1, 2)]
 
     def test_a_job_that_is_cancelled_keeps_what_it_has_used(self, flow):

@@ -105,6 +105,11 @@ class NodeType(Generic[P]):
         del params
         return None
 
+    def timeout_s(self, params: Mapping[str, Any]) -> float | None:
+        """Give the limit of an attempt that params as written set, as a node's own ``timeout`` does."""
+        del params
+        return None
+
     def call(self, params: P, context: Context) -> Call:
         """Say how the engine is to run an attempt: ``run``, on the loop, unless the type knows better."""
         return Call(partial(_run, self, context), params)

@@ -56,7 +56,7 @@ class Python(NodeType[PythonParams]):
         "stdout": 'what the code printed, at most 100,000 bytes; "" for a function',
         "stderr": 'the same of the standard error; "" for a function',
     }
-    untemplated = frozenset({"code", "function", "isolation", "requires"})
+    untemplated = frozenset({"code", "function", "isolation", "requires", "timeout"})
     example = """\
 - id: shorten
   type: code
@@ -96,6 +96,10 @@ class Python(NodeType[PythonParams]):
     def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
         """Run code, and functions on request, in a worker process."""
         return "process" if params.get("code") is not None or params.get("isolation") is not None else None
+
+    def timeout_s(self, params: Mapping[str, Any]) -> float | None:
+        """Give the param of that name."""
+        return params.get("timeout")
 
     def call(self, params: PythonParams, context: Context) -> Call:
         """Send code, and functions on request, to a worker process."""

@@ -35,7 +35,8 @@ class Plan:
         self.children: dict[str, Plan] = {}
         for node in graph.nodes.values():
             merged = merged_retry(node.retry, retry)
-            seconds = timeout_s if node.timeout_s is None else node.timeout_s
+            limits = [each for each in (node.timeout_s, node.type.timeout_s(node.raw_params)) if each is not None]
+            seconds = min(limits, default=timeout_s)
             self.rules[node.id] = _rules(node, merged, seconds, self.told)
             if node.child is not None:
                 self.children[node.id] = Plan(node.child, merged, seconds, self.told)
