@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -376,7 +377,8 @@ def attempts_of_nested(flow, work, outer="", inner="", node="", policy=4):
             params:
               workflow:
                 nodes:
-                  - {{id: inner, type: python, params: {{function: "acts:work", inputs: {{n: 1, fails: 99}}}}, batch: {{items: [1], error_handling: continue{inner}}}}}
+                  - {{id: inner, type: python, params: {{function: "acts:work", inputs: {{n: 1, fails: 99}}}},
+                      batch: {{items: [1], error_handling: continue{inner}}}}}
             batch: {{items: [1], error_handling: continue{outer}}}
             {node}
     """
@@ -424,7 +426,7 @@ def test_max_retries_1_is_no_retry(flow, work):
 def test_the_wait_is_at_least_retry_wait_and_grows(flow, work):
     flow.timed(batch("max_retries: 4, retry_wait: 10", FAILING), {"items": [{"n": 1, "f": 99}]}, retry=gm.Retry())
     times = [at for _, at in work.calls]
-    waits = [after - before for before, after in zip(times, times[1:], strict=False)]
+    waits = [after - before for before, after in pairwise(times)]
     assert all(wait >= 10 for wait in waits)
     assert waits[-1] > waits[0]
 
@@ -436,7 +438,7 @@ def test_the_wait_is_capped(flow, work):
         retry=gm.Retry(),
     )
     times = [at for _, at in work.calls]
-    assert max(after - before for before, after in zip(times, times[1:], strict=False)) <= 3
+    assert max(after - before for before, after in pairwise(times)) <= 3
 
 
 def test_in_a_file_with_ir_version_an_item_is_tried_once_without_a_time_limit(flow, work):
@@ -550,7 +552,8 @@ FAILED_FAST = """
         type: python
         params: {function: "acts:work", inputs: %s}
         batch: {items: "${items}", %s}
-      - {id: told, type: value, params: {outcomes: "${each.outcomes}", counts: ["${each.count}", "${each.success_count}", "${each.error_count}", "${each.cancelled_count}"]}}
+      - {id: told, type: value, params: {outcomes: "${each.outcomes}",
+          counts: ["${each.count}", "${each.success_count}", "${each.error_count}", "${each.cancelled_count}"]}}
     edges: [{from: each, to: told, action: error}]
 """
 

@@ -196,7 +196,14 @@ def test_on_error_keep_holds_for_time_outs(flow, rounds):
 
     output = succeeded(
         flow.timed(
-            'nodes: [{id: again, type: python, params: {function: "acts:slower", inputs: {n: "${__round__}"}}, timeout: 9, loop: {max: 9, on_error: keep}}]'
+            """
+            nodes:
+              - id: again
+                type: python
+                params: {function: "acts:slower", inputs: {n: "${__round__}"}}
+                timeout: 9
+                loop: {max: 9, on_error: keep}
+            """
         )
     )
     assert (output["stop"], results(output)) == ("error", [1, 2])
@@ -353,7 +360,8 @@ DEBATE = """
               critique: "${verify.result.critique}"
               passed: "${verify.result.passed}"
               score: "${verify.result.confidence}"
-        loop: {max: "${max_rounds}", until: {passed: "${round.passed}"}, repeats: {circular: "${round.critique}"}, keep: {max: "${round.score}"}, timeout: 120, on_error: keep}
+        loop: {max: "${max_rounds}", until: {passed: "${round.passed}"}, repeats: {circular: "${round.critique}"},
+            keep: {max: "${round.score}"}, timeout: 120, on_error: keep}
     outputs: {best: "${debate.best.solution}", stop: "${debate.stop}", n: "${debate.round_count}", at: "${debate.best_round}"}
 """
 
@@ -522,7 +530,8 @@ def test_a_loop_around_a_batch_runs_the_whole_batch_in_each_round(flow, rounds):
                   inputs: {r: "${__round__}"}
                   workflow:
                     inputs: {r: {required: true}}
-                    nodes: [{id: each, type: python, params: {function: "acts:go", inputs: {given: [1, 2], n: "${item}"}}, batch: {items: [1, 2], parallel: true}}]
+                    nodes: [{id: each, type: python, params: {function: "acts:go", inputs: {given: [1, 2], n: "${item}"}},
+                        batch: {items: [1, 2], parallel: true}}]
                     outputs: {n: "${each.success_count}"}
                 loop: {max: 3}
             """

@@ -257,9 +257,10 @@ def test_value_and_branch_write_nothing_to_the_journal(flow, store):
     ],
 )
 def test_branch_looks_a_value_up_among_its_cases(flow, value, action):
-    text = "{inputs: {x: {default: null}}, nodes: [{id: b, type: branch, params: {on: '${x}', cases: {true: yes, null: none, 3: three}, default: other}}]}".replace(
-        "yes", "'yes'"
-    )
+    text = """
+        inputs: {x: {default: null}}
+        nodes: [{id: b, type: branch, params: {on: "${x}", cases: {true: "yes", null: none, 3: three}, default: other}}]
+    """
     assert flow.output(text, {"x": value}) == {"action": action}
 
 
@@ -274,7 +275,8 @@ END = """
       - {id: v, type: value, params: {x: "${x}"}}
       - id: finish
         type: end
-        params: {on: "${v.x}", cases: {ok: succeeded, half: partial, bad: {status: failed, reason: "because of ${v.x}"}, note: {flag: partial, reason: why}}}
+        params: {on: "${v.x}", cases: {ok: succeeded, half: partial, bad: {status: failed, reason: "because of ${v.x}"},
+            note: {flag: partial, reason: why}}}
       - {id: after, type: value, params: {ran: true}}
 """
 
@@ -312,7 +314,12 @@ def test_a_workflow_that_runs_itself_is_refused(flow):
 @pytest.mark.parametrize("inputs", ["{}", "{n: 5, m: 6}"])
 def test_inputs_that_a_child_lacks_or_does_not_have_are_refused(flow, inputs):
     assert flow.problem(
-        f"nodes: [{{id: w, type: workflow, params: {{workflow: {{inputs: {{n: {{required: true}}}}, nodes: [{{id: v, type: value}}]}}, inputs: {inputs}}}}}]"
+        f"""
+        nodes:
+          - id: w
+            type: workflow
+            params: {{workflow: {{inputs: {{n: {{required: true}}}}, nodes: [{{id: v, type: value}}]}}, inputs: {inputs}}}
+        """
     )
 
 
@@ -321,7 +328,8 @@ def test_the_child_s_declared_outputs_are_the_node_s(flow):
         nodes:
           - id: w
             type: workflow
-            params: {workflow: {nodes: [{id: a, type: value, params: {x: 1}}, {id: b, type: value, params: {y: 2}}], outputs: {x: "${a.x}"}}}
+            params: {workflow: {nodes: [{id: a, type: value, params: {x: 1}}, {id: b, type: value, params: {y: 2}}],
+                outputs: {x: "${a.x}"}}}
         outputs: {all: "${w}"}
     """
     assert flow.output(text) == {"all": {"x": 1}}
@@ -337,7 +345,10 @@ def test_a_type_that_is_not_installed_is_refused_with_the_nearest(flow):
 
 
 def test_inputs_are_checked_by_type_and_defaults_are_filled_in(flow):
-    text = "{inputs: {n: {type: integer, required: true}, tone: {type: string, default: warm}}, nodes: [{id: v, type: value, params: {n: '${n}', tone: '${tone}'}}]}"
+    text = """
+        inputs: {n: {type: integer, required: true}, tone: {type: string, default: warm}}
+        nodes: [{id: v, type: value, params: {n: "${n}", tone: "${tone}"}}]
+    """
     assert flow.output(text, {"n": 5}) == {"n": 5, "tone": "warm"}
     assert flow.failure(text, {"n": "5"}).kind == "permanent"
     assert flow.failure(text, {"tone": "x"}).kind == "permanent"

@@ -150,7 +150,8 @@ def test_a_node_with_several_incoming_edges_waits_for_all_that_can_still_fire(fl
               - {node("a")}
               - {node("slow", seconds=9, value=1)}
               - {node("quick", seconds=1, value=2)}
-              - {{id: join, type: python, params: {{function: "acts:go", inputs: {{name: join, value: ["${{slow.result}}", "${{quick.result}}"]}}}}}}
+              - {{id: join, type: python, params: {{function: "acts:go",
+                  inputs: {{name: join, value: ["${{slow.result}}", "${{quick.result}}"]}}}}}}
             edges: [{{from: a, to: slow}}, {{from: a, to: quick}}, {{from: slow, to: join}}, {{from: quick, to: join}}]
             """
         )
@@ -271,7 +272,10 @@ def test_a_timed_out_node_without_an_error_edge_times_its_job_out(flow, risky):
         '{type: value, params: {x: "${given.no}"}}',
         "{type: branch, params: {on: 5, cases: {1: a}}}",
         '{type: python, params: {function: "acts:go", inputs: "${given.text}"}}',
-        '{type: workflow, params: {workflow: {inputs: {n: {type: integer, required: true}}, nodes: [{id: v, type: value}]}, inputs: {n: "${given.text}"}}}',
+        (
+            '{type: workflow, params: {inputs: {n: "${given.text}"}, workflow: '
+            "{inputs: {n: {type: integer, required: true}}, nodes: [{id: v, type: value}]}}}"
+        ),
     ],
 )
 def test_template_and_validation_failures_take_the_error_edge_too(flow, trail, params):

@@ -139,8 +139,10 @@ def test_items_and_rounds_are_given_it(flow, use):
         flow,
         f"""
         nodes:
-          - {{id: each, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}, n: "${{item}}"}}}}, batch: {{items: [1, 2], parallel: true}}}}
-          - {{id: again, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}, n: "${{__round__}}"}}}}, loop: {{max: 2}}}}
+          - {{id: each, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}, n: "${{item}}"}}}},
+              batch: {{items: [1, 2], parallel: true}}}}
+          - {{id: again, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}, n: "${{__round__}}"}}}},
+              loop: {{max: 2}}}}
         """,
     )
     assert use == [SECRET] * 4
@@ -220,7 +222,11 @@ def test_params_that_do_not_fit_are_told_without_the_secret(flow, metered):
 
 
 def test_another_secret_of_the_same_name_does_not_do_finished_steps_again(flow, use, monkeypatch):
-    text = f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}}}}}}}, {{id: gate, type: python, params: {{function: "acts:gate"}}}}]'
+    text = f"""
+        nodes:
+          - {{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}}}}}}}
+          - {{id: gate, type: python, params: {{function: "acts:gate"}}}}
+    """
     fails = [True]
 
     @flow.act

@@ -115,7 +115,8 @@ def test_what_a_failed_attempt_changed_is_unseen_by_the_next(flow, careless, pla
         f"""
         inputs: {{rows: {{required: true}}}}
         nodes:
-          - {{id: each, type: python, params: {careless(place, "${item}", 2, "n${__index__}")}, batch: {{items: "${{rows}}", parallel: true}}}}
+          - {{id: each, type: python, params: {careless(place, "${item}", 2, "n${__index__}")},
+              batch: {{items: "${{rows}}", parallel: true}}}}
         """,
         {"rows": [ROW, ROW]},
     )
@@ -167,7 +168,8 @@ def test_inline_items_and_defaults_are_the_same_in_every_job(flow):
     graph = flow.load(
         f"""
         inputs: {{other: {{default: {json.dumps(ROW)}}}}}
-        nodes: [{{id: go, type: python, params: {{function: "acts:take", inputs: {{row: "${{item}}", other: "${{other}}"}}}}, batch: {{items: [{json.dumps(ROW)}]}}}}]
+        nodes: [{{id: go, type: python, params: {{function: "acts:take", inputs: {{row: "${{item}}", other: "${{other}}"}}}},
+            batch: {{items: [{json.dumps(ROW)}]}}}}]
         """
     )
     for result in gm.batch(graph, [{"id": 1}, {"id": 2}], concurrency=1).results():
