@@ -328,6 +328,13 @@ def test_the_history_that_a_round_changes_is_its_own(flow):
     assert (seen, results(output)) == ([0, 1, 2], [[], [], []])
 
 
+def test_the_history_that_a_round_gives_on_is_that_of_its_time(flow):
+    output = flow.output("nodes: [{id: again, type: value, params: {n: '${__round__}', seen: '${past}'}, loop: {max: 3}}]")
+    first = {"n": 1, "seen": []}
+    second = {"n": 2, "seen": [first]}
+    assert output["rounds"] == [first, second, {"n": 3, "seen": [first, second]}]
+
+
 def test_a_round_reads_the_last_one(flow):
     output = flow.output(
         """

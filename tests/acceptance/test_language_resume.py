@@ -264,6 +264,30 @@ def test_invalidate_of_the_node_that_gives_the_items_does_only_the_new_ones(flow
     assert again == [5, 4]
 
 
+def test_invalidate_does_a_node_again_whose_function_was_edited_and_what_depends_on_it_only(tmp_path):
+    module = """
+        def first(): note("first"); return 1
+        def edited(): note("edited"); return EDIT
+        def after(n): note("after"); return n
+    """
+    text = """
+nodes:
+  - {id: first, type: python, params: {function: "program:first"}}
+  - {id: edited, type: python, params: {function: "program:edited"}}
+  - {id: after, type: python, params: {function: "program:after", inputs: {n: "${edited.result}"}}}
+"""
+    (tmp_path / "workflow.yaml").write_text(text, encoding="utf-8")
+    program = Program(tmp_path, module.replace("EDIT", "1"))
+    script = """
+        (result,) = gm.batch("workflow.yaml", [{"id": "i"}], run_id="r", on_change="invalidate").results()
+        print(result.output["result"])
+    """
+    assert program.run(script) == "1"
+    program.put(module.replace("EDIT", "2"))
+    assert program.run(script) == "2"
+    assert program.notes == ["first", "edited", "after", "edited", "after"]
+
+
 def test_layout_comments_and_the_order_of_keys_are_no_change(flow, stopper, store):
     run(flow.load('nodes: [{id: a, type: python, params: {function: "acts:go", inputs: {n: 1, then: 2}}}]'), stopper, store)
     text = """
