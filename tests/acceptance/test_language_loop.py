@@ -329,7 +329,20 @@ def test_the_history_that_a_round_changes_is_its_own(flow):
 
 
 def test_the_history_that_a_round_gives_on_is_that_of_its_time(flow):
-    output = flow.output("nodes: [{id: again, type: value, params: {n: '${__round__}', seen: '${past}'}, loop: {max: 3}}]")
+    output = flow.output(
+        """
+        nodes:
+          - id: again
+            type: workflow
+            params:
+              inputs: {r: "${__round__}", p: "${past}"}
+              workflow:
+                inputs: {r: {required: true}, p: {required: true}}
+                nodes: [{id: v, type: value}]
+                outputs: {n: "${r}", seen: "${p}"}
+            loop: {max: 3}
+        """
+    )
     first = {"n": 1, "seen": []}
     second = {"n": 2, "seen": [first]}
     assert output["rounds"] == [first, second, {"n": 3, "seen": [first, second]}]
