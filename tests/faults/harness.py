@@ -7,7 +7,7 @@ from random import Random
 
 from faults import effects
 from faults.checker import disagreements, problems
-from faults.points import POINTS
+from faults.points import EACH, POINTS
 from faults.project import RUN, Project, ended
 from support.command import rows
 
@@ -68,8 +68,8 @@ def _drawn(random, count, points):
 
 def _at(random, count, point):
     """Draw at which visit: there are as many attempts as items, fewer commits, and of the rest one."""
-    most = {"attempt": count // 4, "enqueue": count // 4, "commit": 3}.get(point.partition("-")[2], 1)
-    return Point(name=point, number=random.randint(1, most))
+    most = {name: count // 4 for name in EACH} | {"commit": 3}
+    return Point(name=point, number=random.randint(1, most.get(point.partition("-")[2], 1)))
 
 
 @dataclass(kw_only=True)

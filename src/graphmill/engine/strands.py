@@ -121,6 +121,7 @@ class Strands:
             if step.path not in recall.intended or step.rules.is_retried_if_ambiguous:
                 return None
             outcome = StepOutcome(None, ambiguous("it was under way when its process ended, and may have happened"))
+        strand.root.attempts = max(strand.root.attempts, outcome.attempts)
         self._use(strand.root, outcome.usage)
         output = None if outcome.body is None else json.loads(outcome.body)
         return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)
