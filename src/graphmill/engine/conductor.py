@@ -439,6 +439,8 @@ class Conductor:
             return
         if self._recorder is not None:
             self._recorder.fail(ticket.job, ticket.attempts, failure, "" if step is None else step.path)
+            if isinstance(ticket, Strand) and not ticket.root.busy:
+                self._recorder.leave(ticket.job)  # to wait is not to be under way
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
 
