@@ -32,14 +32,15 @@ def _rows(project, found, whole):
         same = whole[row["id"]]
         if _is_ambiguous(row):
             continue
-        if any(row[name] != same[name] for name in ("status", "output", "error", "metadata")):
+        if told(row) != told(same):
             yield f"{row['id']} is {told(row)}, not {told(same)}"
         if row["attempts"] not in {1, same["attempts"]}:
             yield f"{row['id']} has {row['attempts']} attempts, not {same['attempts']}"
 
 
 def told(row):
-    return {name: row[name] for name in ("status", "output", "error", "metadata")}
+    flags = {name: value for name, value in row["metadata"].items() if name != "generation"}
+    return {name: row[name] for name in ("status", "output", "error")} | flags
 
 
 def _is_ambiguous(row):

@@ -165,3 +165,16 @@ def test_a_step_that_must_not_happen_twice_and_ran_beside_one_that_failed_is_amb
     assert row["error"]["kind"] == "ambiguous"
     assert project.run("retry", RUN, "--item", "job-00").code == 0
     assert starts(project.log)["job-00", "send"] == 2
+
+
+def test_which_items_of_a_batch_were_done_when_it_failed_is_the_same_after_a_kill(tmp_path):
+    each = node("each", '"${item}"', ms='"${item.ms}"', more=', batch: {items: "${parts}", parallel: true}')
+    mend = node("mend", '["${each.success_count}", "${each.cancelled_count}"]')
+    edges = edge("each", "mend", "error") + edge("mend", "last")
+    text = workflow(each, mend, node("last", '"${mend.result}"'), edges=edges)
+    given = {**item(0, fails={"each[1]": "always"}), "parts": [{"ms": 500}, {"ms": 100}, {"ms": 0}]}
+    project = Project(tmp_path / "project", [given], workflow=text)
+    assert project.run(*project.batch, launch=("before-attempt", 5)).is_killed
+    lines = count_lines(project.log)
+    assert project.run("resume", RUN).code == 0
+    assert started_since(project, lines) == ["last"]

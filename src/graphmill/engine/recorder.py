@@ -12,7 +12,10 @@ from graphmill.core.usage import Usage
 
 
 class StepOutcome(NamedTuple):
-    """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning."""
+    """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning.
+
+    ``order`` tells which of its job's recorded steps it was.
+    """
 
     body: bytes | None
     failure: Failure | None
@@ -20,6 +23,7 @@ class StepOutcome(NamedTuple):
     duration_s: float = 0.0
     usage: Usage | None = None
     began_s: float = 0.0
+    order: int = 0
 
 
 class Recall(NamedTuple):

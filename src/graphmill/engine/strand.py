@@ -24,7 +24,7 @@ class Strand(Ticket):
         self.program = program
         self.up = up
         self.fork: Fork | None = None
-        self.children: set[Strand] = set()
+        self.children: dict[Strand, None] = {}  # in order: what is dropped together is so in the same order each time
         self.has_step = False
         self.is_spreading = False
         self.is_dropped = False

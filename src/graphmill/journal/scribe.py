@@ -100,8 +100,9 @@ class Scribe:
                 step.duration_s,
                 None if step.usage is None else Usage.from_json(json.loads(step.usage)),
                 step.began_s,
+                order,
             )
-            for step in self._records[job.id].steps
+            for order, step in enumerate(self._records[job.id].steps)
         }
         record = self._records[job.id]
         return Recall(outcomes, set(record.intended), record.failed)
