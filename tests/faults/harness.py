@@ -68,7 +68,7 @@ def _drawn(random, count, points):
 
 def _at(random, count, point):
     """Draw at which visit: there are as many attempts as items, fewer commits, and of the rest one."""
-    most = {name: count // 4 for name in EACH} | {"commit": 3}
+    most = dict.fromkeys(EACH, count // 4) | {"commit": 3}
     return Point(name=point, number=random.randint(1, most.get(point.partition("-")[2], 1)))
 
 

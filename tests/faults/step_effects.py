@@ -35,14 +35,17 @@ nodes:
         inputs: {id: {required: true}, ms: {required: true}, fails: {required: true}, part: {required: true}, opened: {required: true}}
         nodes:
           - {id: look, type: python,
-             params: {function: "faults.step_effects:act", inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: ["${part}", "${opened}"]}}}
+             params: {function: "faults.step_effects:act",
+                      inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: ["${part}", "${opened}"]}}}
           - {id: mend, type: python,
-             params: {function: "faults.step_effects:act", inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: "${look.error.kind}"}}}
+             params: {function: "faults.step_effects:act",
+                      inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: "${look.error.kind}"}}}
           - {id: inner, type: python, batch: {items: "${part.pieces}", as: piece, parallel: true},
              params: {function: "faults.step_effects:act",
                       inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: ["${piece}", "${look.result ?? mend.result}"]}}}
           - {id: join, type: python,
-             params: {function: "faults.step_effects:act", inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: "${inner.results}"}}}
+             params: {function: "faults.step_effects:act",
+                      inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: "${inner.results}"}}}
         edges:
           - {from: look, to: inner}
           - {from: look, to: mend, action: error}
@@ -63,7 +66,8 @@ nodes:
         inputs: {id: {required: true}, ms: {required: true}, fails: {required: true}, past: {required: true}, problem: {required: true}}
         nodes:
           - {id: solve, type: python,
-             params: {function: "faults.step_effects:act", inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: ["${problem}", "${past}"]}}}
+             params: {function: "faults.step_effects:act",
+                      inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: ["${problem}", "${past}"]}}}
           - {id: verify, type: python,
              params: {function: "faults.step_effects:act", inputs: {id: "${id}", ms: "${ms}", fails: "${fails}", given: "${solve.result}"}}}
         outputs: {solution: "${solve.result}", verdict: "${verify.result}"}
@@ -79,7 +83,12 @@ edges:
   - {from: recover, to: debate}
   - {from: debate, to: send}
   - {from: send, to: close}
-outputs: {results: "${each.results}", errors: "${each.errors}", rounds: "${debate.rounds}", sent: "${send.result}", closed: "${close.result}"}
+outputs:
+  results: "${each.results}"
+  errors: "${each.errors}"
+  rounds: "${debate.rounds}"
+  sent: "${send.result}"
+  closed: "${close.result}"
 """
 UNSAFE = "send"
 
