@@ -28,6 +28,11 @@ def steps_held(project):
     return [(names[key], path.decode()) for key, path in _asked(project, "steps", "SELECT key, path FROM steps")]
 
 
+def rows_held(project):
+    """Count what the store holds of steps: their outcomes, and their failed attempts."""
+    return len(_asked(project, "steps", "SELECT 1 FROM steps UNION ALL SELECT 1 FROM attempts"))
+
+
 def _asked(project, table, question):
     """Ask the store without its own help, and on a copy: whoever opens a store may change it."""
     with tempfile.TemporaryDirectory() as place:

@@ -8,7 +8,8 @@ from faults.effects import count_lines
 from faults.project import RUN, Project
 from faults.step_checker import problems
 from faults.step_effects import WORKFLOW, effects, item, starts
-from faults.summary import steps_held
+from faults.summary import rows_held, steps_held
+from faults.test_kills import wait_quiet
 
 ACT = 'function: "faults.step_effects:act"'
 
@@ -165,6 +166,44 @@ def test_a_step_that_must_not_happen_twice_and_ran_beside_one_that_failed_is_amb
     assert row["error"]["kind"] == "ambiguous"
     assert project.run("retry", RUN, "--item", "job-00").code == 0
     assert starts(project.log)["job-00", "send"] == 2
+
+
+def test_what_may_have_happened_is_not_done_by_the_retry_of_a_later_failure(tmp_path):
+    send = node("send", ms=400, more=", effect: unsafe, timeout: 0.1")
+    edges = edge("send", "mend", "error") + edge("mend", "last")
+    text = workflow(send, node("mend", '"${send.error.kind}"'), node("last", '"${mend.result}"'), edges=edges)
+    project = Project(tmp_path / "project", [item(0, fails={"last": "first"})], workflow=text)
+    assert project.run(*project.batch).code == 3
+    lines = count_lines(project.log)
+    assert project.run("retry", RUN).code == 0
+    assert started_since(project, lines) == ["last"]
+
+
+def test_what_was_under_way_at_a_kill_and_must_not_happen_twice_is_ambiguous_after_a_change_too(tmp_path):
+    text = workflow(node("begin"), node("send", '"${begin.result}"', more=", effect: unsafe"), node("last", '"${send.result}"'))
+    project = Project(tmp_path / "project", [item(0), item(1)], concurrency=1, workflow=text)
+    assert project.run(*project.batch, launch=("before-end", 5)).is_killed
+    assert ("job-01", "send") in starts(project.log)
+    (project.folder / "workflow.yaml").write_text(text.replace('given: "${send.result}"', 'given: ["${send.result}"]'))
+    lines = count_lines(project.log)
+    assert project.run("resume", RUN, "--on-change", "invalidate").code == 3
+    assert started_since(project, lines) == ["last"]
+    assert [row["error"] and row["error"]["kind"] for row in project.exported()] == [None, "ambiguous"]
+
+
+@pytest.mark.parametrize("fails", ["", "once"])
+def test_while_a_commit_hangs_no_more_steps_are_begun_than_twice_the_concurrency(tmp_path, fails):
+    batch = ', retry: {attempts: 2, wait_s: 0, backoff: fixed}, batch: {items: "${parts}", parallel: true, max_concurrent: 100}'
+    text = workflow(node("each", '"${item}"', more=batch))
+    given = item(0, parts=100, pieces=0, ms=1, fails={f"each[{i}]": fails for i in range(100)})
+    project = Project(tmp_path / "project", [given], concurrency=4, workflow=text)
+    with project.start(*project.batch, launch=("within-commit", 3)) as command:
+        command.until(lambda: count_lines(project.log))
+        wait_quiet(project.log)
+        command.process.kill()
+        command.wait()
+    assert starts(project.log).total() - rows_held(project) <= 2 * project.concurrency
+    assert project.run("resume", RUN).code == 0
 
 
 def test_which_items_of_a_batch_were_done_when_it_failed_is_the_same_after_a_kill(tmp_path):

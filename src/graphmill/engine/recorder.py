@@ -71,8 +71,8 @@ class Recorder(Protocol):
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         """Note that an attempt of a job, or of an unsafe step inside it, is to start; not 0 if it must not before that is committed."""
 
-    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> None:
-        """Note an attempt that failed and will be followed by another."""
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> int:
+        """Note an attempt that failed and will be followed by another; 0 if that needs no row."""
 
     def recall(self, job: Job) -> Recall:
         """Tell what is recorded of a job's steps."""

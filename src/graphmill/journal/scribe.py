@@ -82,13 +82,14 @@ class Scribe:
             return 0
         return self._put(AttemptRow(record.key, record.generation, path, attempt, None, None))
 
-    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> None:
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> int:
         """Note a failed attempt; one that counts as none, as a throttled one, leaves no row."""
         if not path:
             self.leave(job)
-        if failure.kind not in NOT_COUNTED or path or job.effect == "unsafe":
-            record = self._records[job.id]
-            self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure)))
+        if failure.kind in NOT_COUNTED and not path and job.effect != "unsafe":
+            return 0
+        record = self._records[job.id]
+        return self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure)))
 
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
