@@ -101,6 +101,26 @@ def test_after_a_change_of_one_node_only_it_and_what_depends_on_it_is_done_again
     assert len(again) == 2 * (1 + 3 * 2 + 1 + 1)
 
 
+def test_a_retry_or_a_change_that_is_killed_is_gone_on_with_and_repeats_nothing_that_is_finished(tmp_path):
+    project = Project(tmp_path / "project", [item(0, fails={"debate@1/solve": "first"}), item(1)], concurrency=2, workflow=WORKFLOW)
+    assert project.run(*project.batch).code == 3
+    lines = count_lines(project.log)
+    assert project.run("retry", RUN, launch=("before-end", 4)).is_killed
+    assert project.run("resume", RUN).code == 0
+    again = started_since(project, lines)
+    assert {path.partition("@")[0] for path in again} == {"debate", "send", "close"}
+    assert len(again) <= 3 * 2 + 1 + 1 + 2 * project.concurrency
+    text = WORKFLOW.replace('given: "${debate.best}"', 'given: ["${debate.best}"]')
+    (project.folder / "workflow.yaml").write_text(text)
+    lines = count_lines(project.log)
+    assert project.run("resume", RUN, "--on-change", "invalidate", launch=("before-row", 3)).is_killed
+    done = project.run("resume", RUN)
+    assert done.code == 0, done
+    again = started_since(project, lines)
+    assert set(again) == {"send", "close"}
+    assert again.count("send") == 2
+
+
 def test_a_change_after_a_kill_concerns_the_finished_steps_of_unfinished_items_too(tmp_path):
     project = Project(tmp_path / "project", [item(0)], workflow=WORKFLOW)
     assert project.run(*project.batch, launch=("before-commit", 20)).is_killed
