@@ -32,9 +32,9 @@ test: setup
 simulate: setup
 	@PYTHONPATH=tests $(BIN)/python -m simulation $(SEEDS)
 
-# HOURS=8 breaks the disk at every call once, and kills runs for so long; NIGHT=17 replays one seed, FAULT=write-17-torn one call.
+# HOURS=8 breaks the disk at every call once, and kills runs for so long; NIGHT=17 or STEPS=17 replays one seed, FAULT=write-17-torn one call.
 soak: setup
-	@PYTHONPATH=tests $(BIN)/python -m faults --hours $(HOURS) $(if $(NIGHT),--night $(NIGHT)) $(if $(FAULT),--fault $(FAULT))
+	@PYTHONPATH=tests $(BIN)/python -m faults --hours $(HOURS) $(if $(NIGHT),--night $(NIGHT)) $(if $(STEPS),--steps $(STEPS)) $(if $(FAULT),--fault $(FAULT))
 
 lint: setup
 	$(BIN)/ruff check .

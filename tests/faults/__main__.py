@@ -1,6 +1,6 @@
 """``make soak HOURS=8`` goes through every crash point once, and meanwhile and after it kills runs with fresh seeds.
 
-``NIGHT=17`` replays the night of a seed, ``FAULT=write-17-torn`` a crash point.
+``NIGHT=17`` replays the night of a seed, ``STEPS=17`` one of a workflow of many steps, ``FAULT=write-17-torn`` a crash point.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from os import cpu_count
 from pathlib import Path
 from random import Random
 
-from faults import crash_points, harness, shim
+from faults import crash_points, harness, shim, step_nights
 
 
 def night_of(seed, folder):
@@ -22,6 +22,12 @@ def night_of(seed, folder):
     with tempfile.TemporaryDirectory(dir=folder) as place:
         played = harness.play(harness.Night.of(seed), Path(place) / "project")
     return f"NIGHT={seed}", played.problems, played.killed
+
+
+def step_night_of(seed, whole, folder):
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        played = step_nights.play(step_nights.StepNight.of(seed), Path(place) / "project", whole)
+    return f"STEPS={seed}", played.problems, len(played.kills)
 
 
 def fault_of(fault, whole, folder):
@@ -33,6 +39,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--night", help="replay the night of this seed")
+    parser.add_argument("--steps", help="replay the night of this seed, of a workflow of many steps")
     parser.add_argument("--fault", help="replay one crash point, such as write-17-torn")
     return parser.parse_args()
 
@@ -50,6 +57,9 @@ def _tasks(asked, folder):
     """What is to be done, in this order: functions and their arguments, without end unless one was named."""
     if asked.night is not None:
         return iter([(night_of, asked.night, folder)])
+    rows = step_nights.whole_rows(folder / "whole-steps")
+    if asked.steps is not None:
+        return iter([(step_night_of, asked.steps, rows, folder)])
     whole = None if shim.missing() else crash_points.Whole(folder / "whole", shim.compiled(folder))
     if asked.fault is not None:
         kind, at, action = asked.fault.split("-")
@@ -57,8 +67,8 @@ def _tasks(asked, folder):
     first = time.time_ns() // 10**9
     faults = [] if whole is None else whole.faults()
     Random(first).shuffle(faults)  # a short soak sees some of everything
-    sys.stdout.write(f"{len(faults)} crash points, and nights from NIGHT={first} on\n")
-    nights = ((night_of, str(first + i), folder) for i in count())
+    sys.stdout.write(f"{len(faults)} crash points, and nights from NIGHT={first} and STEPS={first} on\n")
+    nights = chain.from_iterable(((night_of, str(seed), folder), (step_night_of, str(seed), rows, folder)) for seed in count(first))
     return chain(chain.from_iterable(((fault_of, fault, whole, folder), next(nights)) for fault in faults), nights)
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 from faults import effects
 from faults.checker import disagreements, problems
-from faults.points import POINTS
+from faults.points import EACH, POINTS
 from faults.project import RUN, Project, ended
 from support.command import rows
 
@@ -68,8 +68,8 @@ def _drawn(random, count, points):
 
 def _at(random, count, point):
     """Draw at which visit: there are as many attempts as items, fewer commits, and of the rest one."""
-    most = {"attempt": count // 4, "enqueue": count // 4, "commit": 3}.get(point.partition("-")[2], 1)
-    return Point(name=point, number=random.randint(1, most))
+    most = dict.fromkeys(EACH, count // 4) | {"commit": 3}
+    return Point(name=point, number=random.randint(1, most.get(point.partition("-")[2], 1)))
 
 
 @dataclass(kw_only=True)
@@ -84,10 +84,10 @@ def play(night, folder, *, is_thorough=True):
     """Play a night in a folder; a thorough one asks every command that reads, and not only the last one for its output."""
     project, played = Project(folder, night.items, concurrency=night.concurrency), Played()
     for kill in night.kills:
-        played.killed += _begin_or_go_on(project, kill).is_killed
-        played.problems += _half_exports(project)
+        played.killed += begin_or_go_on(project, kill).is_killed
+        played.problems += half_exports(project)
     for _ in range(MOST_RESUMES):
-        last = _begin_or_go_on(project, None)
+        last = begin_or_go_on(project, None)
         if last.code in (0, 3):
             break
     wanted = 3 if any(item["fails"] == "always" for item in project.items) else 0
@@ -100,7 +100,7 @@ def play(night, folder, *, is_thorough=True):
     return played
 
 
-def _begin_or_go_on(project, kill):
+def begin_or_go_on(project, kill):
     """Resume, or begin if there is nothing yet to resume."""
     if project.store.exists():
         done = _killed(project, ["resume", RUN, "--output", "out/results.jsonl"], kill)
@@ -131,7 +131,7 @@ def _waits(command, for_s):
     return command.process.poll() is None
 
 
-def _half_exports(project):
+def half_exports(project):
     """An export is whole or absent, whenever one looks."""
     for path in project.out.glob("*.jsonl"):
         found = len(rows(path))

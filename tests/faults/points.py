@@ -7,13 +7,17 @@ FUNCTIONS = {
     "creation": "graphmill.journal.sqlite.store:SqliteStore.create",
     "taking": "graphmill.journal.sqlite.store:SqliteStore.take",
     "suspicion": "graphmill.journal.journal:Journal._suspects",
-    "attempt": "graphmill.engine.workers:Workers.begin",
+    "attempt": "graphmill.engine.workers:Workers.begin_step",
+    "end": "graphmill.engine.strands:Strands.step_ended",
+    "step": "graphmill.journal.scribe:Scribe.step",
+    "row": "graphmill.journal.sqlite.ledger:encode_step",
     "enqueue": "graphmill.journal.scribe:Scribe.finish",
     "commit": "graphmill.journal.sqlite.ledger:SqliteLedger.append",
     "ending": "graphmill.journal.scribe:Scribe._end",
     "release": "graphmill.journal.sqlite.ledger:SqliteLedger.release",
     "rename": "pathlib:Path.replace",
 }
+EACH = ("attempt", "end", "step", "row", "enqueue")  # which are visited for each step or item
 SIDES = ("before", "after")  # and "within": the call never ends, and the process lives on
 POINTS = tuple(f"{side}-{name}" for name, side in product(FUNCTIONS, SIDES))
 

@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 class Project:
     """Holds ``.graphmill`` (the store), ``out`` (what is exported), ``effects`` (the log), and the sources."""
 
-    def __init__(self, folder, items, *, concurrency=4):
+    def __init__(self, folder, items, *, concurrency=4, workflow=WORKFLOW):
         self.folder = Path(folder)
         self.out = self.folder / "out"
         self.out.mkdir(parents=True)
@@ -37,7 +37,7 @@ class Project:
         self.log = self.folder / "effects"
         self.concurrency = concurrency
         self._numbers = itertools.count(1)
-        (self.folder / "workflow.yaml").write_text(WORKFLOW)
+        (self.folder / "workflow.yaml").write_text(workflow)
         self.put(items)
 
     def put(self, items):

@@ -7,6 +7,8 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from graphmill.core.keys import item_key
+
 DONE = ("succeeded", "failed", "timed_out")
 
 
@@ -16,11 +18,27 @@ def shown(done):
 
 
 def held(project):
-    """Count the results in the store without its own help, and on a copy: whoever opens a store may change it."""
+    """Count the results in the store."""
+    return sum(count for (count,) in _asked(project, "results", "SELECT count(*) FROM results"))
+
+
+def steps_held(project):
+    """List the outcomes of steps in the store, each as the id of its item and its path."""
+    names = {item_key(item["id"]): item["id"] for item in project.items}
+    return [(names[key], path.decode()) for key, path in _asked(project, "steps", "SELECT key, path FROM steps")]
+
+
+def rows_held(project):
+    """Count what the store holds of steps: their outcomes, and their failed attempts."""
+    return len(_asked(project, "steps", "SELECT 1 FROM steps UNION ALL SELECT 1 FROM attempts"))
+
+
+def _asked(project, table, question):
+    """Ask the store without its own help, and on a copy: whoever opens a store may change it."""
     with tempfile.TemporaryDirectory() as place:
         for path in project.store.glob("runs.db*"):
             if path.is_file() and not path.name.endswith("-shm"):
                 shutil.copy(path, place)
         with closing(sqlite3.connect(Path(place) / "runs.db")) as base:
-            has_table = base.execute("SELECT 1 FROM sqlite_master WHERE name = 'results'").fetchone()
-            return base.execute("SELECT count(*) FROM results").fetchone()[0] if has_table else 0
+            has_table = base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+            return base.execute(question).fetchall() if has_table else []

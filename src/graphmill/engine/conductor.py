@@ -461,9 +461,17 @@ class Conductor:
             self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            self._recorder.fail(ticket.job, ticket.attempts, failure, "" if step is None else step.path)
+            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, "" if step is None else step.path))
+            if isinstance(ticket, Strand) and not ticket.root.busy:
+                self._recorder.leave(ticket.job)  # to wait is not to be under way
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
+
+    def _write_down(self, number: int) -> None:
+        """Count a failed attempt as uncommitted until it is: it too would be repeated after a crash."""
+        if number and not self._delivery.is_forgotten:
+            self._scheduler.note_written("repeatable")
+            self._delivery.after(number, partial(self._scheduler.note_committed, "repeatable"))
 
     def _failed_for_good(self, ticket: Ticket, failure: Failure, now: float) -> None:
         if not isinstance(ticket, Strand):

@@ -12,7 +12,10 @@ from graphmill.core.usage import Usage
 
 
 class StepOutcome(NamedTuple):
-    """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning."""
+    """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning.
+
+    ``order`` tells which of its job's recorded steps it was.
+    """
 
     body: bytes | None
     failure: Failure | None
@@ -20,6 +23,7 @@ class StepOutcome(NamedTuple):
     duration_s: float = 0.0
     usage: Usage | None = None
     began_s: float = 0.0
+    order: int = 0
 
 
 class Recall(NamedTuple):
@@ -67,8 +71,8 @@ class Recorder(Protocol):
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         """Note that an attempt of a job, or of an unsafe step inside it, is to start; not 0 if it must not before that is committed."""
 
-    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> None:
-        """Note an attempt that failed and will be followed by another."""
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> int:
+        """Note an attempt that failed and will be followed by another; 0 if that needs no row."""
 
     def recall(self, job: Job) -> Recall:
         """Tell what is recorded of a job's steps."""

@@ -37,7 +37,7 @@ class Strand(Ticket):
         self.program = program
         self.up = up
         self.fork: Fork | None = None
-        self.children: dict[Strand, None] = {}  # in the order in which they began
+        self.children: dict[Strand, None] = {}  # in order: what is dropped together is so in the same order each time
         self.has_step = False
         self.in_a_row = 0  # steps done without a turn of the loop in between
         self.is_spreading = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from graphmill.engine.failures import ambiguous, cancelled
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Failed, Finished, Fork, Program, Programmed, Step, StepEnd
 from graphmill.engine.recorder import Recorder, StepOutcome, no_recall
+from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.strand import Strand
 from graphmill.engine.ticket import Ticket, Verdict
@@ -23,6 +25,7 @@ from graphmill.engine.workers import Workers
 
 _MOST_IN_A_ROW = 20
 _MOST_SPREAD_AT_ONCE = 100  # what one turn of the loop begins is bounded, so that no turn is long
+_MOST_REPLAYED_AT_ONCE = 100
 
 
 class Strands:
@@ -66,6 +69,9 @@ class Strands:
         ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
         main = self._opening = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
         ticket.strands = {main: None}
+        if ticket.recall.outcomes or ticket.recall.intended:
+            ticket.replay = Replay()
+            self._replay_soon(ticket, ticket.replay)
         self._advance(main, None)
         self._opening = None
 
@@ -118,26 +124,61 @@ class Strands:
                 if not self._spread(strand, asked):
                     return None
                 value = None
-            elif (known := self._known(strand, asked)) is not None:
-                value = known
+            elif self._is_known(strand, asked):
+                return self._give_back(strand, None, now)
             else:
                 return self._enqueue(strand, asked, self._loop.time() if now is None else now)
 
-    def _known(self, strand: Strand, step: Step) -> StepEnd | None:
-        """Tell what an earlier process has recorded of a step."""
-        recall = strand.recall
-        if recall is None or not step.rules.is_recorded or not (recall.outcomes or recall.intended):
-            return None
+    def _is_known(self, strand: Strand, step: Step) -> bool:
+        """Tell whether an earlier process has recorded a step; if so, its outcome is told when it is its turn."""
+        recall, replay = strand.recall, strand.root.replay
+        if recall is None or replay is None or not step.rules.is_recorded:
+            return False
         outcome = recall.outcomes.get((step.path, step.content()))
-        if outcome is None:
-            if step.path not in recall.intended or step.rules.is_retried_if_ambiguous:
-                return None
+        if outcome is not None:
+            replay.put(outcome.order, strand, self._recalled(strand, outcome))
+        elif step.path in recall.intended and not step.rules.is_retried_if_ambiguous:
             outcome = StepOutcome(None, ambiguous("it was under way when its process ended, and may have happened"))
+            replay.put(math.inf, strand, self._recalled(strand, outcome))
+        else:
+            return False
+        self._replay_soon(strand.root, replay)
+        return True
+
+    def _recalled(self, strand: Strand, outcome: StepOutcome) -> StepEnd:
+        strand.root.attempts = max(strand.root.attempts, outcome.attempts)
         self._use(strand.root, outcome.usage)
         output = None if outcome.body is None else json.loads(outcome.body)
         return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)
 
+    def _replay_soon(self, ticket: Ticket, replay: Replay) -> None:
+        if not replay.is_due:
+            replay.is_due = True
+            self._loop.call_soon(self._replay, ticket, replay)
+
+    @acting
+    def _replay(self, ticket: Ticket, replay: Replay) -> None:
+        """Tell strands what is known, and, when that is over, let the new steps of the job begin."""
+        for _ in range(_MOST_REPLAYED_AT_ONCE):
+            if (known := replay.take()) is None:
+                break
+            strand, end = known
+            if not strand.is_dropped:
+                self._advance(strand, end)
+        replay.is_due = False
+        if not replay.is_over:
+            if not replay.spreads:
+                self._replay_soon(ticket, replay)
+            return
+        for strand, step in replay.release():
+            self._enqueue(strand, step, self._loop.time())
+
     def _enqueue(self, strand: Strand, step: Step, now: float) -> None:
+        replay = strand.root.replay
+        if replay is not None and not replay.is_over:
+            self._give_back(strand, None, now)
+            replay.hold(strand, step)
+            return
         if (failure := self._scheduler.leaving) is not None:
             self._give_back(strand, None, now)
             self._left(strand, failure)
@@ -213,13 +254,26 @@ class Strands:
             for child in list(strand.children):
                 self._drop(child)
         elif begun == _MOST_SPREAD_AT_ONCE:
-            self._loop.call_soon(self._resume, strand, fork)
+            self._spread_soon(strand, fork)
             return False
         if strand.children:
             return False
         strand.fork = None
         _cancel_timer(strand)
         return True
+
+    def _spread_soon(self, strand: Strand, fork: Fork) -> None:
+        if (replay := strand.root.replay) is not None:
+            replay.spreads += 1
+        self._loop.call_soon(self._spread_on, strand, fork)
+
+    @acting
+    def _spread_on(self, strand: Strand, fork: Fork) -> None:
+        replay = strand.root.replay
+        self._resume(strand, fork)
+        if replay is not None:
+            replay.spreads -= 1
+            self._replay_soon(strand.root, replay)
 
     def _begin(self, strand: Strand, program: Program) -> None:
         child = Strand(strand.root, program, strand)

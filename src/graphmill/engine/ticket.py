@@ -16,6 +16,7 @@ from graphmill.engine.workers import Attempt
 if TYPE_CHECKING:
     from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
+    from graphmill.engine.replay import Replay
     from graphmill.engine.strand import Strand
 
 
@@ -42,6 +43,7 @@ class Ticket:
         "rank",
         "recall",
         "refusals",
+        "replay",
         "stamp",
         "started_at",
         "status",
@@ -76,6 +78,7 @@ class Ticket:
         self.verdict: Verdict | None = None
         self.body: Any = None
         self.recall: Recall | None = None
+        self.replay: Replay | None = None  # of a job that is made of steps, if some of them are known
         self.deadlines: Deadlines[Any] | None = None
         self.frame: Frame | None = None
         self.usage: Usage | None = None

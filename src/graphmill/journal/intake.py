@@ -18,16 +18,16 @@ from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
 from graphmill.journal.marks import Marks
 from graphmill.journal.ports import Archive
-from graphmill.journal.records import AttemptRow, Outcome, RunRecord, StepRow
+from graphmill.journal.records import Outcome, RunRecord, StepRow
 from graphmill.journal.seen import Seen
 from graphmill.journal.stand_ins import ambiguous, poisoned
+from graphmill.journal.standing import NOT_COUNTED, standing
 
 _NO_OUTCOMES: Mapping[bytes, Outcome] = {}
 OnChange = Literal["refuse", "invalidate", "keep"]
 
 CHUNK = 500
 MOST_CRASHES_ALONE = 3
-NOT_COUNTED = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)  # kinds of attempts that use up none
 _ID_CHARS = 16
 
 
@@ -50,8 +50,7 @@ Identify = Callable[[int, Any], Draft]
 class Record(NamedTuple):
     """What a job's rows need: its keys, where it stands in the source, its input as stored; and what it has done before.
 
-    ``steps`` are those it has finished, ``intended`` the paths of unsafe ones that were begun, ``failed`` the attempts of others:
-    by path the number of the last one, and how many of them count.
+    ``steps``, ``intended`` and ``failed`` are what stands of its steps; ``is_suspected`` says that the process has died under it.
     """
 
     key: bytes
@@ -62,6 +61,7 @@ class Record(NamedTuple):
     steps: Sequence[StepRow] = ()
     intended: frozenset[str] = frozenset()
     failed: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    is_suspected: bool = False
 
 
 class _Item(NamedTuple):
@@ -204,7 +204,7 @@ class Intake:
                 raise DuplicateIdError(item.name, first=None, second=item.position)
             generation = self._generation(item, outcome)
             if generation is not None:
-                yield self._job(item if outcome is None else self._again(item, outcome), generation)
+                yield self._job(item if outcome is None else self._again(item, outcome), generation, outcome)
         if error is not None:
             raise error
 
@@ -254,20 +254,20 @@ class Intake:
             "go on with --on-change invalidate (do it again) or --on-change keep (keep its old result)"
         )
 
-    def _job(self, item: _Item, generation: int) -> Job:
+    def _job(self, item: _Item, generation: int, outcome: Outcome | None = None) -> Job:
         draft = item.draft
         body = to_json(draft.input).encode() if item.content else None
         record = self.records[item.name] = Record(item.key, generation, item.position, item.content, body)
         job = draft.job or Job(
             id=item.name, graph=draft.graph, input=draft.input, priority=draft.priority, key=draft.lane, effect=draft.effect
         )
-        return self._with_past(job, record) if self._has_past else job
+        return self._with_past(job, record, outcome) if self._has_past else job
 
-    def _with_past(self, job: Job, record: Record) -> Job:
+    def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
         notes = self._lookup.notes(record.key)
         attempts = [attempt for attempt in notes.attempts if attempt.generation == record.generation]
-        intended = frozenset(attempt.path for attempt in attempts if attempt.kind is None)
+        stands = standing(notes, record.generation, outcome)
         kinds = [attempt.kind for attempt in attempts if attempt.kind is not None and not attempt.path]
         past = Past(
             attempts=max((attempt.attempt for attempt in attempts if not attempt.path and attempt.kind is not None), default=0),
@@ -277,18 +277,8 @@ class Intake:
         )
         if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
             return replace(job, graph=poisoned, effect="repeatable", past=replace(past, crashes=MOST_CRASHES_ALONE))
-        if job.effect == "unsafe" and "" in intended:
+        if job.effect == "unsafe" and "" in stands.intended:
             return replace(job, graph=ambiguous, effect="repeatable", past=past)
-        # What went well in an earlier generation stands where nothing that decides it has changed; a failure does not.
-        steps = [step for step in notes.steps if step.generation == record.generation or step.error is None]
-        self.records[job.id] = record._replace(steps=steps, intended=intended, failed=_failed_steps(attempts))
+        is_suspected = notes.suspect is not None and notes.suspect.crashes > 0
+        self.records[job.id] = record._replace(**stands._asdict(), is_suspected=is_suspected)
         return replace(job, past=past)
-
-
-def _failed_steps(attempts: Sequence[AttemptRow]) -> Mapping[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for attempt in attempts:
-        if attempt.path and attempt.kind is not None:
-            last, counted = found.get(attempt.path, (0, 0))
-            found[attempt.path] = (max(last, attempt.attempt), counted + (attempt.kind not in NOT_COUNTED))
-    return found

@@ -147,15 +147,15 @@ class Journal:
         counts = self.archive.counts(run) if changes and run.rows else []
         concerned = sum(count.number for count in counts)
         generation = run.generation
-        if changes and concerned:
+        if changes and (concerned or run.steps):
             if on_change == "refuse":
                 remedy = "--on-change keep (on_change='keep': what is not run again stays)" if is_retry else _REMEDY
                 raise ChangedError(
-                    f"run {run.id} has {concerned:,} results that were made otherwise: {'; '.join(changes)}. "
+                    f"run {run.id} has {_said(concerned, run.steps)} that were made otherwise: {'; '.join(changes)}. "
                     f"Go on with {remedy}, or begin a new run"
                 )
             if on_change == "invalidate":
-                generation = 1 + max(count.generation for count in counts)
+                generation = 1 + max([generation, *(count.generation for count in counts)])
         if manifest != run.manifest or generation != run.generation:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
         return replace(run, generation=generation, manifest=manifest)
@@ -213,6 +213,10 @@ def _counted(counts: Iterable[Count]) -> Counter[Status]:
     for count in counts:
         found[count.status] += count.number
     return found
+
+
+def _said(results: int, steps: int) -> str:
+    return f"{results:,} results" if results else f"{steps:,} finished steps"
 
 
 def _identify_job(position: int, job: Any) -> Draft:

@@ -227,7 +227,7 @@ class MemoryLookup:
             kept = self._store.of(self._run)
             newest = {key: kept.results[key][max(kept.results[key])][0] for key in keys if key in kept.results}
             return {
-                key: Outcome(kept.rows[key], row.generation, row.status, row.content, kept.wanted.get(key, 0))
+                key: Outcome(kept.rows[key], row.generation, row.status, row.content, kept.wanted.get(key, 0), row.kind)
                 for key, row in newest.items()
             }
 

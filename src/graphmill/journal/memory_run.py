@@ -45,7 +45,7 @@ class MemoryRun:
         is_dead = self.record.state.is_live and not self.is_owned
         state = RunState.INTERRUPTED if is_dead else self.record.state
         notes = len(self.attempts) + len(self.steps) + len(self.suspects)
-        return replace(self.record, state=state, notes=notes, orphans=len(self.orphans))
+        return replace(self.record, state=state, steps=len(self.steps), notes=notes, orphans=len(self.orphans))
 
     def notes(self, key: bytes) -> Notes:
         """Give what is recorded of an item beside its results."""

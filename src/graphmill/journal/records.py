@@ -42,8 +42,8 @@ class RunRecord:
 
     Results of a lower ``generation`` than the run's are to be made anew. ``is_read`` says that its source was read to the
     end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way. ``rows`` counts its
-    results, ``notes`` what is noted of attempts, steps and suspicions, ``orphans`` the items that have left the source. The
-    ``epoch`` is the number of owners it has had.
+    results, ``steps`` the outcomes of steps inside them, ``notes`` what is noted of attempts, steps and suspicions, ``orphans``
+    the items that have left the source. The ``epoch`` is the number of owners it has had.
     """
 
     number: int
@@ -59,6 +59,7 @@ class RunRecord:
     total: int | None
     is_read: bool
     rows: int
+    steps: int = 0
     notes: int = 0
     orphans: int = 0
     manifest: Mapping[str, Any]
@@ -166,6 +167,7 @@ class Outcome(NamedTuple):
     status: Status
     content: bytes
     wanted: int
+    kind: Kind | None = None
 
 
 class Request(NamedTuple):

@@ -22,9 +22,10 @@ from graphmill.engine.recorder import Asked, Broken, Committed, Recall, StepOutc
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, more_body, with_body
 from graphmill.journal.flight import Flight
-from graphmill.journal.intake import NOT_COUNTED, Intake
+from graphmill.journal.intake import Intake
 from graphmill.journal.ports import Ledger
-from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, StepRow
+from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, StepRow, SuspectRow
+from graphmill.journal.standing import NOT_COUNTED
 
 LOOK_S = 0.5
 MOST_ROWS_AT_ONCE = 1000
@@ -81,13 +82,14 @@ class Scribe:
             return 0
         return self._put(AttemptRow(record.key, record.generation, path, attempt, None, None))
 
-    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> None:
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> int:
         """Note a failed attempt; one that counts as none, as a throttled one, leaves no row."""
         if not path:
             self.leave(job)
-        if failure.kind not in NOT_COUNTED or path or job.effect == "unsafe":
-            record = self._records[job.id]
-            self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure)))
+        if failure.kind in NOT_COUNTED and not path and job.effect != "unsafe":
+            return 0
+        record = self._records[job.id]
+        return self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure)))
 
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
@@ -99,15 +101,19 @@ class Scribe:
                 step.duration_s,
                 None if step.usage is None else Usage.from_json(json.loads(step.usage)),
                 step.began_s,
+                order,
             )
-            for step in self._records[job.id].steps
+            for order, step in enumerate(self._records[job.id].steps)
         }
         record = self._records[job.id]
         return Recall(outcomes, set(record.intended), record.failed)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
-        """Queue a step's row."""
+        """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""
         record = self._records[job.id]
+        if record.is_suspected:
+            self._records[job.id] = record._replace(is_suspected=False)
+            self._put(SuspectRow(record.key, 0, 0))
         error = None if outcome.failure is None else failure_body(outcome.failure)
         usage = None if outcome.usage is None else to_json(outcome.usage.to_json()).encode()
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)

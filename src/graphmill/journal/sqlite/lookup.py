@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from graphmill.journal.records import Notes, Outcome, RunRecord
 from graphmill.journal.sqlite.checks import Checks
-from graphmill.journal.sqlite.codes import STATUSES
+from graphmill.journal.sqlite.codes import KINDS, STATUSES
 from graphmill.journal.sqlite.connection import connect
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import translated
@@ -43,7 +43,10 @@ class SqliteLookup:
                 for head in self._checks.heads(connection.execute(SQL["look_up_results"], some)):
                     found[head[1]] = head  # the newest comes last
             wanted = self._wanted(connection, list(found)) if self._stored.wanted else {}
-        return {key: Outcome(head[HEAD + 1], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0)) for key, head in found.items()}
+        return {
+            key: Outcome(head[HEAD + 1], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]])
+            for key, head in found.items()
+        }
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
         """List the current results."""

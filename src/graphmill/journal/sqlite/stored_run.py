@@ -83,6 +83,7 @@ class StoredRun(NamedTuple):
             is_read=bool(self.is_read),
             rows=self.rows,
             orphans=self.orphans,
+            steps=self.steps,
             notes=self.attempts + self.steps + self.suspects,
             manifest=manifest,
         )
