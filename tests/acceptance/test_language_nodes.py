@@ -369,3 +369,40 @@ def test_a_workflow_of_the_older_json_form_loads_as_it_is(flow):
     path = flow.write(json.dumps(data), "old.json")
     (result,) = gm.batch(path, [{}], policy=PROMPT).results()
     assert [row["x"] for row in succeeded(result)["rows"]] == [1, 2]
+
+
+# What runs in a worker process ends as soon as it is interrupted.
+
+SLEEP = 'params: {inputs: {n: "${item}"}, code: "import time\\nif n: time.sleep(60)\\nassert n\\nresult = 1"}'
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_batch_of_code_that_fails_fast_ends_what_runs(flow, tmp_path, recorded):
+    text = f"nodes: [{{id: b, type: code, batch: {{items: [0, 1, 1], parallel: true, max_retries: 1}}, {SLEEP}}}]"
+    result = flow.result(text, **({"journal": tmp_path / "runs.db", "run_id": "r"} if recorded else {}))
+    assert (result.status, result.error.type) == ("failed", "AssertionError")
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_branches_of_code_end_together(flow, tmp_path, recorded):
+    text = """
+        nodes:
+          - {id: s, type: value, params: {n: 0}}
+          - {id: a, type: code, retry: {attempts: 1}, params: {code: "result = 1 / 0"}}
+          - {id: b, type: code, params: {code: "import time\\ntime.sleep(60)\\nresult = 1"}}
+        edges: [{from: s, to: a}, {from: s, to: b}]
+    """
+    result = flow.result(text, **({"journal": tmp_path / "runs.db", "run_id": "r"} if recorded else {}))
+    assert (result.status, result.error.type) == ("failed", "ZeroDivisionError")
+
+
+def test_a_loop_of_code_ends_when_its_time_is_up(flow):
+    text = """
+        nodes:
+          - id: l
+            type: code
+            loop: {max: 100, timeout: 3}
+            params: {inputs: {n: "${__round__}"}, code: "import time\\nif n > 1: time.sleep(60)\\nresult = n"}
+    """
+    result = flow.result(text)
+    assert (result.status, result.output["stop"], result.output["round_count"]) == ("succeeded", "deadline", 1)

@@ -249,11 +249,11 @@ class Strands:
         while not fork.is_stopped and begun < _MOST_SPREAD_AT_ONCE and (program := fork.more()) is not None:
             begun += 1
             self._begin(strand, program)
-        strand.is_spreading = False
         if fork.is_stopped:
             for child in list(strand.children):
                 self._drop(child)
-        elif begun == _MOST_SPREAD_AT_ONCE:
+        strand.is_spreading = False  # not before: an attempt in a worker process ends as soon as it is interrupted
+        if not fork.is_stopped and begun == _MOST_SPREAD_AT_ONCE:
             self._spread_soon(strand, fork)
             return False
         if strand.children:
