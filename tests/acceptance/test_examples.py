@@ -36,11 +36,9 @@ def told(text, mark):
 
 
 COMMANDS = [
-    *(
-        pytest.param(*each, id=f"{LANGUAGE.name}-{number}")
-        for number, each in enumerate(told(LANGUAGE.read_text().replace("\n```\n", "\n\n"), ""))
-    ),
-    *(pytest.param(*each, id=f"{name}-{number}") for name, text in EXAMPLES.items() for number, each in enumerate(told(text, "# "))),
+    *told(LANGUAGE.read_text().replace("\n```\n", "\n\n"), ""),
+    *(each for each in told((ROOT / "README.md").read_text().replace("\n```\n", "\n\n"), "") if each[0][0] == "run"),
+    *(each for text in EXAMPLES.values() for each in told(text, "# ")),
 ]
 
 
@@ -67,7 +65,7 @@ def test_a_workflow_of_the_documents_loads_and_runs(name, folder):
     assert (result.status, result.error) == ("succeeded", None)
 
 
-@pytest.mark.parametrize(("command", "output"), COMMANDS)
+@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[" ".join(command[:2]) for command, _ in COMMANDS])
 def test_a_command_of_the_documents_and_examples_prints_what_they_say(command, output, folder):
     done = run(sys.executable, "-m", "graphmill", *command, cwd=folder)
     assert done.returncode == 0, done.stderr
