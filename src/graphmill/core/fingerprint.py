@@ -6,9 +6,10 @@ import ast
 import inspect
 import json
 import linecache
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from operator import attrgetter, itemgetter, methodcaller
 from types import CodeType, EllipsisType, FunctionType
@@ -45,6 +46,19 @@ def value_fingerprint(value: Any) -> str:
 
 def _hash(described: Any) -> str:
     return blake2b(json.dumps(described).encode(), digest_size=_BYTES).hexdigest()
+
+
+def known_fingerprint(function: Callable[..., Any]) -> str:
+    """Give the same at less cost where it is asked for often."""
+    try:
+        return _known(function)
+    except TypeError:  # it can not be hashed
+        return function_fingerprint(function)
+
+
+@lru_cache(maxsize=1000)
+def _known(function: Callable[..., Any]) -> str:
+    return function_fingerprint(function)
 
 
 def _described(function: Any, seen: list[Any]) -> Any:

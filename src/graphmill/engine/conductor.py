@@ -417,7 +417,10 @@ class Conductor:
             self._failed(ticket, verdict.failure, error, now, is_final=verdict.is_final)
         elif error is not None:
             error = decisive(error)
-            self._failed(ticket, self._classifier.failure(error), error, now, is_final=isinstance(error, StepError))
+            failure = self._classifier.failure(error)
+            if isinstance(ticket, Strand) and ticket.step.rules.told is not None:
+                failure = ticket.step.rules.told(failure)
+            self._failed(ticket, failure, error, now, is_final=isinstance(error, StepError))
         else:
             self._succeeded(ticket, value, now)
         if lane.limit != limit:

@@ -17,7 +17,7 @@ class StepRules:
     """How steps of one kind are attempted. Without a ``lane`` of their own they go in their job's.
 
     One that is not recorded is done again after a restart; one with an unsafe effect must not happen twice, unless it
-    ``is_retried_if_ambiguous``.
+    ``is_retried_if_ambiguous``. ``told`` gives the failure of an attempt as it may be kept.
     """
 
     retry: Retry
@@ -27,6 +27,7 @@ class StepRules:
     isolation: Literal["process"] | None = None
     is_recorded: bool = True
     is_retried_if_ambiguous: bool = False
+    told: Callable[[Failure], Failure] | None = None
 
 
 class Step:

@@ -7,13 +7,13 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
-from functools import lru_cache, partial
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 from graphmill.core.errors import StepError
-from graphmill.core.fingerprint import function_fingerprint
+from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.job import Effect
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
@@ -187,20 +187,8 @@ async def _into(future: Future[Any], work: Callable[[], Awaitable[Any]]) -> None
 
 def _content(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
     """Hash what a step is given; an argument that is no data, such as a client, counts by its type."""
-    found = [_fingerprint(function), [_plain(value) for value in args], {name: _plain(value) for name, value in kwargs.items()}]
+    found = [known_fingerprint(function), [_plain(value) for value in args], {name: _plain(value) for name, value in kwargs.items()}]
     return digest(canonical(found))
-
-
-def _fingerprint(function: Callable[..., Any]) -> str:
-    try:
-        return _known_fingerprint(function)
-    except TypeError:  # it can not be hashed
-        return function_fingerprint(function)
-
-
-@lru_cache(maxsize=1000)
-def _known_fingerprint(function: Callable[..., Any]) -> str:
-    return function_fingerprint(function)
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -101,10 +102,15 @@ def _is_env(value: Mapping[Any, Any]) -> bool:
     return len(value) == 1 and isinstance(value.get("env"), str)
 
 
+@cache
+def _fields(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(struct)}
+
+
 def _struct_problems(
     struct: type[msgspec.Struct], found: Mapping[Any, Any], at: At, *, as_written: frozenset[str] = frozenset()
 ) -> Iterator[ParamError]:
-    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    fields = _fields(struct)
     for key, value in found.items():
         if key in fields:
             yield from _problems(fields[key].type, value, (*at, key), is_written=key in as_written)

@@ -123,6 +123,16 @@ class NodeType(Generic[P]):
         """Run one attempt of a step with its params resolved; a mapping alone stands for ``Output(mapping)``."""
         raise NotImplementedError
 
+    def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
+        """Say, of params as written, whether attempts run in a worker process; ``call`` then gives what is sent there."""
+        del params
+        return None
+
+    def timeout_s(self, params: Mapping[str, Any]) -> float | None:
+        """Give the limit of an attempt that params as written set, as a node's own ``timeout`` does."""
+        del params
+        return None
+
     def call(self, params: P, context: Context) -> Call:
         """Say how the engine is to run an attempt: ``run``, on the loop, unless the type knows better."""
         return Call(partial(_run, self, context), params)

@@ -14,11 +14,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from graphmill.core.fingerprint import function_fingerprint
+from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call, is_async
-from graphmill.graph.node_type import Call, Context, NodeType, ParamError, Site
+from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
 from graphmill.nodes.code_check import require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
 
@@ -56,7 +56,7 @@ class Python(NodeType[PythonParams]):
         "stdout": 'what the code printed, at most 100,000 bytes; "" for a function',
         "stderr": 'the same of the standard error; "" for a function',
     }
-    untemplated = frozenset({"code", "function", "isolation", "requires"})
+    untemplated = frozenset({"code", "function", "isolation", "requires", "timeout"})
     example = """\
 - id: shorten
   type: code
@@ -86,14 +86,22 @@ class Python(NodeType[PythonParams]):
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Give the function's; code is among the params."""
-        return "" if params.get("function") is None else function_fingerprint(find_function(params["function"]))
+        return "" if params.get("function") is None else known_fingerprint(find_function(params["function"]))
 
     async def run(self, params: PythonParams, context: Context) -> Mapping[str, Any]:
-        """Call the function here, with containers of its own."""
+        """Call the function here, with containers of its own; what it goes on to do with those that it gave is not seen."""
         del context
         function, is_on_loop = _found(str(params.function))
         inputs = fresh(params.inputs)
-        return _outputs(await function(**inputs) if is_on_loop else await call(function, **inputs))
+        return _outputs(fresh(await function(**inputs) if is_on_loop else await call(function, **inputs)))
+
+    def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
+        """Run code, and functions on request, in a worker process."""
+        return "process" if params.get("code") is not None or params.get("isolation") is not None else None
+
+    def timeout_s(self, params: Mapping[str, Any]) -> float | None:
+        """Give the param of that name."""
+        return params.get("timeout")
 
     def call(self, params: PythonParams, context: Context) -> Call:
         """Send code, and functions on request, to a worker process."""

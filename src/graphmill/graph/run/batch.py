@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,9 @@ class _Batch:
         self._place = place
         self._path = path
         self._run_item = run_item
-        self._items = enumerate(items_of(rule.items.resolve(place.scope)))
+        items = items_of(rule.items.resolve(place.scope))
+        self._count = len(items) if isinstance(items, Sized) else None
+        self._items = enumerate(items)
         self._running = 0
         self._begun: dict[int, Any] = {}
         self._outcomes: list[Outcome] = []
@@ -56,7 +58,7 @@ class _Batch:
         self.is_stopped = False
 
     def more(self) -> Program | None:
-        if self._running >= self._rule.max_concurrent or (entry := next(self._items, None)) is None:
+        if self._running >= self._rule.max_concurrent or (entry := self._next()) is None:
             return None
         index, item = entry
         self._begun[index] = item
@@ -85,11 +87,19 @@ class _Batch:
             raise self._fault
         left = [Outcome(index, item, None, None, 0, 0.0, 0.0) for index, item in (*self._begun.items(), *self._items)]
         values = batch_output(self._rule, self._retry, self._outcomes, left)
-        if self.is_stopped or (self._failures and self._failures == values["count"]):
+        self._count = values["count"]
+        if self.is_stopped or self._is_too_much() or (self._failures and self._failures == values["count"]):
             raise self._failed(values)
         if self._failures:
             return Output(values, flags=frozenset({"degraded"}))
         return Output(values)
+
+    def _next(self) -> tuple[int, Any] | None:
+        try:
+            return next(self._items, None)
+        except Exception as error:  # noqa: BLE001  a source handle is a stranger's code
+            self._fault, self.is_stopped = NodeFailed.of(error), True
+            return None
 
     def _one(self, index: int, item: Any) -> Program:
         meter = Meter(self._place.meter)
@@ -105,12 +115,12 @@ class _Batch:
         )
 
     def _is_too_much(self) -> bool:
+        """Tell whether more items have failed than may: a share is one of all items, or while nobody knows how many, of those ended."""
         most = self._rule.max_failures
-        if most is None:
-            return False
-        return self._failures > (most if isinstance(most, int) else most * len(self._outcomes)) and not (
-            isinstance(most, float) and len(self._outcomes) < _SHARE_COUNTS_FROM
-        )
+        if not isinstance(most, float):
+            return most is not None and self._failures > most
+        ended = len(self._outcomes)
+        return self._failures / (self._count or ended) > most and (self._count is not None or ended >= _SHARE_COUNTS_FROM)
 
     def _failed(self, values: Mapping[str, Any]) -> NodeFailed:
         first = min((outcome for outcome in self._outcomes if outcome.failure is not None), key=lambda outcome: outcome.number)

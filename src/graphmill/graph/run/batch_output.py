@@ -94,5 +94,5 @@ def _timing(ended: Sequence[Outcome]) -> dict[str, float]:
         "average": total / len(seconds),
         "minimum": seconds[0],
         "maximum": seconds[-1],
-        "p95": seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))],
+        "p95": seconds[-(-95 * len(seconds) // 100) - 1],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphmill.core.result import Failure
@@ -20,9 +20,10 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
         super().__init__(str(failure))
 
     @classmethod
-    def of(cls, error: Exception) -> NodeFailed:
-        """Take an error of our own making, such as a name that is missing in a template."""
-        return cls(failure_of(error, kind_of(error)))
+    def of(cls, error: Exception, told: Callable[[Failure], Failure] | None = None) -> NodeFailed:
+        """Take an error of our own making, such as a name that is missing in a template; ``told`` gives it as it may be kept."""
+        failure = failure_of(error, kind_of(error))
+        return cls(failure if told is None else told(failure))
 
     def output(self) -> Output:
         """Give what the nodes behind an error edge read."""

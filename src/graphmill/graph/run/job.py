@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphmill.core.fresh import fresh
 from graphmill.engine.program import Failed, Finished, Program
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.flow import run_flow
@@ -14,9 +15,10 @@ from graphmill.graph.run.plan import Plan
 
 def run_job(plan: Plan, item: Any) -> Program:
     """Run a graph over one item."""
-    place = Place(plan.graph.bind(item), "", None, set())
+    place = Place(plan.graph.bind(item), "", None, set(), plan.root)
     try:
         output = yield from run_flow(plan, place, run_node)
     except NodeFailed as failed:
         raise Failed(failed.failure) from failed
-    return Finished(output, dict.fromkeys(sorted(place.flags), True))
+    # Whoever takes it may change it: neither the graph's constants nor another job's input are to change with it.
+    return Finished(fresh(output), dict.fromkeys(sorted(place.flags), True))

@@ -15,6 +15,7 @@ from graphmill.graph.run.loop import run_loop
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
 from graphmill.graph.run.step import run_step
+from graphmill.graph.secret import revealed
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
@@ -30,7 +31,7 @@ def run_node(plan: Plan, node: Node, place: Place) -> Program:
             )
         return (yield from _run_item(plan, node, place, path))
     except GraphmillError as error:
-        raise NodeFailed.of(error) from error
+        raise NodeFailed.of(error, plan.told) from error
 
 
 def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
@@ -39,23 +40,22 @@ def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
             return (yield from run_loop(node.loop, place, path, lambda inner, at: _run_once(plan, node, inner, at)))
         return (yield from _run_once(plan, node, place, path))
     except GraphmillError as error:  # such as a name that is missing in a template
-        raise NodeFailed.of(error) from error
+        raise NodeFailed.of(error, plan.told) from error
 
 
 def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
     try:
         if node.child is None:
             return (yield from run_step(node, plan.rules[node.id], place, path))
-        scope = node.child.bind(_inputs(node, place))
-        inner = Place(scope, f"{path}/", place.meter, place.flags)
-        return Output((yield from run_flow(plan.children[node.id], inner, run_node)))
+        child = plan.children[node.id]
+        inner = Place(child.graph.bind(_inputs(node, place)), f"{path}/", place.meter, place.flags, child.root)
+        return Output((yield from run_flow(child, inner, run_node)))
     except GraphmillError as error:
-        raise NodeFailed.of(error) from error
+        raise NodeFailed.of(error, plan.told) from error
 
 
 def _inputs(node: Node, place: Place) -> Mapping[str, Any]:
-    params = node.params.resolve(place.scope)
-    inputs = params.get("inputs") or {}
+    inputs = node.params.resolve(place.scope).get("inputs") or {}
     if not isinstance(inputs, Mapping):
         raise Permanent(f"inputs is a mapping from the child's inputs to values, not {type(inputs).__name__}")
-    return inputs
+    return revealed(inputs) if node.secrets else inputs

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import StepRules
+from graphmill.graph.secret import concealed
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Node, RetryRule
 
+Told = Callable[[Failure], Failure]
+
 
 class Plan:
-    """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in."""
+    """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in.
 
-    __slots__ = ("children", "graph", "incoming", "is_list", "rules")
+    ``told`` gives a failure as it may be kept: without secrets.
+    """
 
-    def __init__(self, graph: Graph, retry: Retry, timeout_s: float | None) -> None:
+    __slots__ = ("children", "graph", "incoming", "is_list", "root", "rules", "told")
+
+    def __init__(self, graph: Graph, retry: Retry, timeout_s: float | None, told: Told | None = None) -> None:
         self.graph = graph
         self.incoming = {node.id: len(node.incoming) for node in graph.nodes.values()}
         self.is_list = all(edge.action == "*" for node in graph.nodes.values() for edge in node.outgoing) and len(graph.starts) == 1
+        self.root = None if graph.path is None else Path(graph.path).parent
         self.rules: dict[str, StepRules] = {}
+        self.told = told or _telling(tuple(dict.fromkeys(_secrets(graph))))
         self.children: dict[str, Plan] = {}
         for node in graph.nodes.values():
             merged = merged_retry(node.retry, retry)
-            seconds = timeout_s if node.timeout_s is None else node.timeout_s
-            self.rules[node.id] = _rules(node, merged, seconds)
+            limits = [each for each in (node.timeout_s, node.type.timeout_s(node.raw_params)) if each is not None]
+            seconds = min(limits, default=timeout_s)
+            self.rules[node.id] = _rules(node, merged, seconds, self.told)
             if node.child is not None:
-                self.children[node.id] = Plan(node.child, merged, seconds)
+                self.children[node.id] = Plan(node.child, merged, seconds, self.told)
 
 
 def merged_retry(rule: RetryRule, retry: Retry) -> Retry:
@@ -41,15 +54,24 @@ def merged_retry(rule: RetryRule, retry: Retry) -> Retry:
     return replace(retry, **given) if given else retry
 
 
-def _rules(node: Node, retry: Retry, timeout_s: float | None) -> StepRules:
+def _secrets(graph: Graph) -> Iterator[str]:
+    """Name the secrets of a graph and of all below it: a child may be given its parent's."""
+    for node in graph.nodes.values():
+        yield from node.secrets
+        if node.child is not None:
+            yield from _secrets(node.child)
+
+
+def _telling(secrets: tuple[str, ...]) -> Told:
+    return partial(concealed, secrets) if secrets else lambda failure: failure
+
+
+def _rules(node: Node, retry: Retry, timeout_s: float | None, told: Told) -> StepRules:
     return StepRules(
         retry=retry,
         timeout_s=timeout_s,
         effect=node.effect,
-        isolation="process" if _is_isolated(node) else None,
+        isolation=node.type.isolation(node.raw_params),
         is_retried_if_ambiguous=node.on_ambiguous == "retry",
+        told=told,
     )
-
-
-def _is_isolated(node: Node) -> bool:
-    return node.raw_params.get("code") is not None or node.raw_params.get("isolation") == "process"

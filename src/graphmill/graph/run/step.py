@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import GraphmillError, InternalError, Permanent
+from graphmill.core.errors import GraphmillError, InternalError
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
@@ -18,7 +18,7 @@ from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
-from graphmill.graph.secret import Secret
+from graphmill.graph.secret import Secret, revealed
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
@@ -33,9 +33,9 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
         params = node.params.resolve(place.scope)
         if not node.type.is_recorded:
             return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
-        step = _step(node, rules, params, path)
+        step = _step(node, rules, params, path, place.root)
     except GraphmillError as error:  # such as a name that is missing in a template
-        raise NodeFailed.of(error) from error
+        raise NodeFailed.of(error, rules.told) from error
     end: StepEnd = yield step
     if place.meter is not None:
         place.meter.add(end)
@@ -54,28 +54,33 @@ def _output(found: Any) -> Output:
     return Output(plain(found))
 
 
-def revealed(value: Any) -> Any:
-    """Put the values of the environment in the place of secrets; Permanent names a variable that is not set."""
-    if isinstance(value, Secret):
-        found = os.environ.get(value.name)
-        if found is None:
-            raise Permanent(f"the environment has no {value.name}; set it before the run: {{env: {value.name}}} is read at each attempt")
-        return found
-    if isinstance(value, Mapping):
-        return {key: revealed(entry) for key, entry in value.items()}
-    return [revealed(entry) for entry in value] if isinstance(value, list) else value
-
-
-def _step(node: Node, rules: StepRules, params: Any, path: str) -> Step:
+def _step(node: Node, rules: StepRules, params: Any, path: str, root: Path | None) -> Step:
     content = partial(_content, node, params)
     if rules.isolation is None:
-        return Step(path, partial(_attempt, node, path), params, content=content, rules=rules)
+        return Step(path, partial(_attempt, node, path, root), params, content=content, rules=rules)
     call = node.type.call(read_params(node.type, revealed(params) if node.secrets else params), _no_context(path))
-    return Step(path, call.function, call.value, content=content, rules=rules)
+    value = _Sent(node, params, path) if node.secrets else call.value
+    return Step(path, call.function, value, content=content, rules=rules)
 
 
-async def _attempt(node: Node, path: str, params: Any) -> tuple[Any, str, list[str]]:
-    made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), Context(path, current.get()))
+class _Sent:
+    """What a worker process is sent for a node with secrets: it is made anew, with their values of then, whenever it is pickled."""
+
+    def __init__(self, node: Node, params: Any, path: str) -> None:
+        self._parts = node, params, path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        node, params, path = self._parts
+        return _same, (node.type.call(read_params(node.type, revealed(params)), _no_context(path)).value,)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+async def _attempt(node: Node, path: str, root: Path | None, params: Any) -> tuple[Any, str, list[str]]:
+    context = Context(path, current.get(), root=root)
+    made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), context)
     if isinstance(made, Output):
         return plain(made.values), made.action, sorted(made.flags)
     return plain(made), "default", []

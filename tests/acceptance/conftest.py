@@ -1,0 +1,39 @@
+"""What the acceptance tests of the workflow language share."""
+
+import importlib
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import graphmill as gm
+from graphmill.graph.node_registry import registry
+from support.flows import Flow
+
+PACKAGES = Path(__file__).parents[1] / "packages"
+
+
+@pytest.fixture
+def flow(tmp_path):
+    """A workflow whose functions the test gives."""
+    found = Flow(tmp_path)
+    yield found
+    found.forget()
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A journal in a file."""
+    with closing(gm.open_journal(tmp_path / "runs.db")) as journal:
+        yield journal
+
+
+@pytest.fixture
+def metered(monkeypatch):
+    """Install a stranger's package of node types; give its module."""
+    monkeypatch.syspath_prepend(PACKAGES / "metered")
+    registry.cache_clear()
+    yield importlib.import_module("metered_nodes")
+    registry.cache_clear()
+    del sys.modules["metered_nodes"]

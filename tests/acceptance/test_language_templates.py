@@ -1,0 +1,327 @@
+"""The workflow language: templates, rule by rule."""
+
+import json
+
+import pytest
+
+import graphmill as gm
+
+ECHO = """
+    inputs: {{a: {{default: null}}, b: {{default: null}}}}
+    nodes:
+      - {{id: store, type: value, params: {{given: "${{a}}", other: "${{b}}", is-hyphened: 7}}}}
+      - {{id: echo, type: value, params: {{seen: {text}}}}}
+    outputs: {{seen: "${{echo.seen}}"}}
+"""
+
+
+def seen(flow, text, a=None, b=None):
+    """Resolve a text of a param; ``a`` and ``b`` are inputs, and read by the node ``store`` before."""
+    return flow.output(ECHO.format(text=json.dumps(text)), {"a": a, "b": b})["seen"]
+
+
+def missing(flow, text, a=None, b=None):
+    """Resolve a text in which something is missing; give the message of the failure, which is permanent."""
+    failure = flow.failure(ECHO.format(text=json.dumps(text)), {"a": a, "b": b})
+    assert failure.kind == "permanent"
+    return failure.message
+
+
+def test_a_path_walks_by_names_that_may_hold_hyphens(flow):
+    assert seen(flow, "${store.is-hyphened}") == 7
+    assert seen(flow, "${a.x-y.z_1}", {"x-y": {"z_1": "found"}}) == "found"
+
+
+@pytest.mark.parametrize(("text", "value"), [("${a[1]}", 20), ("${a[-1]}", 30), ("${a[${b}]}", 10), ("${a[${b.at[1]}]}", 30)])
+def test_a_segment_may_carry_an_index_that_may_be_a_reference(flow, text, value):
+    index = {"at": [0, 2]} if "b.at" in text else 0
+    assert seen(flow, text, [10, 20, 30], index) == value
+
+
+def test_indices_follow_one_another(flow):
+    assert seen(flow, "${a.rows[1][-1].name}", {"rows": [[], [{"name": "x"}, {"name": "y"}]]}) == "y"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${a.no ?? b.no ?? b.yes}", 5),
+        ('${a.no ?? "x"}', "x"),
+        ('${a.no ?? {"k": [1, null]}}', {"k": [1, None]}),
+        ("${a.no ?? null}", None),
+        ("${a.no ?? 0}", 0),
+        ("${a.no ?? false}", False),
+        ("${a.list[9] ?? -1}", -1),
+        ("${a.none.deeper ?? 4}", 4),
+    ],
+)
+def test_a_missing_reference_falls_through_to_the_next_or_to_a_literal(flow, text, value):
+    found = seen(flow, text, {"list": [], "none": None}, {"yes": 5})
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_a_found_null_or_falsy_value_is_a_value_and_does_not_fall_through(flow):
+    given = {"none": None, "zero": 0, "empty": "", "false": False, "list": []}
+    for name, value in given.items():
+        found = seen(flow, f'${{a.{name} ?? "fallen"}}', given)
+        assert (found, type(found)) == (value, type(value))
+
+
+def test_two_dollars_are_a_literal_template(flow):
+    assert seen(flow, "$${a}", "X") == "${a}"
+    assert seen(flow, "$${a} is ${a}, it costs $5 and $$", "X") == "${a} is X, it costs $5 and $$"
+
+
+@pytest.mark.parametrize(
+    "text", ["${a.upper()}", "${a + b}", "${a|upper}", "${a['x']}", "${}", "${ }", "${a", "${a.}", "${a[x]}", "${a ?? }"]
+)
+def test_nothing_else_is_a_template(flow, text):
+    (problem,) = flow.problems(ECHO.format(text=json.dumps(text)))
+    assert "workflow.yaml:5:" in problem
+
+
+@pytest.mark.parametrize("name", ["__class__", "__len__", "keys", "real", "append"])
+def test_attributes_can_not_be_read(flow, name):
+    assert name in missing(flow, f"${{a.{name}}}", {"x": 1})
+
+
+@pytest.mark.parametrize("value", [None, True, False, 0, 1.5, "text", "", [1, [2]], {"k": {"l": []}}, 10**30])
+def test_a_string_that_is_exactly_one_template_keeps_the_value_s_type(flow, value):
+    found = seen(flow, "${store.given}", value)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "<>"),
+        (True, "<true>"),
+        (False, "<false>"),
+        (3, "<3>"),
+        (1.5, "<1.5>"),
+        ("é", "<é>"),
+        ({"ключ": ["é", None, True]}, '<{"ключ": ["é", null, true]}>'),
+        ([], "<[]>"),
+    ],
+)
+def test_mixed_text_becomes_a_string(flow, value, text):
+    found = seen(flow, "<${a}>", value)
+    if isinstance(value, dict | list):
+        assert json.loads(found[1:-1]) == value
+        assert "\\u" not in found
+    else:
+        assert found == text
+
+
+def test_a_space_beside_a_template_makes_it_text(flow):
+    assert seen(flow, "${a} ", 5) == "5 "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("${a.nam}", ["${a.nam}", "name"]),
+        ("${a.rows[5]}", ["${a.rows[5]}"]),
+        ("${a.rows[-3]}", ["${a.rows[-3]}"]),
+        ("${a.none.x}", ["${a.none.x}", "null"]),
+        ("${store.given.nam}", ["${store.given.nam}", "name"]),
+        ("text around ${a.nam}", ["${a.nam}"]),
+        ("${a.nam ?? b.nam}", ["b.nam"]),
+    ],
+)
+def test_missing_is_an_error_that_names_the_reference_and_what_is_there(flow, text, said):
+    message = missing(flow, text, {"name": "n", "rows": [1, 2], "none": None})
+    for word in said:
+        assert word in message
+
+
+def test_missing_is_never_retried(flow):
+    calls = []
+
+    @flow.act
+    async def before():
+        calls.append("before")
+        return {}
+
+    result = flow.result(
+        """
+        nodes:
+          - {id: before, type: python, params: {function: "acts:before"}, retry: {attempts: 5}}
+          - {id: fetch, type: python, params: {function: "acts:before", inputs: "${before.result.no}"}, retry: {attempts: 5}}
+        """
+    )
+    assert (result.status, result.error.kind, calls) == ("failed", "permanent", ["before"])
+
+
+@pytest.mark.parametrize("text", ['{"rows": [{"name": "x"}]}', '  {"rows": [{"name": "x"}]}\n'])
+def test_a_path_may_walk_into_text_that_holds_a_json_object_or_array(flow, text):
+    assert seen(flow, "${a.rows[0].name}", text) == "x"
+    assert seen(flow, "${b[0].rows[-1].name}", None, f"[{text}]") == "x"
+
+
+def test_json_text_in_json_text_is_walked_too(flow):
+    assert seen(flow, "${a.inner.x}", {"inner": '{"x": "[1]"}'}) == "[1]"
+    assert seen(flow, "${a.inner.x[0]}", {"inner": '{"x": "[1]"}'}) == 1
+
+
+def test_text_that_holds_json_stays_text_where_nothing_walks_into_it(flow):
+    assert seen(flow, "${a}", '{"x": 1}') == '{"x": 1}'
+
+
+@pytest.mark.parametrize("text", ["5", "true", "null", '"quoted"', "{broken", ""])
+def test_scalars_and_broken_json_are_not_parsed(flow, text):
+    assert "a.x" in missing(flow, "${a.x}", text)
+    assert seen(flow, "${a}", text) == text
+
+
+def test_substituted_text_is_never_scanned_again(flow):
+    assert seen(flow, "${a}", "${b}", "secret") == "${b}"
+    assert seen(flow, "<${a}>", "${b} $${b} ${no.such}", "secret") == "<${b} $${b} ${no.such}>"
+    assert seen(flow, "${a.x}", '{"x": "${b}"}', "secret") == "${b}"
+
+
+def test_templates_stand_at_any_depth_of_a_value_and_not_in_keys(flow):
+    found = flow.output(
+        """
+        inputs: {a: {required: true}}
+        nodes:
+          - {id: deep, type: value, params: {list: [1, ["<${a}>", {x: "${a}"}]], "${a}": key}}
+        """,
+        {"a": 5},
+    )
+    assert found == {"list": [1, ["<5>", {"x": 5}]], "${a}": "key"}
+
+
+def test_a_file_tag_stands_for_the_file_s_text_which_is_a_template(flow):
+    (flow.folder / "prompt.md").write_text("Describe ${a.name}.\n", encoding="utf-8")
+    assert (
+        flow.output(
+            """
+            inputs: {a: {required: true}}
+            nodes:
+              - {id: ask, type: value, params: {prompt: !file prompt.md}}
+            outputs: {prompt: "${ask.prompt}"}
+            """,
+            {"a": {"name": "Ann"}},
+        )["prompt"].strip()
+        == "Describe Ann."
+    )
+
+
+def test_a_file_is_taken_when_the_workflow_is_compiled(flow):
+    prompt = flow.folder / "prompt.md"
+    prompt.write_text("then", encoding="utf-8")
+    graph = flow.load("nodes: [{id: ask, type: value, params: {prompt: !file prompt.md}}]")
+    prompt.write_text("now", encoding="utf-8")
+    (result,) = gm.batch(graph, [{}]).results()
+    assert result.output == {"prompt": "then"}
+
+
+@pytest.mark.parametrize(("name", "text"), [("data.json", '{"x": [1, "${a}"]}'), ("data.yaml", "x: [1, '${a}']\n")])
+def test_a_json_or_yaml_file_becomes_its_data(flow, name, text):
+    (flow.folder / name).write_text(text, encoding="utf-8")
+    workflow = f"""
+        inputs: {{a: {{required: true}}}}
+        nodes: [{{id: data, type: value, params: {{data: !file {name}}}}}]
+    """
+    assert flow.output(workflow, {"a": 5}) == {"data": {"x": [1, 5]}}
+
+
+def test_paths_are_relative_to_the_workflow_file(flow, monkeypatch, tmp_path_factory):
+    (flow.folder / "sub").mkdir()
+    (flow.folder / "sub" / "prompt.md").write_text("here", encoding="utf-8")
+    (flow.folder / "sub" / "child.yaml").write_text("nodes: [{id: ask, type: value, params: {prompt: !file prompt.md}}]", encoding="utf-8")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert flow.output("nodes: [{id: down, type: workflow, params: {workflow: sub/child.yaml}}]") == {"prompt": "here"}
+
+
+def test_a_mistake_in_an_included_file_is_placed_in_that_file(flow):
+    (flow.folder / "prompt.md").write_text("fine\nand ${a.}\n", encoding="utf-8")
+    assert "prompt.md" in flow.problem("nodes: [{id: ask, type: value, params: {prompt: !file prompt.md}}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("${stor.given}", ["stor", "store"]),
+        ("${c}", ["c"]),
+        ("${item}", ["item"]),
+        ("${echo.seen}", ["echo"]),
+        ("${later.x}", ["later", "can not have run yet"]),
+        ("${__index__}", ["__index__", "batch"]),
+        ("${__round__}", ["__round__", "loop"]),
+        ("${round.x}", ["round", "loop"]),
+        ("${past}", ["past"]),
+    ],
+)
+def test_references_are_checked_when_the_workflow_is_compiled(flow, text, said):
+    workflow = f"""
+        inputs: {{a: {{default: 1}}}}
+        nodes:
+          - {{id: store, type: value, params: {{given: 1}}}}
+          - {{id: echo, type: value, params: {{seen: {json.dumps(text)}}}}}
+          - {{id: later, type: value, params: {{x: 1}}}}
+    """
+    problem = flow.problem(workflow)
+    assert "workflow.yaml:5:" in problem
+    for word in said:
+        assert word in problem
+
+
+def test_an_item_alias_is_known_in_its_batch_only(flow):
+    problem = flow.problem(
+        """
+        nodes:
+          - {id: each, type: value, params: {x: "${user}"}, batch: {items: [1], as: user}}
+          - {id: after, type: value, params: {x: "${user}"}}
+        """
+    )
+    assert "'each'" in problem
+    assert "workflow.yaml:4:" in problem
+
+
+def test_an_output_that_the_type_does_not_have_is_refused_with_those_it_has(flow):
+    problem = flow.problem(
+        """
+        nodes:
+          - {id: run, type: code, params: {code: "result = 1"}}
+          - {id: after, type: value, params: {x: "${run.reslt}"}}
+        """
+    )
+    for word in ("reslt", "result", "stdout", "did you mean"):
+        assert word in problem
+
+
+def test_a_child_s_outputs_are_checked_too(flow):
+    problem = flow.problem(
+        """
+        nodes:
+          - id: down
+            type: workflow
+            params: {workflow: {nodes: [{id: v, type: value, params: {x: 1}}], outputs: {answer: "${v.x}"}}}
+          - {id: after, type: value, params: {x: "${down.anser}"}}
+        """
+    )
+    assert "answer" in problem
+
+
+def test_all_problems_are_reported_at_once_with_their_places(flow):
+    problems = flow.problems(
+        """
+        inputs: {a: {requird: true}}
+        nodes:
+          - {id: one, type: valeu, params: {x: 1}}
+          - {id: two, type: value, params: {x: "${nobody.x}"}}
+          - {id: three, type: value, params: {x: "${a.}"}}
+          - {id: four, type: value, paramz: {x: 1}}
+        """
+    )
+    for line, word in [(2, "required"), (4, "value"), (5, "nobody"), (6, "a."), (7, "params")]:
+        assert any(f"workflow.yaml:{line}:" in problem and word in problem for problem in problems), (line, word, problems)
+
+
+def test_json_and_yaml_are_one_language(flow):
+    data = {"inputs": {"a": {"required": True}}, "nodes": [{"id": "v", "type": "value", "params": {"x": "<${a}>"}}]}
+    path = flow.write(json.dumps(data), "workflow.json")
+    (result,) = gm.batch(path, [{"a": 5}]).results()
+    assert result.output == {"x": "<5>"}
