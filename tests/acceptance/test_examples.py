@@ -1,11 +1,17 @@
-"""Every example runs as it stands, and so does every Python block of the documents."""
+"""Every example runs as it stands, and so does every Python block, workflow and command of the documents."""
 
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import graphmill as gm
+from graphmill.core.json_text import to_json
+from graphmill.graph import grammar
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -14,10 +20,74 @@ BLOCKS = [
     for path in DOCUMENTS
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL))
 ]
+LANGUAGE = ROOT / "docs" / "workflows.md"
+WORKFLOWS = {
+    re.search(r"^name: (.+)$", block, re.MULTILINE)[1]: block
+    for path in (LANGUAGE, ROOT / "README.md")
+    for block in re.findall(r"^```yaml\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+}
+EXAMPLES = {path.stem: path.read_text() for path in sorted((ROOT / "examples").glob("*.yaml"))}
+
+
+def told(text, mark):
+    """List the commands in a text, each with what it is said to print: lines that begin like those of the output."""
+    parts = re.findall(rf"^{mark}\$ graphmill (.+)\n((?:{mark}(?!\$).+\n)*)", text, re.MULTILINE)
+    return [(shlex.split(command), [line.removeprefix(mark) for line in output.splitlines()]) for command, output in parts]
+
+
+COMMANDS = [
+    *told(LANGUAGE.read_text().replace("\n```\n", "\n\n"), ""),
+    *(each for each in told((ROOT / "README.md").read_text().replace("\n```\n", "\n\n"), "") if each[0][0] == "run"),
+    *(each for text in EXAMPLES.values() for each in told(text, "# ")),
+]
 
 
 def run(*command, cwd, stdin=""):
     return subprocess.run(list(map(str, command)), cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the examples, the workflows of the documents, and what they need."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, block in WORKFLOWS.items():
+        (tmp_path / f"{name}.yaml").write_text(block)
+    (tmp_path / "letter.md").write_text("Dear ${name},\n")
+    monkeypatch.setenv("SHOP_KEY", "k")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_a_workflow_of_the_documents_loads_and_runs(name, folder):
+    graph = gm.load(folder / f"{name}.yaml")
+    wanted = {each.name: {"number": 0.5}.get(each.type, "Ada") for each in graph.inputs.values() if each.is_required}
+    result = gm.run(graph, wanted)
+    assert (result.status, result.error) == ("succeeded", None)
+
+
+@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[" ".join(command[:2]) for command, _ in COMMANDS])
+def test_a_command_of_the_documents_and_examples_prints_what_they_say(command, output, folder):
+    done = run(sys.executable, "-m", "graphmill", *command, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.splitlines()
+    assert [line[: len(begin)] for line, begin in zip(printed, output, strict=False)] == output
+    assert len(printed) >= len(output) > 0
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "reviews"])
+def test_an_example_says_how_it_is_run(name):
+    assert told(EXAMPLES[name], "# ")
+
+
+def test_the_page_of_the_language_has_every_key_and_the_default_of_each_in_a_batch_and_a_loop():
+    page = LANGUAGE.read_text()
+    blocks = (grammar.WORKFLOW, grammar.INPUT, grammar.EDGE, grammar.NODE, grammar.RETRY, grammar.BATCH, grammar.LOOP)
+    assert [key for block in blocks for key in block if f"`{key}`" not in page and key not in ("from", "to")] == []
+    rows = {key: row for row in page.splitlines() if row.startswith("| `") for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+    defaults = {key: entry.default for block in (grammar.BATCH, grammar.LOOP) for key, entry in block.items() if entry.default is not None}
+    assert {key: rows[key].split("|")[-2].strip() for key in defaults} == {
+        key: f"`{value if isinstance(value, str) else to_json(value)}`" for key, value in defaults.items()
+    }
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -24,7 +24,7 @@ _HEAD = """\
 Written by `python -m graphmill.report.node_page > docs/nodes.md`; `graphmill nodes TYPE` shows the same of each type that is installed.
 
 A param takes a template, `${name}`, or `{env: NAME}` unless it is taken as written. For what any node may have beside its params
-(`retry`, `timeout`, `batch`, `loop` …) see the workflow language.
+(`retry`, `timeout`, `batch`, `loop` …) see [workflows.md](workflows.md).
 """
 _TAIL = f"""\
 ## A type of your own
