@@ -434,3 +434,21 @@ def test_without_declared_outputs_the_last_listed_node_that_ran_gives_them(flow)
         edges: [{from: route, to: left, action: left}, {from: route, to: right, action: right}]
     """
     assert [flow.output(workflow, {"on": on}) for on in "lr"] == [{"x": "left"}, {"x": "right"}]
+
+
+def test_an_edge_can_not_fire_on_any_action(flow):
+    text = """
+        nodes: [{id: a, type: value}, {id: b, type: value}]
+        edges: [{from: a, to: b, action: "*"}]
+    """
+    assert "an edge fires on one action" in flow.problem(text)
+
+
+def test_what_went_well_can_not_take_the_error_edge(flow):
+    text = """
+        nodes:
+          - {id: a, type: code, params: {code: "next = 'error'"}}
+          - {id: b, type: value, params: {said: "${a.error.message}"}}
+        edges: [{from: a, to: b, action: error}]
+    """
+    assert "the action error stands for a failure" in flow.result(text).output["said"]

@@ -69,6 +69,8 @@ def _checked(edges: Iterable[EdgeSpec], ids: list[str], problems: Problems) -> t
         unknown = [(key, name) for key, name in (("from", each.source), ("to", each.target)) if name not in known]
         for key, name in unknown:
             tell(problems, (*each.at, key), _no_node(name, ids))
+        if each.action == ANY_ACTION:
+            tell(problems, (*each.at, "action"), "an edge fires on one action; write an edge for each, or leave it out for default")
         if edge in made:
             tell(problems, each.at, f"from {each.source!r} to {each.target!r} on {each.action!r} there is one already")
         elif not unknown:

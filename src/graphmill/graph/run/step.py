@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import GraphmillError, InternalError
+from graphmill.core.errors import GraphmillError, InternalError, Permanent
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
@@ -41,7 +41,10 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
         place.meter.add(end)
     if end.failure is not None:
         raise NodeFailed(end.failure, attempts=end.attempts)
-    return _output(end.output)
+    output = _output(end.output)
+    if output.action == "error":
+        raise NodeFailed.of(Permanent("the action error stands for a failure, and this went well; give it another name"))
+    return output
 
 
 def _output(found: Any) -> Output:
