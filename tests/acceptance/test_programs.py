@@ -361,3 +361,26 @@ def test_one_job_can_be_cancelled_while_others_go_on():
 
     results, _ = virtual(jobs_of(Graph(program), [1, 2]), on_run=cancel)
     assert {name: result.status for name, result in by_id(results).items()} == {"0": "cancelled", "1": "succeeded"}
+
+
+def test_a_fork_that_is_reached_while_the_run_is_drained_begins_nothing():
+    act = sleeping()
+
+    def leaf(path):
+        yield step(path, act, 2)
+        return path
+
+    def branch(path):
+        yield step(path, act, 2)
+        fork = Several([leaf(f"{path}/{index}") for index in range(3)])
+        yield fork
+        return len(fork.values[0])
+
+    def program(_):
+        fork = Several([branch("a")])
+        yield fork
+        return Finished(fork.values[0] + 1, {})
+
+    results, run = virtual(jobs_of(Graph(program), [1]), on_run=lambda run: asyncio.get_running_loop().call_later(1, run.drain, 25))
+    assert [result.status for result in results] == ["paused"]
+    assert (run.progress().running, run.progress().queued) == (0, 0)

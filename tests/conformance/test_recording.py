@@ -140,7 +140,7 @@ def outcomes(store, taken):
     """What is known of a, b and c, without the rows, which are the store's own."""
     found = looked_up(store, taken, [item_key(name) for name in "abc"])
     assert len({outcome.row for outcome in found.values()}) == len(found)
-    return {key: outcome[1:] for key, outcome in found.items()}
+    return {key: outcome[1:5] for key, outcome in found.items()}
 
 
 def test_of_what_is_wanted_the_highest_generation_is_kept(store, taken):

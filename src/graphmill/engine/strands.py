@@ -246,13 +246,15 @@ class Strands:
     def _go_on(self, strand: Strand, fork: Fork) -> bool:
         """Begin what a fork gives now; tell whether nothing of it is left."""
         begun, strand.is_spreading = 0, True
-        while not fork.is_stopped and begun < _MOST_SPREAD_AT_ONCE and (program := fork.more()) is not None:
+        while not (fork.is_stopped or strand.is_dropped) and begun < _MOST_SPREAD_AT_ONCE and (program := fork.more()) is not None:
             begun += 1
             self._begin(strand, program)
         if fork.is_stopped:
             for child in list(strand.children):
                 self._drop(child)
         strand.is_spreading = False  # not before: an attempt in a worker process ends as soon as it is interrupted
+        if strand.is_dropped:  # with its job, by what the first of them led to
+            return False
         if not fork.is_stopped and begun == _MOST_SPREAD_AT_ONCE:
             self._spread_soon(strand, fork)
             return False

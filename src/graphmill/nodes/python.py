@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.fresh import fresh
+from graphmill.core.json_text import require_json
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call, is_async
 from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
@@ -93,7 +94,12 @@ class Python(NodeType[PythonParams]):
         del context
         function, is_on_loop = _found(str(params.function))
         inputs = fresh(params.inputs)
-        return _outputs(fresh(await function(**inputs) if is_on_loop else await call(function, **inputs)))
+        made = await function(**inputs) if is_on_loop else await call(function, **inputs)
+        try:
+            return _outputs(fresh(made))
+        except RecursionError:  # it holds itself, or is very deep: JSON has the words for that
+            require_json(made)
+            raise
 
     def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
         """Run code, and functions on request, in a worker process."""
