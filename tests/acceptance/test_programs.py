@@ -376,10 +376,14 @@ def test_a_fork_that_is_reached_while_the_run_is_drained_begins_nothing():
         yield fork
         return len(fork.values[0])
 
+    class Strict(Several):
+        def ended(self, program, value, failure):
+            assert value is not None
+            super().ended(program, value, failure)
+
     def program(_):
-        fork = Several([branch("a")])
-        yield fork
-        return Finished(fork.values[0] + 1, {})
+        yield Strict([branch("a")])
+        return Finished(None, {})
 
     results, run = virtual(jobs_of(Graph(program), [1]), on_run=lambda run: asyncio.get_running_loop().call_later(1, run.drain, 25))
     assert [result.status for result in results] == ["paused"]
