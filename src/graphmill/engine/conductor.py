@@ -253,7 +253,7 @@ class Conductor:
                 raise
             self._delivery.flush()
             await self._delivery.wait_committed()
-            self._delivery.flush()
+            self._delivery.show_durable()
             self._figures.end(self._loop.time())
             self._audience.tell_progress(self.progress)
             self._audience.tell(events.RunFinished, statistics=self.statistics())
@@ -524,9 +524,13 @@ class Conductor:
         self._delivery.flush()
 
     @acting
+    def _show_durable(self) -> None:
+        self._delivery.show_durable()
+
+    @acting
     def _committed(self, number: int) -> None:
         if self._delivery.committed(number):
-            self._flush_soon()
+            self._loop.call_soon(self._loop.call_soon, self._show_durable)
         if not self._is_starting and not self._is_closed:
             self._start_ready()  # at once: nothing more comes in this turn, and where few run at once every turn counts
         self._is_quiet.set()

@@ -37,10 +37,7 @@ class Delivery:
         return len(self._settled) == 1
 
     def flush(self) -> None:
-        """Write down, or show, what was taken; show what is durable."""
-        durable, self._durable = self._durable, []
-        for job, result in durable:
-            self._show(job, result)
+        """Write down, or show, what was taken."""
         settled, self._settled = self._settled, []
         if self.is_forgotten:
             return
@@ -51,13 +48,19 @@ class Delivery:
                 self._uncommitted.append((self._recorder.finish(ticket.job, result, ticket.body), None, ticket.job, result))
                 ticket.body = None
 
+    def show_durable(self) -> None:
+        """Show what is durable."""
+        durable, self._durable = self._durable, []
+        for job, result in durable:
+            self._show(job, result)
+
     def after(self, number: int, act: Callable[[], None]) -> None:
         """Do something once what has this number is durable."""
         if not self.is_forgotten:
             self._uncommitted.append((number, act, None, None))
 
     def committed(self, number: int) -> bool:
-        """Do what waited for this, but show results later; tell whether these are the first since ``flush``."""
+        """Do what waited for this, but show results later; tell whether these are the first since ``show_durable``."""
         waiting, is_first = self._uncommitted, not self._durable
         while waiting and waiting[0][0] <= number:
             _, act, job, result = waiting.popleft()
