@@ -408,8 +408,9 @@ class Conductor:
         self._start_soon()
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
-        if ticket.frame is not None and ticket.frame.usage is not None:
-            ticket.usage = ticket.frame.usage if ticket.usage is None else ticket.usage + ticket.frame.usage
+        frame, ticket.frame = ticket.frame, None
+        if frame is not None and frame.usage is not None:
+            ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
         verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state

@@ -133,9 +133,14 @@ class Threads:
         call, value, error = letter
         call.is_over = True
         self._busy -= 1
+        ended, call.function, call.ended = call.ended, _nothing, _nothing  # they may hold the call, and all that it was for
         if call.is_abandoned:
             self.stuck -= 1
         else:
-            call.ended(value, error)
+            ended(value, error)
         if self._busy == self.stuck:
             self._is_idle.set()
+
+
+def _nothing(*_: Any) -> None:
+    """Stand for what was let go."""

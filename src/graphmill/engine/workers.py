@@ -198,6 +198,7 @@ class LoopAttempt:
             except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
                 error = raised
             self._end(output, error)
+            output = error = None  # an error holds the frames that it came through, and this one would hold it
 
     def _never_begun(self, _task: Task[None]) -> None:
         """End a task that was cancelled, by us or by anybody, before its first step: its body never runs."""
