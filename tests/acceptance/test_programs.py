@@ -13,9 +13,26 @@ from graphmill.engine.program import Failed, Finished, Programmed, Step, StepRul
 from support.driving import by_id, jobs_of, virtual
 
 
+class CallStep(Step):
+    """A step that calls an async function."""
+
+    def __init__(self, path, rules, function, value):
+        super().__init__(path, rules)
+        self._call = function, value
+
+    def content(self):
+        return repr((self.path, self._call[1])).encode()
+
+    def act(self):
+        return self._call[0](self._call[1])
+
+    def call(self):
+        return self._call
+
+
 def step(path, act, value=None, **rules):
     rules.setdefault("retry", gm.Retry(attempts=3, wait_s=1, jitter=False, backoff="fixed"))
-    return Step(path, act, value, content=lambda: repr((path, value)).encode(), rules=StepRules(**rules))
+    return CallStep(path, StepRules(**rules), act, value)
 
 
 class Graph(Programmed):

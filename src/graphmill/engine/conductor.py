@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from graphmill.core.errors import ChangedError, GraphmillError, InternalError, StepError, UsageError
+from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError
 from graphmill.core.job import Job
-from graphmill.core.result import Failure, Result, Status, StopReason
+from graphmill.core.result import Failure, Result, StopReason
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.admission import Admission
 from graphmill.engine.alerts import Alert, AlertName
+from graphmill.engine.attempts import Attempts
 from graphmill.engine.audience import SETTLE_S, Audience
-from graphmill.engine.classifier import Classifier
-from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.delivery import Delivery
-from graphmill.engine.failures import NotBegun, cancelled, decisive, doubted, paused, timed_out
+from graphmill.engine.failures import cancelled, paused, timed_out
 from graphmill.engine.figures import Figures
-from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
-from graphmill.engine.program import Finished, Programmed
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
-from graphmill.engine.steps import Steps
-from graphmill.engine.strand import Strand
-from graphmill.engine.strands import Strands
 from graphmill.engine.subscriber import BREATH_S, log
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
@@ -60,30 +52,26 @@ class Conductor:
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._policy = policy
-        self._classifier = Classifier(policy.classify)
         self._figures = Figures(scheduler, total=total, before={} if recorder is None else recorder.done, now=self._loop.time())
         self._outbox = Outbox()
         self._recorder = recorder
         self._delivery = Delivery(scheduler, recorder, show=self._show)
-        self._accept = terms.accept if recorder is None else recorder.accept
-        self._workers = Workers(policy, accept=self._accept, abandoned=self._abandoned)
-        self._steps = Steps(self._workers, self._delivery, recorder, retry=policy.retry, classifier=self._classifier, random=terms.random)
+        accept = terms.accept if recorder is None else recorder.accept
+        self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
-        self._strands = Strands(
+        self._attempts = Attempts(
             scheduler,
             self._workers,
             self._delivery,
             recorder,
-            policy=policy,
-            classifier=self._classifier,
-            start=self._start,
-            queued=self._start_soon,
-            ended=self._program_ended,
+            terms=terms,
+            audience=self._audience,
+            freed=self._start_soon,
+            finished=self._finished,
+            lane_changed=self._lane_changed,
             crash=self.crash,
         )
-        self._attempt_deadlines: dict[float, Deadlines[Ticket]] = {}
-        self._job_deadlines = Deadlines(self._loop, policy.job_timeout_s, self._job_expired)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
         self._unhanging = self._opening = self._draining = self._beating = _NO_TIMER
         self._patience_s = SETTLE_S
@@ -212,24 +200,13 @@ class Conductor:
             self.stopped, self.stopped_because = reason, failure.message
             self._admission.close()
             self._audience.tell(events.RunStopped, reason=reason, message=failure.message)
-            begun = [ticket for ticket in self._scheduler.under_way() if ticket.strands is not None]
-            for ticket, result in self._scheduler.leave(failure, self._loop.time()):
-                self._finished(ticket, result)
-            for ticket in begun:
-                self._strands.leave(ticket, failure)
+            self._attempts.leave(failure)
             self._unhang_results()
             self._arrived.set()
         elif self._draining is None:
             return False
         self._end_running(running or failure, within_s)
         return True
-
-    def end(self, ticket: Ticket, failure: Failure) -> None:
-        """End a job from outside; a running one ends when its attempt does, or is abandoned."""
-        if ticket.status is Status.RUNNING:
-            self._condemn(ticket, Verdict(failure, is_final=True))
-        else:
-            self._finished(ticket, self._scheduler.end(ticket, failure, self._loop.time()))
 
     def cancel(self) -> bool:
         """Cancel the whole run; tell whether there was something to cancel."""
@@ -240,7 +217,7 @@ class Conductor:
         ticket = self._scheduler.find(job_id)
         if ticket is None or ticket.status.is_final:
             return False
-        self.end(ticket, cancelled("the job was cancelled"))
+        self._attempts.end(ticket, cancelled("the job was cancelled"))
         return True
 
     async def close(self) -> None:
@@ -292,13 +269,8 @@ class Conductor:
         for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
             if timer is not None:
                 timer.cancel()
-        for deadlines in (*self._attempt_deadlines.values(), self._job_deadlines):
-            deadlines.close()
         self._admission.close()
-        for ticket in self._scheduler.under_way():  # after a fault, or when closing was cancelled
-            for each in (ticket, *(ticket.strands or ())):
-                if each.attempt is not None:
-                    each.attempt.interrupt()
+        self._attempts.close()
         try:
             await self._admission.wait_closed(self._workers.grace_s)
         finally:
@@ -317,6 +289,8 @@ class Conductor:
 
     @acting
     def _start_ready(self) -> None:
+        if not self._scheduler.running:
+            self._is_quiet.set()
         if self._audience.take_breath():
             self._come_back(self._loop.time() + BREATH_S, self._start_ready)
             return
@@ -327,7 +301,7 @@ class Conductor:
             if ticket is None:
                 self._come_back(self._scheduler.opens_at(now), self._start_soon)
                 break
-            self._start(ticket, now)
+            self._attempts.start(ticket, now)
         else:
             self._start_soon()
         self._admission.refill()
@@ -338,99 +312,11 @@ class Conductor:
             self._opening.cancel()
         self._opening = None if at is None else self._loop.call_at(at, then)
 
-    def _start(self, ticket: Ticket, now: float) -> None:
-        if ticket.is_probe:
-            self._health_changed(ticket.lane, HealthState.OPEN)
-        if isinstance(ticket, Strand):
-            self._start_step(ticket, now)
-            return
-        if isinstance(ticket.job.graph, Programmed):
-            self._job_deadlines.set(ticket, now)
-            self._strands.open(ticket)
-            return
-        if ticket.attempts == ticket.job.past.attempts + 1:
-            self._job_deadlines.set(ticket, now)
-        if self._audience.has_observers:
-            self._audience.tell(events.AttemptStarted, job_id=ticket.job.id, attempt=ticket.attempts)
-        number = 0 if self._recorder is None else self._recorder.begin(ticket.job, ticket.attempts)
-        if number:
-            self._delivery.after(number, partial(self._begin, ticket))
-        else:
-            self._begin(ticket)
-
-    def _start_step(self, strand: Strand, now: float) -> None:
-        step = strand.step
-        if self._audience.has_observers:
-            self._audience.tell(events.AttemptStarted, job_id=strand.job.id, attempt=strand.attempts, path=step.path)
-        path = step.path if step.rules.effect == "unsafe" else ""
-        number = 0 if self._recorder is None else self._recorder.begin(strand.job, strand.attempts, path)
-        if number:
-            self._delivery.after(number, partial(self._begin_step, strand))
-        else:
-            self._begin_step(strand, now)
-
-    def _begin(self, ticket: Ticket) -> None:
-        ended = partial(self._attempt_ended, ticket)
-        if self._is_ended_before(ticket, ended, ""):
-            return
-        self._set_deadline(ticket, self._policy.timeout_s, self._loop.time())
-        frame = ticket.frame = Frame(self._steps, ticket)
-        ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, ended, frame=frame, is_suspect=ticket.crashes > 0)
-
-    def _begin_step(self, strand: Strand, now: float | None = None) -> None:
-        ended, step = partial(self._attempt_ended, strand), strand.step
-        if self._is_ended_before(strand, ended, step.path):
-            return
-        self._set_deadline(strand, step.rules.timeout_s, self._loop.time() if now is None else now)
-        frame = strand.frame = Frame(self._steps, strand, f"{step.path}/")
-        accept = None if self._recorder is None else self._recorder.accept
-        strand.attempt = self._workers.begin_step(step, ended, frame=frame, accept=accept, is_suspect=strand.crashes > 0, last=strand.last)
-
-    def _is_ended_before(self, ticket: Ticket, ended: Callable[..., None], path: str) -> bool:
-        """Tell whether an attempt was ended from outside before it could begin."""
-        if ticket.verdict is None or self._recorder is None:
-            return False
-        self._recorder.fail(ticket.job, ticket.attempts, ticket.verdict.failure, path)
-        self._loop.call_soon(ended, None, NotBegun())
-        return True
-
-    def _set_deadline(self, ticket: Ticket, timeout_s: float | None, now: float) -> None:
-        if timeout_s is None:
-            return
-        ticket.deadlines = self._attempt_deadlines.get(timeout_s)
-        if ticket.deadlines is None:
-            ticket.deadlines = self._attempt_deadlines[timeout_s] = Deadlines(self._loop, timeout_s, self._attempt_expired)
-        ticket.deadlines.set(ticket, now)
-
-    @acting
-    def _attempt_ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
-        now = self._loop.time()
-        self._start_soon()
-        if ticket.deadlines is not None:
-            ticket.deadlines.clear(ticket)
-        frame, ticket.frame = ticket.frame, None
-        if frame is not None and frame.usage is not None:
-            ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
-        verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
-        lane = ticket.lane
-        limit, state = lane.limit, lane.health.state
-        if verdict is not None:
-            self._failed(ticket, verdict.failure, error, now, is_final=verdict.is_final)
-        elif error is not None:
-            error = decisive(error)
-            failure = self._classifier.failure(error)
-            if isinstance(ticket, Strand) and ticket.step.rules.told is not None:
-                failure = ticket.step.rules.told(failure)
-            self._failed(ticket, failure, error, now, is_final=isinstance(error, StepError))
-        else:
-            self._succeeded(ticket, value, now)
+    def _lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
         if lane.limit != limit:
             self._audience.tell(events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason)
         if lane.health.state is not state:
             self._health_changed(lane, state)
-        if not self._scheduler.running:
-            self._is_quiet.set()
-        ticket.last = None
 
     def _health_changed(self, lane: Lane, before: HealthState) -> None:
         health, name = lane.health, f"{lane.key}: " if lane.key else ""
@@ -443,73 +329,7 @@ class Conductor:
         if health.state is HealthState.PARKED and self.stopped is None:
             self.drain(StopReason.PARKED, f"{name}{health.reason}", within_s=self._policy.drain_s)
 
-    def _succeeded(self, ticket: Ticket, value: Any, now: float) -> None:
-        body = None
-        if self._recorder is not None:
-            value, body = value
-        if isinstance(ticket, Strand):
-            self._strands.step_ended(ticket, value, body, None, now)
-        else:
-            ticket.body = body
-            self._finished(ticket, self._scheduler.succeed(ticket, value, now))
-
-    def _failed(self, ticket: Ticket, failure: Failure, error: BaseException | None, now: float, *, is_final: bool) -> None:
-        step = ticket.step if isinstance(ticket, Strand) else None
-        if ticket.job.effect == "unsafe" if step is None else step.rules.effect == "unsafe" and not step.rules.is_retried_if_ambiguous:
-            failure = doubted(failure, error)
-        outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)
-        if isinstance(outcome, Failure):
-            self._failed_for_good(ticket, outcome, now)
-            return
-        if self._recorder is not None:
-            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, "" if step is None else step.path))
-            if isinstance(ticket, Strand) and not ticket.root.busy:
-                self._recorder.leave(ticket.job)  # to wait is not to be under way
-        ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
-        self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
-
-    def _write_down(self, number: int) -> None:
-        """Count a failed attempt as uncommitted until it is: it too would be repeated after a crash."""
-        if number and not self._delivery.is_forgotten:
-            self._scheduler.note_written("repeatable")
-            self._delivery.after(number, partial(self._scheduler.note_committed, "repeatable"))
-
-    def _failed_for_good(self, ticket: Ticket, failure: Failure, now: float) -> None:
-        if not isinstance(ticket, Strand):
-            self._finished(ticket, self._scheduler.end(ticket, failure, now))
-            return
-        if failure is self._scheduler.leaving:
-            self._strands.step_left(ticket, failure)
-        else:
-            self._strands.step_ended(ticket, None, None, failure, now)
-
-    def _program_ended(self, ticket: Ticket, finished: Finished | None, failure: Failure | None) -> None:
-        """End a job that was made of steps."""
-        now = self._loop.time()
-        if failure is None and finished is not None:
-            try:
-                output = finished.output if self._accept is None else self._accept(finished.output)
-            except Exception as error:  # noqa: BLE001  what a job gives may not be what can be recorded
-                failure = self._classifier.failure(error)
-            else:
-                if self._recorder is not None:
-                    output, ticket.body = output
-                result = self._scheduler.complete(ticket, output, now)
-                self._finished(ticket, replace(result, metadata=finished.metadata) if finished.metadata else result)
-                return
-        self._finished(ticket, self._scheduler.end(ticket, failure or cancelled("it gave nothing"), now))
-
-    @acting
-    def _retry_due(self, ticket: Ticket) -> None:
-        ticket.timer = None
-        self._scheduler.retry(ticket)
-        self._start_soon()
-
     def _finished(self, ticket: Ticket, result: Result) -> None:
-        if ticket.timer is not None:
-            ticket.timer.cancel()
-            ticket.timer = None
-        self._job_deadlines.clear(ticket)
         is_undone = bool(self._undone) and any(result.error is failure for failure in self._undone)
         if self._delivery.settle(ticket, result, is_undone=is_undone):
             self._flush_soon()
@@ -573,14 +393,6 @@ class Conductor:
         self._audience.tell(events.SourceEnded, count=count, error=None if error is None else str(error))
         self._arrived.set()
 
-    def _condemn(self, ticket: Ticket, verdict: Verdict) -> None:
-        if ticket.verdict is None or not ticket.verdict.is_final:
-            ticket.verdict = verdict
-        if ticket.strands is not None:
-            self._strands.condemn(ticket)
-        elif ticket.attempt is not None:
-            ticket.attempt.interrupt()
-
     @acting
     def _end_running(self, failure: Failure, within_s: float) -> None:
         """End what runs, within some time or, for no time, now."""
@@ -591,7 +403,7 @@ class Conductor:
             self._draining = self._loop.call_later(within_s, self._end_running, failure, 0.0)
             return
         for ticket in self._scheduler.under_way():
-            self._condemn(ticket, Verdict(failure, is_final=True))
+            self._attempts.condemn(ticket, Verdict(failure, is_final=True))
 
     @acting
     def _unhang_results(self) -> None:
@@ -603,15 +415,6 @@ class Conductor:
     def _abandoned(self) -> None:
         if self._workers.stuck > MOST_STUCK and self.stop(StopReason.STUCK, cancelled("too many abandoned functions still run")):
             log.error("%d abandoned functions still run; the run stops before it is buried under them", self._workers.stuck)
-
-    @acting
-    def _attempt_expired(self, ticket: Ticket) -> None:
-        timeout_s = ticket.step.rules.timeout_s if isinstance(ticket, Strand) else self._policy.timeout_s
-        self._condemn(ticket, Verdict(timed_out(f"no answer within {timeout_s:g} s"), is_final=False))
-
-    @acting
-    def _job_expired(self, ticket: Ticket) -> None:
-        self.end(ticket, timed_out(f"not finished within the job's {self._policy.job_timeout_s:g} s"))
 
     @acting
     def _batch_expired(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """One attempt of a job, or one step inside it."""
+    """One attempt of a job, or of the step at ``path`` inside it."""
 
     __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "usage")
 
@@ -45,7 +45,7 @@ class Frame:
         if self.calls is None:
             self.calls = Counter()
         self.calls[name] += 1
-        return f"{self.path}{name}#{self.calls[name]}"
+        return f"{self.path}/{name}#{self.calls[name]}" if self.path else f"{name}#{self.calls[name]}"
 
     def lend(self) -> Lock:
         """Give what a step must hold while it runs: the one slot of whoever calls it."""

@@ -6,7 +6,7 @@ from math import inf
 
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.adaptive import Controller
-from graphmill.engine.health import Health
+from graphmill.engine.health import Health, HealthState
 from graphmill.engine.queue import ReadyQueue
 from graphmill.engine.share import Share
 from graphmill.engine.ticket import Ticket
@@ -44,7 +44,7 @@ class Lane:
     @property
     def is_free(self) -> bool:
         """Whether whoever holds one of its slots may keep it."""
-        return self._controller is None and self.running <= self.limit and self.health.is_closed
+        return self._controller is None and self.running <= self.limit and self.health.state is HealthState.CLOSED
 
     def went_well(self, now: float) -> None:
         """Learn from an attempt that went well and whose slot is kept."""

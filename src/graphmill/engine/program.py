@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -31,20 +31,25 @@ class StepRules:
 
 
 class Step:
-    """Something to be attempted until it ends; ``act(value)`` is one attempt.
+    """Something to be attempted until it ends; ``path`` tells it from all other steps of its job, the same after a restart."""
 
-    ``path`` tells it from all other steps of its job, the same after a restart. ``content()`` hashes what decides its outcome: an
-    outcome that was recorded under the same path and hash stands.
-    """
+    __slots__ = ("path", "rules")
 
-    __slots__ = ("act", "content", "path", "rules", "value")
-
-    def __init__(self, path: str, act: Callable[[Any], Any], value: Any, *, content: Callable[[], bytes], rules: StepRules) -> None:
+    def __init__(self, path: str, rules: StepRules) -> None:
         self.path = path
-        self.act = act
-        self.value = value
-        self.content = content
         self.rules = rules
+
+    def content(self) -> bytes:
+        """Hash what decides its outcome: one that was recorded under the same path and hash stands."""
+        raise NotImplementedError
+
+    def act(self) -> Awaitable[Any]:
+        """Make one attempt, on the loop."""
+        raise NotImplementedError
+
+    def call(self) -> tuple[Callable[[Any], Any], Any]:
+        """Give the function to call in a worker process, and what with: where its rules ask for one, that is an attempt."""
+        raise NotImplementedError
 
 
 class StepEnd(NamedTuple):

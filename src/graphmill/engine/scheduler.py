@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from random import Random
+from typing import get_args
 
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.engine.lane import Lane
 from graphmill.engine.policy import Policy, require_count, require_window
-from graphmill.engine.program import Programmed
+from graphmill.engine.program import Programmed, StepRules
 from graphmill.engine.queue import rank
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.strand import Strand
@@ -27,6 +28,7 @@ class Scheduler:
     def __init__(self, policy: Policy, random: Random) -> None:
         self._policy = policy
         self._random = random
+        self._rules = {effect: StepRules(retry=policy.retry, timeout_s=policy.timeout_s, effect=effect) for effect in get_args(Effect)}
         self._tickets: dict[str, Ticket] = {}
         self._lanes: dict[str, Lane] = {}
         self._idle_lanes: dict[str, Lane] = {}
@@ -88,7 +90,8 @@ class Scheduler:
         if earlier is not None:
             raise DuplicateIdError(job.id, first=earlier.position, second=position)
         lane = self._lanes.get(job.key) or self._new_lane(job.key)
-        ticket = Ticket(job, lane, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
+        rules = self._rules[job.effect]
+        ticket = Ticket(job, lane, rules, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
         self._tickets[job.id] = ticket
         self.active += 1
         self._join(lane)
@@ -159,7 +162,7 @@ class Scheduler:
         """Take a running attempt's failure: give the wait before the next one, or the failure that ends it all."""
         self._count(ticket, failure.kind, now)
         wait_s = next_wait_s(
-            ticket.step.rules.retry if isinstance(ticket, Strand) else self._policy.retry,
+            ticket.rules.retry,
             failure,
             tries=ticket.attempts - ticket.throttles - ticket.refusals,
             throttles=ticket.throttles,
@@ -281,10 +284,13 @@ class Scheduler:
 
     def _is_behind(self, strand: Strand) -> bool:
         """Tell whether something waits that comes before this."""
-        heads = self._heads
-        while heads and ((lane := self._lanes.get(heads[0][2])) is None or not lane.queue.is_first(heads[0][0], heads[0][1])):
+        heads, mine = self._heads, (strand.rank, strand.position, "")
+        while heads and (first := heads[0]) < mine:
+            lane = self._lanes.get(first[2])
+            if lane is not None and lane.queue.is_first(first[0], first[1]):
+                return True
             heappop(heads)
-        return bool(heads) and heads[0][:2] < (strand.rank, strand.position)
+        return False
 
     def _new_lane(self, key: str) -> Lane:
         if len(self._idle_lanes) > _MOST_IDLE_LANES:

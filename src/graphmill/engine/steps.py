@@ -128,7 +128,7 @@ class Steps:
         return next_wait_s(self._retry, failure, tries=attempt, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
 
     async def _call(self, frame: Frame, path: str, function: Callable[[], Any]) -> bytes:
-        token = current.set(Frame(self, frame.ticket, f"{path}/", attempt=frame.attempt))
+        token = current.set(Frame(self, frame.ticket, path, attempt=frame.attempt))
         try:
             return json_of(await call(function)).encode()
         finally:

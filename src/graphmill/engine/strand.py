@@ -32,7 +32,7 @@ class Strand(Ticket):
     step: Step
 
     def __init__(self, root: Ticket, program: Program, up: Strand | None) -> None:
-        super().__init__(root.job, root.lane, position=next(_positions), rank=root.rank, now=root.admitted_at)
+        super().__init__(root.job, root.lane, root.rules, position=next(_positions), rank=root.rank, now=root.admitted_at)
         self.root = root
         self.program = program
         self.up = up
@@ -49,6 +49,8 @@ class Strand(Ticket):
     def set_step(self, step: Step, now: float) -> None:
         """Turn to the next step: nothing of the last one counts for it, but what it has itself gone through in earlier processes."""
         self.step = step
+        self.path = step.path
+        self.rules = step.rules
         self.has_step = True
         self.status = Status.PENDING
         self.rank = self.root.rank

@@ -16,6 +16,7 @@ from graphmill.engine.workers import Attempt
 if TYPE_CHECKING:
     from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
+    from graphmill.engine.program import StepRules
     from graphmill.engine.replay import Replay
     from graphmill.engine.strand import Strand
 
@@ -39,11 +40,13 @@ class Ticket:
         "job",
         "lane",
         "last",
+        "path",
         "position",
         "rank",
         "recall",
         "refusals",
         "replay",
+        "rules",
         "stamp",
         "started_at",
         "status",
@@ -56,8 +59,10 @@ class Ticket:
         "verdict",
     )
 
-    def __init__(self, job: Job, lane: Lane, *, position: int, rank: float, now: float) -> None:
+    def __init__(self, job: Job, lane: Lane, rules: StepRules, *, position: int, rank: float, now: float) -> None:
         self.job = job
+        self.rules = rules
+        self.path = ""  # of the step that it is for
         self.lane = lane
         self.position = position
         self.rank = rank

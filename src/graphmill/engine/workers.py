@@ -21,7 +21,9 @@ from graphmill.engine.frame import current as current_frame
 from graphmill.engine.policy import Policy
 from graphmill.engine.processes.pool import Processes
 from graphmill.engine.program import Step
-from graphmill.engine.threads import Ended, Threads
+from graphmill.engine.threads import Threads
+
+Ended = Callable[[Any, Any, BaseException | None], None]  # with the ticket of the attempt's frame, its value or its error
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
 
@@ -70,7 +72,7 @@ class Workers:
     def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, frame: Frame, is_suspect: bool = False) -> Attempt:
         """Start an attempt; ``ended`` is told its value or error, once, on the loop. A suspect gets a worker process that is new."""
         if self._processes is not None:
-            return self._processes.begin(graph, value, ended, is_suspect=is_suspect)
+            return self._processes.begin(graph, value, partial(ended, frame.ticket), is_suspect=is_suspect)
         if self._last_graph[0] is not graph:
             self._last_graph = (graph, is_async(graph))
         if self._last_graph[1]:
@@ -85,13 +87,12 @@ class Workers:
         ``last`` is an attempt that has just told its end; its task goes on with this one if it can.
         """
         if step.rules.isolation is None:
-            act = partial(step.act, step.value)
-            if isinstance(last, LoopAttempt) and last.go_on(act, ended, frame, accept):
+            if isinstance(last, LoopAttempt) and last.go_on(step.act, frame):
                 return last
-            return LoopAttempt(self, act, ended, frame, accept)
+            return LoopAttempt(self, step.act, ended, frame, accept)
         if self._step_processes is None:
             self._step_processes = Processes(self.loop, accept=accept, memory_bytes=None)
-        return self._step_processes.begin(step.act, step.value, ended, is_suspect=is_suspect)
+        return self._step_processes.begin(*step.call(), partial(ended, frame.ticket), is_suspect=is_suspect)
 
     def task(self, work: Coroutine[Any, Any, None]) -> Task[None]:
         """Make a task with a context of its own."""
@@ -175,11 +176,11 @@ class LoopAttempt:
         self._end(None, CancelledError())
         self._workers.abandoned()
 
-    def go_on(self, act: Callable[[], Any], ended: Ended, frame: Frame, accept: Callable[[Any], Any] | None) -> bool:
+    def go_on(self, act: Callable[[], Any], frame: Frame) -> bool:
         """Let the task of an attempt that is telling its end make another; tell whether it can."""
         if not self._is_over or self._is_interrupted:
             return False
-        self._act, self._ended, self._frame, self._accept = act, ended, frame, accept
+        self._act, self._frame = act, frame
         self._is_over = False
         return True
 
@@ -211,7 +212,7 @@ class LoopAttempt:
         self._is_over = True
         if self._is_interrupted:
             self._workers.grace.clear(self)
-        self._ended(output, error)
+        self._ended(self._frame.ticket, output, error)
 
 
 class ThreadAttempt:
@@ -231,7 +232,7 @@ class ThreadAttempt:
         if self._awaited is not None:
             self._awaited.interrupt()
         elif self._workers.threads.abandon(self._call):
-            self._ended(None, CancelledError())
+            self._ended(self._frame.ticket, None, CancelledError())
             self._workers.abandoned()
 
     def _output(self, graph: Callable[[Any], Any], value: Any) -> Any:
@@ -245,7 +246,7 @@ class ThreadAttempt:
         if _is_awaitable(output):  # such as the coroutine that a lambda made
             self._awaited = LoopAttempt(self._workers, lambda: output, self._ended, self._frame, self._workers.accept)
         else:
-            self._ended(output, error)
+            self._ended(self._frame.ticket, output, error)
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Mapping
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,7 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
         params = node.params.resolve(place.scope)
         if not node.type.is_recorded:
             return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
-        step = _step(node, rules, params, path, place.root)
+        step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
     except GraphmillError as error:  # such as a name that is missing in a template
         raise NodeFailed.of(error, rules.told) from error
     end: StepEnd = yield step
@@ -57,13 +56,45 @@ def _output(found: Any) -> Output:
     return Output(plain(found))
 
 
-def _step(node: Node, rules: StepRules, params: Any, path: str, root: Path | None) -> Step:
-    content = partial(_content, node, params)
-    if rules.isolation is None:
-        return Step(path, partial(_attempt, node, path, root), params, content=content, rules=rules)
-    call = node.type.call(read_params(node.type, revealed(params) if node.secrets else params), _no_context(path))
-    value = _Sent(node, params, path) if node.secrets else call.value
-    return Step(path, call.function, value, content=content, rules=rules)
+class _NodeStep(Step):
+    """A node with what its templates came to."""
+
+    __slots__ = ("_node", "_params", "_root")
+
+    def __init__(self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None) -> None:
+        self.path = path
+        self.rules = rules
+        self._node = node
+        self._params = params
+        self._root = root
+
+    def content(self) -> bytes:
+        """Hash the node and its params; a secret counts by its name."""
+        return digest(canonical([self._node.fingerprint, _named(self._params) if self._node.secrets else self._params]))
+
+    async def act(self) -> tuple[Any, str, list[str]]:
+        """Run the node; give values, action and flags as JSON has them."""
+        node = self._node
+        params = read_params(node.type, revealed(self._params) if node.secrets else self._params)
+        made = await node.type.run(params, Context(self.path, current.get(), root=self._root))
+        if isinstance(made, Output):
+            return plain(made.values), made.action, sorted(made.flags)
+        return plain(made), "default", []
+
+
+class _ProcessStep(_NodeStep):
+    """A node that runs in a worker process."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None) -> None:
+        super().__init__(path, rules, node, params, root)
+        call = node.type.call(read_params(node.type, revealed(params) if node.secrets else params), _no_context(path))
+        self._call = call.function, (_Sent(node, params, path) if node.secrets else call.value)
+
+    def call(self) -> tuple[Callable[[Any], Any], Any]:
+        """Give what the worker process is sent."""
+        return self._call
 
 
 class _Sent:
@@ -79,14 +110,6 @@ class _Sent:
 
 def _same(value: Any) -> Any:
     return value
-
-
-async def _attempt(node: Node, path: str, root: Path | None, params: Any) -> tuple[Any, str, list[str]]:
-    context = Context(path, current.get(), root=root)
-    made = await node.type.run(read_params(node.type, revealed(params) if node.secrets else params), context)
-    if isinstance(made, Output):
-        return plain(made.values), made.action, sorted(made.flags)
-    return plain(made), "default", []
 
 
 def plain(value: Any) -> Any:
@@ -111,11 +134,6 @@ def _is_plain(value: Any) -> bool:
     if kind is list:
         return all(type(entry) in _SCALARS or _is_plain(entry) for entry in value)
     return kind in _SCALARS or (kind is float and isfinite(value))
-
-
-def _content(node: Node, params: Any) -> bytes:
-    """Hash what decides a step's outcome; of a secret that is its name."""
-    return digest(canonical([node.fingerprint, _named(params) if node.secrets else params]))
 
 
 def _named(value: Any) -> Any:
