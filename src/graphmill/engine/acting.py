@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Protocol, TypeVar, TypeVarTuple
 
-P = ParamSpec("P")
+Args = TypeVarTuple("Args")
 
 
 class Crashes(Protocol):
@@ -19,13 +19,13 @@ class Crashes(Protocol):
 A = TypeVar("A", bound=Crashes)
 
 
-def acting(method: Callable[Concatenate[A, P], None]) -> Callable[Concatenate[A, P], None]:
+def acting(method: Callable[[A, *Args], None]) -> Callable[[A, *Args], None]:
     """Let a fault of ours, in a callback that nobody awaits, end the run with an error instead of hanging it."""
 
     @wraps(method)
-    def act(self: A, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def act(self: A, /, *args: *Args) -> None:
         try:
-            method(self, *args, **kwargs)
+            method(self, *args)
         except KeyboardInterrupt as error:  # struck half-way, the run can not go on
             self.crash(error)
             raise

@@ -35,7 +35,7 @@ from graphmill.engine.workers import Workers
 BEAT_S = 0.5
 MOST_STUCK = 100
 HASTE_S = 0.5
-_MOST_STARTED_AT_ONCE = 100  # what one turn of the loop starts is bounded, so that no turn is long
+_MOST_STARTED_AT_ONCE = 20  # no turn of the loop is long, and what a burst has made is gone before a garbage collector looks at it
 
 _NO_TIMER: asyncio.TimerHandle | None = None
 

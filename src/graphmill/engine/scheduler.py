@@ -37,7 +37,7 @@ class Scheduler:
         self._suspects = 0
         self._uncommitted = 0
         self._uncommitted_unsafe = 0
-        self._leaving: Failure | None = None
+        self.leaving: Failure | None = None  # how what has not ended is to end, once the run is left
         self.limit = policy.slots
         self.is_paused = False  # by a person: nothing starts
         self.full: str | None = None  # why, if the machine is full: one attempt at a time
@@ -66,7 +66,7 @@ class Scheduler:
     @property
     def is_going_on(self) -> bool:
         """Whether jobs are started as they can be: nothing holds them, everything answers, and nobody has ended the run."""
-        return self.held is None and self._leaving is None and not any(lane.health.reason for lane in self._lanes.values())
+        return self.held is None and self.leaving is None and not any(lane.health.reason for lane in self._lanes.values())
 
     @property
     def lanes(self) -> Iterable[Lane]:
@@ -176,8 +176,8 @@ class Scheduler:
             wait_s = 0.0
         if wait_s is None:
             return failure
-        if self._leaving is not None:
-            return self._leaving
+        if self.leaving is not None:
+            return self.leaving
         if failure.kind is Kind.THROTTLED:
             ticket.throttled_s += wait_s
         elif failure.kind is Kind.UNAVAILABLE:  # behind the others: the next probe is another job, so that no job alone can park the run
@@ -209,18 +209,13 @@ class Scheduler:
 
     def leave(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
         """End every job that is not running, and from now on those whose attempt would be followed by another."""
-        self._leaving = failure
+        self.leaving = failure
         for lane in self._lanes.values():
             lane.queue.clear()
         self.queued = self.retrying = 0
         self._heads.clear()
         idle = [ticket for ticket in self._tickets.values() if ticket.status in (Status.PENDING, Status.RETRYING)]
         return [(ticket, self._finish(ticket, _final(failure), None, failure, now)) for ticket in idle]
-
-    @property
-    def leaving(self) -> Failure | None:
-        """How what has not ended is to end, once the run is left."""
-        return self._leaving
 
     def release(self, job_id: str) -> None:
         """Forget a job whose result was taken: its place in the window is free."""
@@ -329,7 +324,7 @@ class Scheduler:
 
     def _unqueue(self, ticket: Ticket) -> None:
         """Take out a ticket that waits, for a slot or for its next attempt."""
-        if self._leaving is not None:
+        if self.leaving is not None:
             return  # all were taken out together
         if ticket.status is Status.RETRYING:
             self.retrying -= 1

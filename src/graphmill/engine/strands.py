@@ -16,7 +16,7 @@ from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, cancelled
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Failed, Finished, Fork, Program, Programmed, Step, StepEnd
-from graphmill.engine.recorder import Recorder, StepOutcome, no_recall
+from graphmill.engine.recorder import Recall, Recorder, StepOutcome
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.strand import Strand
@@ -66,10 +66,10 @@ class Strands:
         graph = ticket.job.graph
         if not isinstance(graph, Programmed):
             raise TypeError(f"{graph!r} is not made of steps")
-        ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
+        recall = ticket.recall = None if self._recorder is None else self._recorder.recall(ticket.job)
         main = self._opening = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
         ticket.strands = {main: None}
-        if ticket.recall.outcomes or ticket.recall.intended:
+        if recall is not None and (recall.outcomes or recall.intended):
             ticket.replay = Replay()
             self._replay_soon(ticket, ticket.replay)
         self._advance(main, None)
@@ -124,15 +124,15 @@ class Strands:
                 if not self._spread(strand, asked):
                     return None
                 value = None
-            elif self._is_known(strand, asked):
+            elif strand.recall is not None and self._is_known(strand, strand.recall, asked):
                 return self._give_back(strand, None, now)
             else:
                 return self._enqueue(strand, asked, self._loop.time() if now is None else now)
 
-    def _is_known(self, strand: Strand, step: Step) -> bool:
+    def _is_known(self, strand: Strand, recall: Recall, step: Step) -> bool:
         """Tell whether an earlier process has recorded a step; if so, its outcome is told when it is its turn."""
-        recall, replay = strand.recall, strand.root.replay
-        if recall is None or replay is None or not step.rules.is_recorded:
+        replay = strand.root.replay
+        if replay is None or not step.rules.is_recorded:
             return False
         outcome = recall.outcomes.get((step.path, step.content()))
         if outcome is not None:

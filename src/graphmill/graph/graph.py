@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphmill.core.changes import ORDER
-from graphmill.core.errors import Permanent, UsageError
+from graphmill.core.errors import UsageError
 from graphmill.core.fingerprint import value_fingerprint
-from graphmill.core.fresh import fresh
 from graphmill.core.job import Effect
 from graphmill.core.names import suggestion
 from graphmill.engine.policy import Policy, Retry
@@ -120,11 +119,6 @@ class Node:
     fingerprint: str
     secrets: tuple[str, ...] = ()
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is one step, and no more."""
-        return self.batch is None and self.loop is None and self.child is None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Graph(Programmed):
@@ -185,30 +179,3 @@ class Graph(Programmed):
             if problem := self.inputs[name].problem(value):
                 raise UsageError(f"workflow {self.name!r}: input {name!r}: {problem}")
         return replace(self, given=MappingProxyType({**self.given, **given}), _plans={})
-
-    def bind(self, item: Any) -> dict[str, Any]:
-        """Give the inputs of one job by name. A mapping gives those it holds, any other item is the only open one.
-
-        Permanent says which input is missing, or of a wrong type.
-        """
-        found = item if type(item) is dict and item.keys() == self.inputs.keys() and not self.given else self._found(item)
-        for name, value in found.items():
-            if problem := self.inputs[name].problem(value):
-                raise Permanent(f"input {name!r}: {problem}")
-        # A default that a caller changes in one job's output must not change for the next.
-        defaults = {each.name: fresh(each.default) for each in self.inputs.values() if not each.is_required}
-        scope = {**defaults, **found, **fresh(dict(self.given))} if defaults or self.given else dict(found)
-        if missing := [name for name in self.inputs if name not in scope]:
-            has = (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__
-            raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {has}")
-        return scope
-
-    def _found(self, item: Any) -> dict[str, Any]:
-        if isinstance(item, Mapping):
-            return {name: item[name] for name in self.inputs if name in item and name not in self.given}
-        open_inputs = [each.name for each in self.inputs.values() if each.is_required and each.name not in self.given]
-        if len(open_inputs) == 1:
-            return {open_inputs[0]: item}
-        raise Permanent(
-            f"the item is {type(item).__name__}, not a mapping, and the workflow has {len(open_inputs)} required inputs to bind it to"
-        )

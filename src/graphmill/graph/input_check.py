@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.json_text import to_json
 from graphmill.core.names import suggestion
+from graphmill.graph.binding import Binding
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Input
@@ -48,6 +49,6 @@ def _of_mapping(graph: Graph, given: Mapping[Any, Any]) -> Iterator[str]:
 
 def _of_value(graph: Graph, given: Any) -> Iterator[str]:
     try:
-        graph.bind(given)
+        Binding(graph).bind(given)
     except Permanent as error:
         yield str(error)

@@ -8,7 +8,7 @@ from graphmill.engine.ticket import Ticket
 
 def ticket(position, priority=0, now=0.0):
     job = Job(id=str(position), graph=print, priority=priority)
-    return Ticket(job, None, position=position, rank=rank(admitted_at=now, priority=priority), now=now)
+    return Ticket(job, None, None, position=position, rank=rank(admitted_at=now, priority=priority), now=now)
 
 
 arrivals = st.lists(st.tuples(st.integers(-3, 3), st.floats(0, 500, allow_nan=False)), max_size=60)

@@ -3,6 +3,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 import graphmill as gm
+from graphmill.graph.binding import Binding
 from graphmill.graph.graph import Edge, Graph, Input
 from graphmill.graph.secret import Secret, secrets_in, with_secrets
 
@@ -14,17 +15,21 @@ def graph_with(*inputs, given=None):
     return made.with_inputs(given or {})
 
 
+def bound(graph, item):
+    return Binding(graph).bind(item)
+
+
 URL = Input(name="url", type="string", is_required=True)
 TONE = Input(name="tone", type="string", default="friendly")
 
 
 def test_an_item_that_is_a_mapping_gives_the_inputs_that_it_holds_and_defaults_the_others():
-    assert graph_with(URL, TONE).bind({"url": "u", "other": 1}) == {"url": "u", "tone": "friendly"}
+    assert bound(graph_with(URL, TONE), {"url": "u", "other": 1}) == {"url": "u", "tone": "friendly"}
 
 
 def test_an_item_that_is_no_mapping_is_the_only_open_input():
-    assert graph_with(URL, TONE).bind("u") == {"url": "u", "tone": "friendly"}
-    assert graph_with(URL, Input(name="other", is_required=True), given={"other": 1}).bind("u") == {"url": "u", "other": 1}
+    assert bound(graph_with(URL, TONE), "u") == {"url": "u", "tone": "friendly"}
+    assert bound(graph_with(URL, Input(name="other", is_required=True), given={"other": 1}), "u") == {"url": "u", "other": 1}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +46,7 @@ def test_an_item_that_is_no_mapping_is_the_only_open_input():
 )
 def test_what_can_not_be_bound_is_a_permanent_failure_that_names_the_input(inputs, item, message):
     with pytest.raises(gm.Permanent) as caught:
-        graph_with(*inputs).bind(item)
+        bound(graph_with(*inputs), item)
     assert str(caught.value) == message
 
 
@@ -61,18 +66,18 @@ def test_what_can_not_be_bound_is_a_permanent_failure_that_names_the_input(input
 def test_each_type_takes_its_own_and_no_other(name, right, wrong):
     graph = graph_with(Input(name="it", type=name, is_required=True))
     for value in right:
-        assert graph.bind({"it": value})["it"] is value
+        assert bound(graph, {"it": value})["it"] is value
     for value in wrong:
         with pytest.raises(gm.Permanent, match=r"^input 'it': "):
-            graph.bind({"it": value})
+            bound(graph, {"it": value})
 
 
 def test_null_is_taken_where_it_is_the_default():
-    assert graph_with(Input(name="n", type="integer")).bind({"n": None}) == {"n": None}
+    assert bound(graph_with(Input(name="n", type="integer")), {"n": None}) == {"n": None}
 
 
 def test_a_given_input_wins_over_the_items_and_is_checked_when_it_is_given():
-    assert graph_with(URL, given={"url": "given"}).bind({"url": 5}) == {"url": "given"}
+    assert bound(graph_with(URL, given={"url": "given"}), {"url": 5}) == {"url": "given"}
     with pytest.raises(gm.UsageError, match="workflow 'w': input 'url': a string is wanted, not 5"):
         graph_with(URL, given={"url": 5})
     with pytest.raises(gm.UsageError, match="workflow 'w' has no input 'ur'; did you mean 'url'\\?; it has url"):
@@ -82,7 +87,7 @@ def test_a_given_input_wins_over_the_items_and_is_checked_when_it_is_given():
 def test_what_one_job_changes_in_a_default_the_next_does_not_see():
     graph = graph_with(Input(name="a", default=[1]), Input(name="b", default=None), given={"b": [2]})
     for _ in range(2):
-        scope = graph.bind({})
+        scope = bound(graph, {})
         assert scope == {"a": [1], "b": [2]}
         scope["a"].append(1)
         scope["b"].append(1)

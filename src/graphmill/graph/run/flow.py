@@ -41,9 +41,9 @@ def run_flow(plan: Plan, place: Place, run_node: RunNode) -> Program:
 def _run_list(plan: Plan, place: Place, run_node: RunNode) -> Program:
     """Run nodes in listed order, as most graphs want it."""
     scope = place.scope
-    for node in plan.graph.nodes.values():
+    for node in plan.nodes:
         try:
-            if node.is_plain:
+            if node.id in plan.plain:
                 output: Output = yield from run_step(node, plan.rules[node.id], place, place.prefix + node.id)
             else:
                 output = yield from run_node(plan, node, place)
@@ -80,7 +80,7 @@ class _Flow:
         """Run one node; those that can run then are ready."""
         node = self._graph.nodes[node_id]
         try:
-            if node.is_plain:
+            if node_id in self._plan.plain:
                 output: Output = yield from run_step(node, self._plan.rules[node_id], self._place, self._place.prefix + node_id)
             else:
                 output = yield from self._run_node(self._plan, node, self._place)

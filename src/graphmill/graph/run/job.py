@@ -15,10 +15,10 @@ from graphmill.graph.run.plan import Plan
 
 def run_job(plan: Plan, item: Any) -> Program:
     """Run a graph over one item."""
-    place = Place(plan.graph.bind(item), "", None, set(), plan.root)
+    place = Place(plan.bind(item), "", None, set(), plan.root)
     try:
         output = yield from run_flow(plan, place, run_node)
     except NodeFailed as failed:
         raise Failed(failed.failure) from failed
     # Whoever takes it may change it: neither the graph's constants nor another job's input are to change with it.
-    return Finished(fresh(output), dict.fromkeys(sorted(place.flags), True))
+    return Finished(fresh(output), dict.fromkeys(sorted(place.flags), True) if place.flags else {})

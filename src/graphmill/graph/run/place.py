@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from graphmill.graph.run.meter import Meter
 
 
-@dataclass(frozen=True, slots=True)
 class Place:
     """``scope`` maps the names that templates begin with; ``prefix`` is the path of what this is inside of.
 
     ``root`` is the folder of the workflow file.
     """
 
-    scope: dict[str, Any]
-    prefix: str
-    meter: Meter | None
-    flags: set[str]
-    root: Path | None = None
+    __slots__ = ("flags", "meter", "prefix", "root", "scope")
+
+    def __init__(self, scope: dict[str, Any], prefix: str, meter: Meter | None, flags: set[str], root: Path | None) -> None:
+        self.scope = scope
+        self.prefix = prefix
+        self.meter = meter
+        self.flags = flags
+        self.root = root
 
     def path_of(self, name: str) -> str:
         """Give the path of a node here."""
@@ -29,4 +30,4 @@ class Place:
 
     def within(self, names: Mapping[str, Any], *, meter: Meter | None = None) -> Place:
         """Give the same place with more names in sight."""
-        return replace(self, scope={**self.scope, **names}, meter=meter or self.meter)
+        return Place({**self.scope, **names}, self.prefix, meter or self.meter, self.flags, self.root)

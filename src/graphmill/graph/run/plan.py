@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import StepRules
+from graphmill.graph.binding import Binding
 from graphmill.graph.secret import concealed
 
 if TYPE_CHECKING:
@@ -22,13 +23,17 @@ Told = Callable[[Failure], Failure]
 class Plan:
     """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in.
 
+    ``plain`` are the nodes that are one step each, and no more; ``bind`` gives the inputs of an item;
     ``told`` gives a failure as it may be kept: without secrets.
     """
 
-    __slots__ = ("children", "graph", "incoming", "is_list", "root", "rules", "told")
+    __slots__ = ("bind", "children", "graph", "incoming", "is_list", "nodes", "plain", "root", "rules", "told")
 
     def __init__(self, graph: Graph, retry: Retry, timeout_s: float | None, told: Told | None = None) -> None:
         self.graph = graph
+        self.nodes = tuple(graph.nodes.values())
+        self.bind = Binding(graph).bind
+        self.plain = {node.id for node in self.nodes if node.batch is None and node.loop is None and node.child is None}
         self.incoming = {node.id: len(node.incoming) for node in graph.nodes.values()}
         self.is_list = all(edge.action == "*" for node in graph.nodes.values() for edge in node.outgoing) and len(graph.starts) == 1
         self.root = None if graph.path is None else Path(graph.path).parent

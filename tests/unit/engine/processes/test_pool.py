@@ -7,10 +7,13 @@ import threading
 
 import pytest
 
+from graphmill.core.job import Job
+from graphmill.engine.frame import Frame
 from graphmill.engine.policy import Policy
 from graphmill.engine.processes import child as child_module
 from graphmill.engine.processes.memory_watch import resident_bytes
 from graphmill.engine.processes.pool import Processes
+from graphmill.engine.ticket import Ticket
 from graphmill.engine.workers import Workers
 from support import worker_functions as functions
 from support.remains import HANG_S, is_alive, nothing_left, pids_in, wait_until
@@ -306,7 +309,8 @@ def test_every_output_is_shown_to_accept_where_it_was_made(isolation, function):
     async def main():
         workers = Workers(Policy(isolation=isolation), accept=functions.refused, abandoned=lambda: None)
         ends = Ends()
-        workers.begin(function, 402, ends, frame=None)
+        ticket = Ticket(Job(id="1", graph=function), None, None, position=0, rank=0.0, now=0.0)
+        workers.begin(function, 402, lambda _ticket, value, error: ends(value, error), frame=Frame(None, ticket))
         try:
             async with asyncio.timeout(HANG_S):
                 return await ends.first
