@@ -61,18 +61,6 @@ def is_open(value: Any) -> bool:
     return isinstance(value, list) and any(map(is_open, value))
 
 
-def json_schema(node_type: NodeType[Any]) -> dict[str, Any]:
-    """Give the JSON Schema of the params as they are written: a template may stand for any value that is not taken as written."""
-    if node_type.Params is None:
-        return {"type": "object"}
-    whole: dict[str, Any] = msgspec.json.schema(node_type.Params)
-    parts = whole.pop("$defs")
-    schema: dict[str, Any] = parts.pop(node_type.Params.__name__)
-    for name, field in schema["properties"].items():
-        schema["properties"][name] = field if name in node_type.untemplated else _or_open(field)
-    return schema | ({"$defs": parts} if parts else {})
-
-
 def options(kind: Any) -> tuple[Any, ...]:
     """Give the types that a field may have, without what is said about them."""
     if get_origin(kind) is Annotated:
@@ -86,16 +74,6 @@ def description(kind: Any) -> str:
     """Give what is said about a field, "" if nothing."""
     told = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta)) if get_origin(kind) is Annotated else ()
     return next((text for text in told if text), "")
-
-
-def _or_open(field: dict[str, Any]) -> dict[str, Any]:
-    about = {key: field[key] for key in ("description", "default") if key in field}
-    plain = {key: entry for key, entry in field.items() if key not in about}
-    if not plain:
-        return field
-    env = {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"], "additionalProperties": False}
-    template = {"type": "string", "pattern": r"\$\{"}
-    return about | {"anyOf": [*plain.get("anyOf", [plain]), template, env]}
 
 
 def _is_env(value: Mapping[Any, Any]) -> bool:

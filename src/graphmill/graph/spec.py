@@ -27,7 +27,6 @@ class InputSpec:
     name: str
     type: str | None
     is_required: bool
-    has_default: bool
     default: Any
     description: str
 
@@ -103,7 +102,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSpec:
-    """A workflow; ``edges`` None is listed order, ``outputs`` None the last node's; ``is_legacy`` where it has ``ir_version``.
+    """A workflow; ``edges`` None is listed order, ``outputs`` None the last node's.
 
     It is not ``is_whole`` where a node, an input or an edge could not be read: what others say of it can not be judged then.
     """
@@ -116,7 +115,6 @@ class WorkflowSpec:
     edges: tuple[EdgeSpec, ...] | None
     outputs: Mapping[str, Any] | None
     start_node: str | None
-    is_legacy: bool
     is_whole: bool
 
 
@@ -160,7 +158,6 @@ class _Reader:
             edges=tuple(edge for edge in edges if edge) if edges else None,
             outputs=outputs,
             start_node=block["start_node"],
-            is_legacy=self._is_legacy,
             is_whole=None not in (*nodes, *inputs, *edges),
         )
         self._note_order(spec)
@@ -190,7 +187,6 @@ class _Reader:
             name=name,
             type=kind,
             is_required=is_required and not has_default,
-            has_default=has_default,
             default=block["default"],
             description=block["description"],
         )
