@@ -199,8 +199,7 @@ class Graph(Programmed):
         defaults = {each.name: fresh(each.default) for each in self.inputs.values() if not each.is_required}
         scope = {**defaults, **found, **fresh(dict(self.given))} if defaults or self.given else dict(found)
         if missing := [name for name in self.inputs if name not in scope]:
-            has = (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__
-            raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {has}")
+            raise Permanent(f"the item lacks the required input {', '.join(missing)}; it has {_held(item)}")
         return scope
 
     def _found(self, item: Any) -> dict[str, Any]:
@@ -212,3 +211,7 @@ class Graph(Programmed):
         raise Permanent(
             f"the item is {type(item).__name__}, not a mapping, and the workflow has {len(open_inputs)} required inputs to bind it to"
         )
+
+
+def _held(item: Any) -> str:
+    return (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__
