@@ -150,7 +150,5 @@ def _parts(path: str) -> Iterator[tuple[int, Place, str, int]]:
             yield found.end(), "item", f"[{index}]", int(index)
         elif round_number is not None:
             yield found.end(), "round", f"round {round_number}", int(round_number)
-        elif name is not None:
-            yield found.end(), "node", name, 0
         elif other != "/":
-            yield found.end(), "node", other, 0
+            yield found.end(), "node", name or other, 0
