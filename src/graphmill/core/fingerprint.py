@@ -62,9 +62,9 @@ def _known(function: Callable[..., Any]) -> str:
 
 
 def _described(function: Any, seen: list[Any]) -> Any:
-    for number, known in enumerate(seen):
-        if known is function:  # a function may close over itself
-            return ["again", number]
+    number = next((number for number, known in enumerate(seen) if known is function), None)
+    if number is not None:  # a function may close over itself
+        return ["again", number]
     seen.append(function)
     if isinstance(function, partial):
         return ["partial", _described(function.func, seen), _value(function.args, seen), _value(function.keywords, seen)]
@@ -77,8 +77,6 @@ def _described(function: Any, seen: list[Any]) -> Any:
         return ["function", function.__qualname__, code, _inner(function, seen)]
     if isinstance(function, type):
         return ["class", function.__qualname__, _source(function) or _full_name(function)]
-    if inspect.isroutine(function) and not hasattr(function, "__wrapped__"):  # a cached function is no built-in
-        return ["built-in", _full_name(function)]
     return _object(function, seen)
 
 
@@ -94,6 +92,8 @@ def _method(method: MethodType, seen: list[Any]) -> Any:
 
 
 def _object(function: Any, seen: list[Any]) -> Any:
+    if inspect.isroutine(function) and not hasattr(function, "__wrapped__"):  # a cached function is no built-in
+        return ["built-in", _full_name(function)]
     name = getattr(function, "__name__", None)  # numpy's functions are objects of one class, each with its name
     called = _described(type(function).__call__, seen)
     return ["object", type(function).__qualname__, name if isinstance(name, str) else None, called, _inner(function, seen)]
