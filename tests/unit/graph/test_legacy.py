@@ -5,7 +5,7 @@ import pytest
 from graphmill.graph import legacy
 from graphmill.graph.legacy import NO_TIMEOUT_S, NODE
 from graphmill.graph.spec import RetrySpec
-from unit.graph.test_spec import notes_of, problems_in, read
+from unit.graph.test_spec_reader import notes_of, problems_in, read
 
 OLD = {
     "ir_version": "0.1.0",

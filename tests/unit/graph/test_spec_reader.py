@@ -8,7 +8,8 @@ import graphmill as gm
 from graphmill.graph import grammar
 from graphmill.graph.document import Document
 from graphmill.graph.problems import Problems
-from graphmill.graph.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec, read_spec
+from graphmill.graph.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec
+from graphmill.graph.spec_reader import read_spec
 
 
 def read(data):
