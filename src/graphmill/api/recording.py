@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphmill.api.single import Single, id_rule
+from graphmill.api.items import id_rule, no_item
+from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Effect, Job
 from graphmill.datasets.source import FileSource
@@ -127,7 +128,7 @@ def repeated(
 def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect) -> Identify:
     def identify(position: int, item: Any) -> Draft:
         if isinstance(item, Job):
-            raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
+            raise no_item()
         return Draft(id_of(item, position), function, item, effect=effect)
 
     return identify

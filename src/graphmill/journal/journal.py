@@ -13,7 +13,7 @@ from graphmill.core.changes import changed
 from graphmill.core.errors import ChangedError, GraphmillError, UnknownRunError, UsageError
 from graphmill.core.job import Job
 from graphmill.core.keys import item_key
-from graphmill.core.result import Kind, Result, Status
+from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.flight import Flight, left_behind
 from graphmill.journal.intake import Draft, Identify, Intake, OnChange
 from graphmill.journal.opening import open_store
@@ -22,7 +22,6 @@ from graphmill.journal.records import Count, Entry, Query, Row, RunRecord, RunRo
 from graphmill.journal.scribe import Scribe
 
 _CRASHES_TO_SUSPECT = 2
-_FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 _WANTED_AT_ONCE = 1000
 _REMEDY = "--on-change invalidate (on_change='invalidate': do them again) or keep (keep them)"
 _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
@@ -185,7 +184,9 @@ class Journal:
         return frozenset(row.key for row in rows if row.crashes >= _CRASHES_TO_SUSPECT)
 
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
-        statuses = _FAILED if selection.items is None else _FAILED | {Status.CANCELLED}  # only a person cancels an item, and names it again
+        statuses = (
+            FAILURES if selection.items is None else FAILURES | {Status.CANCELLED}
+        )  # only a person cancels an item, and names it again
         for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
             if selection.takes(entry.result):
                 yield entry
