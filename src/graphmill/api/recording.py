@@ -19,9 +19,9 @@ from graphmill.engine.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints
 from graphmill.graph.graph import Graph
 from graphmill.journal.intake import Draft, Identify, OnChange
-from graphmill.journal.journal import Journal, Plan, Selection
+from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
-from graphmill.journal.opening import default_journal, open_store
+from graphmill.journal.opening import default_journal
 from graphmill.journal.records import Entry
 from graphmill.report.stored import StoredResults
 
@@ -63,7 +63,7 @@ def _held(place: Place | None) -> Journal | str | Path:
 
 def opened(place: Place | None, *, create: bool = True) -> Journal:
     """Open a journal, unless it is open."""
-    return place if isinstance(place, Journal) else Journal(open_store(place, create=create))
+    return place if isinstance(place, Journal) else open_journal(place, create=create)
 
 
 @contextmanager
