@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from statistics import median
 
 import graphmill as gm
 from benchmarks.figure import Figure, Reading, middle
-from benchmarks.streaming import jobs, require, stream
+from benchmarks.streaming import seconds_of
 from benchmarks.trial import trial
 
 _ITEMS = 100_000
@@ -22,12 +21,7 @@ async def _noop(number: int) -> int:
 
 def spent(*, adaptive: bool) -> float:
     """Tell the CPU seconds of a run."""
-    executor = gm.BatchExecutor(gm.Policy(concurrency=_CONCURRENCY, adaptive=adaptive))
-    began = time.process_time()
-    statistics = asyncio.run(stream(executor, jobs(_noop, _ITEMS)))
-    took = time.process_time() - began
-    require(_ITEMS, statistics.succeeded)
-    return took
+    return seconds_of(_noop, _ITEMS, gm.Policy(concurrency=_CONCURRENCY, adaptive=adaptive), clock=time.process_time)
 
 
 def _measure() -> Reading:

@@ -8,7 +8,7 @@ from statistics import median
 
 import graphmill as gm
 from benchmarks.figure import Figure, Reading, middle
-from benchmarks.streaming import jobs, require, stream
+from benchmarks.streaming import require, seconds_of
 from benchmarks.trial import trial
 
 _ITEMS = 100_000
@@ -22,12 +22,7 @@ async def _noop(number: int) -> int:
 
 def ours() -> float:
     """Tell the CPU seconds of a run."""
-    executor = gm.BatchExecutor(gm.Policy(concurrency=_CONCURRENCY))
-    began = time.process_time()
-    statistics = asyncio.run(stream(executor, jobs(_noop, _ITEMS)))
-    spent = time.process_time() - began
-    require(_ITEMS, statistics.succeeded)
-    return spent
+    return seconds_of(_noop, _ITEMS, gm.Policy(concurrency=_CONCURRENCY), clock=time.process_time)
 
 
 def plain(items: int = _ITEMS) -> float:

@@ -8,7 +8,7 @@ from statistics import median
 
 import graphmill as gm
 from benchmarks.figure import Figure, Reading, middle
-from benchmarks.streaming import jobs, require, stream
+from benchmarks.streaming import require, seconds_of
 from benchmarks.trial import trial
 from benchmarks.workflow import WORKFLOWS
 from benchmarks.workflow_functions import as_text, doubled, increased
@@ -22,12 +22,7 @@ _REPETITIONS = 5
 def ours(items: int = _ITEMS) -> float:
     """Tell the CPU seconds of a run in memory."""
     graph = gm.load(WORKFLOWS / "chain.yaml")
-    executor = gm.BatchExecutor(gm.Policy(concurrency=CONCURRENCY))
-    began = time.process_time()
-    statistics = asyncio.run(stream(executor, jobs(graph, items)))
-    spent = time.process_time() - began
-    require(items, statistics.succeeded)
-    return spent
+    return seconds_of(graph, items, gm.Policy(concurrency=CONCURRENCY), clock=time.process_time)
 
 
 def plain(items: int = _ITEMS) -> float:

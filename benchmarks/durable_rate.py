@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from statistics import median
 
 import graphmill as gm
 from benchmarks.durable import insert, record
 from benchmarks.figure import Figure, Reading, middle
-from benchmarks.streaming import jobs, require, stream
+from benchmarks.streaming import seconds_of
 from benchmarks.trial import trial
 
 _ITEMS = 50_000
@@ -29,12 +28,7 @@ def ours() -> float:
 
 def in_memory() -> float:
     """Tell the items per second of the same run without a journal."""
-    executor = gm.BatchExecutor(gm.Policy(concurrency=_CONCURRENCY))
-    began = time.perf_counter()
-    statistics = asyncio.run(stream(executor, jobs(_noop, _ITEMS)))
-    took = time.perf_counter() - began
-    require(_ITEMS, statistics.succeeded)
-    return _ITEMS / took
+    return _ITEMS / seconds_of(_noop, _ITEMS, gm.Policy(concurrency=_CONCURRENCY), clock=time.perf_counter)
 
 
 def by_hand() -> float:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from statistics import median
 
 import graphmill as gm
 from benchmarks.figure import Figure, Reading, middle
-from benchmarks.streaming import jobs, require, stream
+from benchmarks.streaming import require, seconds_of
 from benchmarks.trial import trial
 
 _ITEMS = 10_000
@@ -24,12 +23,7 @@ def noop(number: int) -> int:
 
 def ours() -> float:
     """Tell the seconds of a run, the start and end of its workers included."""
-    executor = gm.BatchExecutor(gm.Policy(concurrency=_CONCURRENCY, isolation="process"))
-    began = time.perf_counter()
-    statistics = asyncio.run(stream(executor, jobs(noop, _ITEMS)))
-    spent = time.perf_counter() - began
-    require(_ITEMS, statistics.succeeded)
-    return spent
+    return seconds_of(noop, _ITEMS, gm.Policy(concurrency=_CONCURRENCY, isolation="process"), clock=time.perf_counter)
 
 
 def by_hand() -> float:

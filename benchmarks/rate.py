@@ -8,7 +8,7 @@ from statistics import median
 
 import graphmill as gm
 from benchmarks.figure import Figure, Reading, middle
-from benchmarks.streaming import jobs, require, stream
+from benchmarks.streaming import require, seconds_of
 from benchmarks.trial import trial
 
 _ITEMS = 2000
@@ -24,12 +24,7 @@ async def _wait(number: int) -> int:
 
 def ours() -> float:
     """Tell the items per second of a run."""
-    executor = gm.BatchExecutor(gm.Policy(concurrency=_CONCURRENCY))
-    began = time.perf_counter()
-    statistics = asyncio.run(stream(executor, jobs(_wait, _ITEMS)))
-    took = time.perf_counter() - began
-    require(_ITEMS, statistics.succeeded)
-    return _ITEMS / took
+    return _ITEMS / seconds_of(_wait, _ITEMS, gm.Policy(concurrency=_CONCURRENCY), clock=time.perf_counter)
 
 
 def plain(concurrency: int = _CONCURRENCY) -> float:

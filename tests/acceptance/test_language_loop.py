@@ -445,44 +445,29 @@ def test_nested_loops_have_each_their_own_rounds_and_history(flow):
     assert calls == [(1, 1, 0, []), (1, 2, 1, []), (2, 1, 0, [{"last": 12, "n": 2}]), (2, 2, 1, [{"last": 12, "n": 2}])]
 
 
+INNER = """
+    nodes:
+      - id: outer
+        type: workflow
+        params:
+          workflow:
+            nodes:
+              - id: inner
+                type: python
+                params: {function: "acts:go", inputs: {given: [1, 2, 3], n: "${__round__}", seconds: 2}}
+                loop: {max: 3, timeout: %s}
+        loop: {%s}
+"""
+
+
 def test_the_deadline_of_an_outer_loop_ends_an_inner_one(flow, rounds):
-    result = flow.timed(
-        """
-        nodes:
-          - id: outer
-            type: workflow
-            params:
-              workflow:
-                nodes:
-                  - id: inner
-                    type: python
-                    params: {function: "acts:go", inputs: {given: [1, 2, 3], n: "${__round__}", seconds: 2}}
-                    loop: {max: 3, timeout: 100}
-            loop: {max: 3, timeout: 10}
-        """
-    )
+    result = flow.timed(INNER % (100, "max: 3, timeout: 10"))
     output = succeeded(result)
     assert (output["stop"], output["round_count"], output["rounds"][0]["stop"], result.duration_s) == ("deadline", 1, "max_rounds", 10)
 
 
 def test_the_deadline_of_an_inner_loop_is_a_normal_end_of_the_outer_round(flow, rounds):
-    output = succeeded(
-        flow.timed(
-            """
-            nodes:
-              - id: outer
-                type: workflow
-                params:
-                  workflow:
-                    nodes:
-                      - id: inner
-                        type: python
-                        params: {function: "acts:go", inputs: {given: [1, 2, 3], n: "${__round__}", seconds: 2}}
-                        loop: {max: 3, timeout: 5}
-                loop: {max: 2}
-            """
-        )
-    )
+    output = succeeded(flow.timed(INNER % (5, "max: 2")))
     assert (output["stop"], [each["stop"] for each in output["rounds"]]) == ("max_rounds", ["deadline", "deadline"])
 
 

@@ -31,14 +31,14 @@ def work(id, ms, fails):  # noqa: A002  an item's own words
     An item may fail ``once``, so that the next attempt goes well; ``first``, for good, but for a retry of the run; or ``always``.
     """
     unique = uuid4().hex
-    _log("start", id, unique)
+    write(word="start", id=id, unique=unique)
     time.sleep(ms / 1000)
     while Path(gate(os.environ["EFFECTS"])).exists():
         time.sleep(0.005)
-    if fails == "always" or (fails and _is_first(id)):
-        _log("fail", id, unique)
+    if fails == "always" or (fails and is_first(id)):
+        write(word="fail", id=id, unique=unique)
         raise (ValueError if fails == "once" else Permanent)("not now")
-    _log("end", id, unique)
+    write(word="end", id=id, unique=unique)
     return answer(id)
 
 
@@ -51,19 +51,19 @@ def answer(id):  # noqa: A002
     return {"id": id, "square": sum(map(ord, id)) ** 2}
 
 
-def _log(word, id, unique):  # noqa: A002
+def write(**line):
     """Append with one call: what is there is whole, whenever the process dies."""
-    line = json.dumps({"word": word, "id": id, "pid": os.getpid(), "unique": unique}) + "\n"
     fd = os.open(os.environ["EFFECTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(fd, line.encode())
+        os.write(fd, f"{json.dumps({**line, 'pid': os.getpid()})}\n".encode())
     finally:
         os.close(fd)
 
 
-def _is_first(id):  # noqa: A002
+def is_first(name):
+    """Tell, of all processes and calls, the first that asks for a name."""
     try:
-        Path(f"{os.environ['EFFECTS']}-failed-{id}").touch(exist_ok=False)
+        Path(f"{os.environ['EFFECTS']}-failed-{name}").touch(exist_ok=False)
     except FileExistsError:
         return False
     return True

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from faults.effects import gate
+from faults.effects import gate, is_first, write
 from graphmill import Permanent
 from graphmill.engine.frame import frame_here
 
@@ -100,39 +100,22 @@ def act(id, ms, fails, given):  # noqa: A002  an item's own words
     ``always``.
     """
     frame = frame_here()
-    path, unique = frame.path.removesuffix("/"), uuid4().hex
-    _log("start", id, path, unique)
+    path = frame.path.removesuffix("/")
+    call = {"id": id, "path": path, "unique": uuid4().hex}
+    write(word="start", **call)
     time.sleep(ms / 1000)
     while Path(gate(os.environ["EFFECTS"])).exists():
         time.sleep(0.005)
     way = fails.get(path, "")
-    if way == "always" or (way and _is_first(id, path)):
-        _log("retry" if way == "once" else "fail", id, path, unique)
+    if way == "always" or (way and is_first(_hash([id, path]))):
+        write(word="retry" if way == "once" else "fail", **call)
         raise (ValueError if way == "once" else Permanent)("not now")
-    _log("end", id, path, unique)
+    write(word="end", **call)
     return _hash([path, given])
 
 
 def _hash(value):
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-def _log(word, id, path, unique):  # noqa: A002
-    """Append with one call: what is there is whole, whenever the process dies."""
-    line = json.dumps({"word": word, "id": id, "path": path, "pid": os.getpid(), "unique": unique}) + "\n"
-    fd = os.open(os.environ["EFFECTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(fd, line.encode())
-    finally:
-        os.close(fd)
-
-
-def _is_first(id, path):  # noqa: A002
-    try:
-        Path(f"{os.environ['EFFECTS']}-failed-{_hash([id, path])}").touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
 
 
 class Effect(NamedTuple):

@@ -1,4 +1,4 @@
-"""The facade: what every door and every program calls."""
+"""A batch: a function or a workflow over many items."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from graphmill.api.items import id_rule, no_item
 from graphmill.api.policy import policy_for
 from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
-from graphmill.api.single import id_rule
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Effect, Job
 from graphmill.core.json_text import require_json
@@ -121,16 +121,10 @@ async def execute(
     _require_sinks(sinks)
     if policy.isolation == "process":
         _require_isolable(function)
-    # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.
-    accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
-    executor = BatchExecutor(
-        policy,
-        on_result=watching.get("on_result"),
-        on_progress=watching.get("on_progress"),
-        on_alert=watching.get("on_alert"),
-        observers=watching.get("observers", ()),
-    )
+    executor = _executor(policy, watching)
     if recording is None:
+        # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.
+        accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
         run = executor.start(items, bind=bind, total=total, accept=accept)
         reader = Reader(run, sinks, policy, keep_results=keep_results)
     else:
@@ -163,6 +157,16 @@ def function_of(graph: Any) -> Callable[[Any], Any]:
     return function
 
 
+def _executor(policy: Policy, watching: Watching) -> BatchExecutor:
+    return BatchExecutor(
+        policy,
+        on_result=watching.get("on_result"),
+        on_progress=watching.get("on_progress"),
+        on_alert=watching.get("on_alert"),
+        observers=watching.get("observers", ()),
+    )
+
+
 def _require_sinks(sinks: Sequence[Sink]) -> None:
     is_series = isinstance(sinks, Sequence) and not isinstance(sinks, str)
     if not is_series or not all(hasattr(sink, "write") and hasattr(sink, "commit") and hasattr(sink, "abort") for sink in sinks):
@@ -172,7 +176,7 @@ def _require_sinks(sinks: Sequence[Sink]) -> None:
 def _binder(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect) -> Callable[[int, Any], Job]:
     def bind(position: int, item: Any) -> Job:
         if isinstance(item, Job):
-            raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
+            raise no_item()
         found = id_of(item, position)
         return Job(id=str(position) if found is None else found, graph=function, input=item, effect=effect)
 

@@ -20,7 +20,7 @@ Ended = SourceError | ChangedError | JournalError | ExportError
 
 
 class Reader:
-    """Reads a run to its end: into the sinks, off the loop, and into the report."""
+    """Reads one run; ``error`` is what ended it early, and a run that ``is_cancelled`` is still read to its end."""
 
     def __init__(
         self, run: Run, sinks: Sequence[Sink], policy: Policy, *, keep_results: bool, stored: Callable[[str], StoredResults] | None = None

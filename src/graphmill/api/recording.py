@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphmill.api.single import Single, id_rule
+from graphmill.api.items import id_rule, no_item
+from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Effect, Job
 from graphmill.datasets.source import FileSource
@@ -18,9 +19,9 @@ from graphmill.engine.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints
 from graphmill.graph.graph import Graph
 from graphmill.journal.intake import Draft, Identify, OnChange
-from graphmill.journal.journal import Journal, Plan, Selection
+from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
-from graphmill.journal.opening import default_journal, open_store
+from graphmill.journal.opening import default_journal
 from graphmill.journal.records import Entry
 from graphmill.report.stored import StoredResults
 
@@ -62,7 +63,7 @@ def _held(place: Place | None) -> Journal | str | Path:
 
 def opened(place: Place | None, *, create: bool = True) -> Journal:
     """Open a journal, unless it is open."""
-    return place if isinstance(place, Journal) else Journal(open_store(place, create=create))
+    return place if isinstance(place, Journal) else open_journal(place, create=create)
 
 
 @contextmanager
@@ -127,7 +128,7 @@ def repeated(
 def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect) -> Identify:
     def identify(position: int, item: Any) -> Draft:
         if isinstance(item, Job):
-            raise UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
+            raise no_item()
         return Draft(id_of(item, position), function, item, effect=effect)
 
     return identify

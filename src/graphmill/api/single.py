@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from graphmill.core.identity import JOB_ID, own_id
 from graphmill.core.json_text import to_json
 from graphmill.core.keys import canonical
 
@@ -37,14 +35,3 @@ class Single:
     def noted(cls, note: Mapping[str, Any]) -> Single | None:
         """Give the item that a manifest notes, if it does."""
         return cls(note["item"]) if "item" in note else None
-
-
-def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None]:
-    """Tell by which id an item of a series goes, given the item and its position; None for one that has none."""
-    if isinstance(items, Single):
-        return lambda _item, _position: JOB_ID
-    return partial(_own_id, id_field)
-
-
-def _own_id(id_field: str | None, item: Any, position: int) -> str | None:
-    return own_id(item, position=position, id_field=id_field)

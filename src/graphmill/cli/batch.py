@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,39 +20,44 @@ from graphmill.datasets.sink import partial_path
 from graphmill.datasets.source import source
 from graphmill.graph.workflow import load
 
+Inputs = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)]
+Source = Annotated[
+    str,
+    typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.", show_default=False),
+]
+Limit = Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)]
+Offset = Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)]
+IdField = Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")]
+Adaptive = Annotated[
+    bool, typer.Option("--adaptive", help="Find how many at once what the items depend on can bear, up to the concurrency.")
+]
+MaxFailures = Annotated[
+    str | None, typer.Option(metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3.")
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Note this beside the run; may be given more than once.")
+]
+
 
 def batch(  # noqa: PLR0913  one parameter per option
     workflow: Annotated[str, typer.Argument(help="A workflow file, YAML or JSON.", show_default=False)],
-    inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)
-    ] = None,
+    inputs: Inputs = None,
     *,
-    source_name: Annotated[
-        str,
-        typer.Option(
-            "--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.", show_default=False
-        ),
-    ],
+    source_name: Source,
     source_format: SourceFormat = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)] = None,
-    offset: Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)] = 0,
-    id_field: Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")] = None,
+    limit: Limit = None,
+    offset: Offset = 0,
+    id_field: IdField = None,
     inputs_file: InputsFile = None,
     concurrency: Concurrency = None,
-    adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Find how many at once what the items depend on can bear, up to the concurrency.")
-    ] = False,
+    adaptive: Adaptive = False,
     retries: Retries = RETRIES,
     timeout: Timeout = TIMEOUT_S,
-    max_failures: Annotated[
-        str | None, typer.Option(metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3.")
-    ] = None,
+    max_failures: MaxFailures = None,
     output: Output = None,
     run_id: RunId = None,
     on_change: WhenChanged = "refuse",
-    tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Note this beside the run; may be given more than once.")
-    ] = None,
+    tags: Tags = None,
     journal: Journal = None,
     no_journal: NoJournal = False,
     as_json: AsJson = False,
@@ -79,9 +85,9 @@ def batch(  # noqa: PLR0913  one parameter per option
         if_idle="everything was done already" if run_id is not None else "",
         journal=journal,
     )
-    notes = {"output": output if output in (None, "-") else str(Path(output).absolute()), "tags": dict(_tag(text) for text in tags or ())}
+    notes = _notes(output, tags or ())
     foreground.perform(
-        lambda watch: api.batch(
+        lambda watching: api.batch(
             graph,
             items,
             policy=policy,
@@ -92,11 +98,14 @@ def batch(  # noqa: PLR0913  one parameter per option
             journal=place,
             notes=notes,
             on_change=on_change,
-            sinks=watch.sinks,
-            on_start=watch.on_start,
-            on_progress=watch.on_progress,
+            **watching,
         )
     )
+
+
+def _notes(output: str | None, tags: Iterable[str]) -> dict[str, Any]:
+    """Give what the manifest notes for a resume and for people."""
+    return {"output": output if output in (None, "-") else str(Path(output).absolute()), "tags": dict(map(_tag, tags))}
 
 
 def _tag(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import typer
 
+from graphmill.api.batch import Watching
 from graphmill.api.reader import Ended
 from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
@@ -19,22 +20,12 @@ from graphmill.core.errors import ChangedError, ExportError, GraphmillError, Jou
 from graphmill.core.json_text import to_json
 from graphmill.core.result import StopReason
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
-from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
 from graphmill.journal.opening import default_journal
 from graphmill.report.next_steps import next_lines
 from graphmill.report.record import report_record
 from graphmill.report.report import Report
 from graphmill.report.run_view import view_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """What a run is to be started with so that a person can follow and end it."""
-
-    sinks: list[Sink]
-    on_start: Callable[[Run], None]
-    on_progress: Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +50,13 @@ class Foreground:
         if self.is_recorded:
             require_apart(self.output, self.journal or default_journal())
 
-    def perform(self, work: Callable[[Watch], Report]) -> None:
+    def perform(self, work: Callable[[Watching], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
         target = None if self.output is None else sink(self.output)
-        is_later = self.is_recorded and isinstance(target, FileSink) and not target.is_special
         display = Display()
-        with Interruption(display, target) as interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
-
-            def start(run: Run) -> None:
-                interruption.watch(run)
-                display.note(" · ".join([self.title, *([] if run.id is None else [f"run {run.id}"]), *self.details]))
-
-            watch = Watch(sinks=[] if target is None or is_later else [target], on_start=start, on_progress=display.show)
-            report, error = _run(work, watch)
-            if is_later and target is not None and not interruption.is_hasty:
-                error = _written(report, target, error)
+        interruption = Interruption(display, target)
+        with interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
+            report, error = self._followed(work, target, display, interruption)
         is_told = self._tell(report, error)
         _tell_partial(target)
         if interruption.code is not None:
@@ -83,6 +66,22 @@ class Foreground:
         if error is not None:
             raise error
         raise typer.Exit(_exit_code(report, is_told=is_told))
+
+    def _followed(
+        self, work: Callable[[Watching], Report], target: Sink | None, display: Display, interruption: Interruption
+    ) -> tuple[Report, Ended | None]:
+        """Run where it can be seen and ended; what ended it early still has a report, if it had begun."""
+        is_later = self.is_recorded and isinstance(target, FileSink) and not target.is_special
+
+        def start(run: Run) -> None:
+            interruption.watch(run)
+            display.note(" · ".join([self.title, *([] if run.id is None else [f"run {run.id}"]), *self.details]))
+
+        sinks = [] if target is None or is_later else [target]
+        report, error = _run(work, Watching(sinks=sinks, on_start=start, on_progress=display.show))
+        if target is not None and is_later and not interruption.is_hasty:
+            error = _written(report, target, error)
+        return report, error
 
     def _tell(self, report: Report, error: GraphmillError | None) -> bool:
         """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
@@ -114,10 +113,9 @@ class Foreground:
             return next_lines(view_of(store.archive, store.archive.find(report.run_id)))
 
 
-def _run(work: Callable[[Watch], Report], watch: Watch) -> tuple[Report, Ended | None]:
-    """Run the batch; what ended it early still has a report, if it had begun."""
+def _run(work: Callable[[Watching], Report], watching: Watching) -> tuple[Report, Ended | None]:
     try:
-        return work(watch), None
+        return work(watching), None
     except (SourceError, ExportError, ChangedError, JournalError) as error:
         if error.report is None:
             raise

@@ -54,16 +54,7 @@ def resume(
         if_idle="everything was done already",
     )
     foreground.perform(
-        lambda watch: api.resume(
-            found.id,
-            items=items,
-            journal=journal,
-            concurrency=concurrency,
-            on_change=on_change,
-            sinks=watch.sinks,
-            on_start=watch.on_start,
-            on_progress=watch.on_progress,
-        )
+        lambda watching: api.resume(found.id, items=items, journal=journal, concurrency=concurrency, on_change=on_change, **watching)
     )
 
 

@@ -48,15 +48,7 @@ def retry(
         journal=journal,
     )
     foreground.perform(
-        lambda watch: api.retry(
-            found.id,
-            items=items,
-            kinds=kinds,
-            journal=journal,
-            concurrency=concurrency,
-            on_change=on_change,
-            sinks=watch.sinks,
-            on_start=watch.on_start,
-            on_progress=watch.on_progress,
+        lambda watching: api.retry(
+            found.id, items=items, kinds=kinds, journal=journal, concurrency=concurrency, on_change=on_change, **watching
         )
     )

@@ -67,16 +67,7 @@ def run(  # noqa: PLR0913  one parameter per option
         item=item,
     )
     foreground.perform(
-        lambda watch: api.batch(
-            graph,
-            item,
-            policy=policy,
-            run_id=run_id,
-            journal=place,
-            on_change=on_change,
-            on_start=watch.on_start,
-            on_progress=watch.on_progress,
-        )
+        lambda watching: api.batch(graph, item, policy=policy, run_id=run_id, journal=place, on_change=on_change, **watching)
     )
 
 

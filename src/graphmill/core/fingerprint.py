@@ -12,7 +12,7 @@ from enum import Enum
 from functools import lru_cache, partial
 from hashlib import blake2b
 from operator import attrgetter, itemgetter, methodcaller
-from types import CodeType, EllipsisType, FunctionType
+from types import CodeType, EllipsisType, FunctionType, MethodType
 from typing import Any
 
 _BYTES = 8
@@ -62,24 +62,36 @@ def _known(function: Callable[..., Any]) -> str:
 
 
 def _described(function: Any, seen: list[Any]) -> Any:
-    for number, known in enumerate(seen):
-        if known is function:  # a function may close over itself
-            return ["again", number]
+    number = next((number for number, known in enumerate(seen) if known is function), None)
+    if number is not None:  # a function may close over itself
+        return ["again", number]
     seen.append(function)
     if isinstance(function, partial):
         return ["partial", _described(function.func, seen), _value(function.args, seen), _value(function.keywords, seen)]
     if isinstance(function, itemgetter | attrgetter | methodcaller):
-        made: Any = function.__reduce__()
-        held = (made[0].args, made[0].keywords) if isinstance(made[0], partial) else made[1]
-        return ["getter", _full_name(type(function)), _value(held, seen)]
+        return _getter(function, seen)
     if inspect.ismethod(function):
-        owner = function.__self__ if isinstance(function.__self__, type) else type(function.__self__)
-        return ["method", owner.__qualname__, _described(function.__func__, seen)]
+        return _method(function, seen)
     if isinstance(function, FunctionType):
         code = _source(function) or [_compiled(function.__code__, seen), *_defaults(function, seen)]
         return ["function", function.__qualname__, code, _inner(function, seen)]
     if isinstance(function, type):
         return ["class", function.__qualname__, _source(function) or _full_name(function)]
+    return _object(function, seen)
+
+
+def _getter(getter: Any, seen: list[Any]) -> Any:
+    made: Any = getter.__reduce__()
+    held = (made[0].args, made[0].keywords) if isinstance(made[0], partial) else made[1]
+    return ["getter", _full_name(type(getter)), _value(held, seen)]
+
+
+def _method(method: MethodType, seen: list[Any]) -> Any:
+    owner = method.__self__ if isinstance(method.__self__, type) else type(method.__self__)
+    return ["method", owner.__qualname__, _described(method.__func__, seen)]
+
+
+def _object(function: Any, seen: list[Any]) -> Any:
     if inspect.isroutine(function) and not hasattr(function, "__wrapped__"):  # a cached function is no built-in
         return ["built-in", _full_name(function)]
     name = getattr(function, "__name__", None)  # numpy's functions are objects of one class, each with its name
@@ -126,12 +138,17 @@ def _dumped(part: Any) -> str:
         return f"[{','.join(map(_dumped, part))}]"
     if not isinstance(part, ast.AST):
         return str(_value(part, []))
-    if isinstance(part, _DEFINITIONS) and ast.get_docstring(part, clean=False) is not None:
-        part.body = part.body[1:] or [ast.Pass()]
-    if isinstance(part, ast.JoinedStr):  # Python 3.12 leaves empty texts in it
-        part.values = [each for each in part.values if not (isinstance(each, ast.Constant) and each.value == "")]
-    filled = [f"{name}={_dumped(value)}" for name, value in ast.iter_fields(part) if value is not None and value != []]
+    filled = [f"{name}={_dumped(value)}" for name, value in ast.iter_fields(_normal(part)) if value is not None and value != []]
     return f"{type(part).__name__}({','.join(filled)})"
+
+
+def _normal(node: ast.AST) -> ast.AST:
+    """Take a docstring out of a definition, and out of an f-string the empty texts that Python 3.12 leaves in it."""
+    if isinstance(node, _DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
+        node.body = node.body[1:] or [ast.Pass()]
+    if isinstance(node, ast.JoinedStr):
+        node.values = [each for each in node.values if not (isinstance(each, ast.Constant) and each.value == "")]
+    return node
 
 
 def _compiled(code: CodeType, seen: list[Any]) -> Any:

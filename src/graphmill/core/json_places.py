@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from graphmill.core.levels import MOST_LEVELS
 from graphmill.core.place import TextError, text_place
@@ -29,38 +30,47 @@ def decoded(text: bytes) -> str:
 
 def scan(text: str) -> Part:
     """Find every part of a text that is JSON; TextError for a key that stands twice in one object, and for too many levels."""
-    root: Part | None = None
-    open_parts: list[tuple[Part, bool]] = []
-    key: tuple[str, int] | None = None
+    scanner = _Scanner(text)
     tokens = list(_TOKEN.finditer(text))
-    for index, token in enumerate(tokens):
+    for token, after in zip_longest(tokens, tokens[1:]):
         mark = token[0]
         if mark in "]}":
-            open_parts.pop()[0].end = token.end()
-        elif mark[0] == '"' and index + 1 < len(tokens) and tokens[index + 1][0] == ":":
-            key = (json.loads(mark), token.start())
+            scanner.close(token.end())
+        elif mark[0] == '"' and after is not None and after[0] == ":":
+            scanner.key = (json.loads(mark), token.start())
         elif mark not in ",:":
-            part = Part(token.start(), token.end(), key[1] if key else None)
-            if open_parts:
-                _put(open_parts[-1], part, key, text)
-            root, key = root or part, None
-            if mark in "[{":
-                open_parts.append((part, mark == "{"))
-                _require_levels(len(open_parts), part, text)
-    return root or Part(0)
+            scanner.add(Part(token.start(), token.end()))
+    return scanner.root or Part(0)
 
 
-def _put(parent: tuple[Part, bool], part: Part, key: tuple[str, int] | None, text: str) -> None:
-    holder, is_object = parent
-    name = key[0] if is_object and key else len(holder.parts)
-    if name in holder.parts:
-        raise _error(f"the key {name!r} stands twice in one object", part.key or part.start, text)
-    holder.parts[name] = part
+class _Scanner:
+    """The parts found so far: the outermost, those that are open, and the key whose value comes next."""
 
+    def __init__(self, text: str) -> None:
+        self.root: Part | None = None
+        self.key: tuple[str, int] | None = None
+        self._text = text
+        self._open: list[Part] = []
 
-def _require_levels(levels: int, part: Part, text: str) -> None:
-    if levels > MOST_LEVELS:
-        raise _error(f"nested deeper than {MOST_LEVELS} levels", part.start, text)
+    def add(self, part: Part) -> None:
+        if self.key is not None:
+            part.key = self.key[1]
+        if self._open:
+            self._put(part, self._open[-1])
+        self.root, self.key = self.root or part, None
+        if self._text[part.start] in "[{":
+            self._open.append(part)
+            if len(self._open) > MOST_LEVELS:
+                raise _error(f"nested deeper than {MOST_LEVELS} levels", part.start, self._text)
+
+    def close(self, end: int) -> None:
+        self._open.pop().end = end
+
+    def _put(self, part: Part, holder: Part) -> None:
+        name = self.key[0] if self.key is not None and self._text[holder.start] == "{" else len(holder.parts)
+        if name in holder.parts:
+            raise _error(f"the key {name!r} stands twice in one object", part.key or part.start, self._text)
+        holder.parts[name] = part
 
 
 def _error(reason: str, offset: int, text: str) -> TextError:

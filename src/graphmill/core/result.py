@@ -27,6 +27,7 @@ class Status(StrEnum):
 
 
 _LIVE = frozenset({Status.PENDING, Status.RUNNING, Status.RETRYING})
+FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 
 class StopReason(StrEnum):

@@ -88,11 +88,7 @@ class Policy:
         _require_a("retry", self.retry, Retry, example="Retry(attempts=3)")
         _require_a("guards", self.guards, Guards, example="Guards(memory=0.9)")
         _require_a("alerts", self.alerts, Alerts, example="Alerts(failure_rate=0.2)")
-        for name in ("timeout_s", "job_timeout_s", "batch_timeout_s"):
-            if getattr(self, name) is not None:
-                require_seconds(name, getattr(self, name), zero=False)
-        for name in ("grace_s", "drain_s", "park_after_s"):
-            require_seconds(name, getattr(self, name))
+        _require_times(self)
         if self.adaptive is not None and type(self.adaptive) is not bool:
             raise UsageError(f"adaptive is True, False or None, not {self.adaptive!r:.80}")
         _require_choice("on_failure", self.on_failure, get_args(OnFailure))
@@ -145,6 +141,14 @@ def require_seconds(name: str, value: object, *, zero: bool = True) -> None:
     is_sane = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_S
     if not is_sane or (value == 0 and not zero):
         raise UsageError(f"{name} is a number of seconds {'of at least 0' if zero else 'above 0'}, not {value!r:.80}")
+
+
+def _require_times(policy: Policy) -> None:
+    for name in ("timeout_s", "job_timeout_s", "batch_timeout_s"):
+        if getattr(policy, name) is not None:
+            require_seconds(name, getattr(policy, name), zero=False)
+    for name in ("grace_s", "drain_s", "park_after_s"):
+        require_seconds(name, getattr(policy, name))
 
 
 def _require_a(name: str, value: object, kind: type, *, example: str) -> None:

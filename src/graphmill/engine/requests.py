@@ -28,16 +28,17 @@ class Controls(Protocol):
 
 def obey(controls: Controls, word: str, argument: str) -> None:
     """Do what is asked; what can not be done is logged."""
-    if word == "pause":
-        controls.pause()
-    elif word == "unpause":
-        controls.unpause()
-    elif word == "cancel":
-        controls.cancel()
-    elif word == "cancel_item":
-        controls.cancel_job(argument)
-    elif word == "limit":
-        _limit(controls, argument)
+    match word:
+        case "pause":
+            controls.pause()
+        case "unpause":
+            controls.unpause()
+        case "cancel":
+            controls.cancel()
+        case "cancel_item":
+            controls.cancel_job(argument)
+        case "limit":
+            _limit(controls, argument)
 
 
 def _limit(controls: Controls, argument: str) -> None:

@@ -97,10 +97,7 @@ class Steps:
         job, attempt, began = frame.ticket.job, 0, self._workers.loop.time()
         while True:
             attempt += 1
-            if effect == "unsafe":
-                self._recalled(frame).intended.add(path)
-                if self._recorder is not None:
-                    await self._durable(self._recorder.begin(job, attempt, path))
+            await self._intend(frame, path, attempt, effect)
             try:
                 return StepOutcome(await act(), None, attempt, self._workers.loop.time() - began)
             except Exception as raised:
@@ -116,6 +113,13 @@ class Steps:
             if self._recorder is not None:
                 self._recorder.fail(job, attempt, failure, path)
             await asyncio.sleep(wait_s)
+
+    async def _intend(self, frame: Frame, path: str, attempt: int, effect: Effect) -> None:
+        """Make durable that an unsafe step is about to happen."""
+        if effect == "unsafe":
+            self._recalled(frame).intended.add(path)
+            if self._recorder is not None:
+                await self._durable(self._recorder.begin(frame.ticket.job, attempt, path))
 
     def _unsent(self, frame: Frame, path: str, attempt: int, failure: Failure, effect: Effect) -> None:
         """Note that an unsafe step has surely not happened."""

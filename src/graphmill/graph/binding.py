@@ -34,8 +34,7 @@ class Binding:
             found = {**fresh(self._defaults), **found, **fresh(self._given)}
         if len(found) < len(self._names):
             missing = ", ".join(name for name in self._names if name not in found)
-            has = (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__
-            raise Permanent(f"the item lacks the required input {missing}; it has {has}")
+            raise Permanent(f"the item lacks the required input {missing}; it has {_held(item)}")
         return found
 
     def _found(self, item: Any) -> dict[str, Any]:
@@ -46,3 +45,7 @@ class Binding:
         raise Permanent(
             f"the item is {type(item).__name__}, not a mapping, and the workflow has {len(self._open)} required inputs to bind it to"
         )
+
+
+def _held(item: Any) -> str:
+    return (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__

@@ -20,7 +20,6 @@ class BlockReader:
     def __init__(self, found: Mapping[Any, Any], at: At, *, block: Block, problems: Problems, dialect: Dialect = legacy.OURS) -> None:
         self.at = at
         self.problems = problems
-        self.is_right = True
         self._block = block
         self._written = dict(_renamed(found, dialect))
         self._names = {dialect.renamed.get(key, key): key for key in found if isinstance(key, str)}
@@ -44,7 +43,6 @@ class BlockReader:
 
     def wrong(self, message: str, at: At | None = None, *, is_key: bool = False) -> None:
         """Tell a mistake of the block, or of a part of it."""
-        self.is_right = False
         self.problems.add(self.at if at is None else at, f"{self._text}: {message}", is_key=is_key)
 
     @property

@@ -72,20 +72,19 @@ class Document:
 
     def at_text(self, at: At) -> str:
         """Name a part as a person would: node 'fetch': batch.items."""
-        return ": ".join(self._names(at)) or "workflow"
+        return ": ".join(filter(None, self._names(at))) or "workflow"
 
     def _names(self, at: At) -> Iterator[str]:
         dotted = ""
         for depth, name in enumerate(at):
             plural = at[depth - 1] if depth else ""
             if plural in ("inputs", "outputs") or (plural in _SINGULAR and isinstance(name, int)):
-                dotted = dotted.rpartition(".")[0]
-                yield from [dotted] if dotted else []
+                yield dotted.rpartition(".")[0]
                 yield f"{_SINGULAR[str(plural)]} {self._name(at[: depth + 1])}"
                 dotted = ""
             else:
                 dotted += f"[{name}]" if isinstance(name, int) and dotted else f".{name}" if dotted else str(name)
-        yield from [dotted] if dotted else []
+        yield dotted
 
     def _name(self, at: At) -> str:
         if not isinstance(at[-1], int) or at[-2] in ("inputs", "outputs"):

@@ -271,21 +271,23 @@ class Anything:
 
 def shown(value: Any) -> str:
     """Show a value in a message: short ones as they are, long and nested ones by what they are."""
-    if isinstance(value, str):
-        return repr(value if len(value) <= 60 else value[:59] + "…")
     if value is None:
         return "nothing"
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:59] + "…")
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list" if value else "an empty list"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int):
-        return "a very large number" if value.bit_length() > 100 else str(value)
+    return _number(value) if isinstance(value, int | float) else type(value).__name__
+
+
+def _number(value: float) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return type(value).__name__
+    return "a very large number" if value.bit_length() > 100 else str(value)
 
 
 def _range(least: float, most: float | None) -> str:

@@ -13,7 +13,16 @@ from graphmill.core.json_text import to_json
 from graphmill.graph.node_params import description, options
 from graphmill.graph.node_type import NodeType
 
-_WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "mapping", list: "list", Any: "any value"}
+_WORDS = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    dict: "mapping",
+    Mapping: "mapping",
+    list: "list",
+    Any: "any value",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,5 +71,5 @@ def _words(option: Any) -> list[str]:
         return [f"mapping of {', '.join(field.encode_name for field in msgspec.structs.fields(option))}"]
     outer = get_origin(option) or option
     inner = [part for part in get_args(option)[-1:] if part is not Any]
-    word = "mapping" if outer is Mapping else _WORDS.get(outer, getattr(outer, "__name__", str(outer)))
+    word = _WORDS.get(outer, getattr(outer, "__name__", str(outer)))
     return [f"{word} of {_type(inner[0])}" if inner and outer is list else word]

@@ -13,8 +13,8 @@ import msgspec
 from graphmill.core.errors import Permanent
 from graphmill.core.names import suggestion
 from graphmill.graph.node_type import NodeType, ParamError
-
-At = tuple[str | int, ...]
+from graphmill.graph.places import At
+from graphmill.graph.secret import names_secret
 
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _RANGE = re.compile(r"Expected `([^`]*)` (.*)")
@@ -57,20 +57,8 @@ def is_open(value: Any) -> bool:
     if isinstance(value, str):
         return "${" in value
     if isinstance(value, Mapping):
-        return _is_env(value) or any(map(is_open, value.values()))
+        return names_secret(value) or any(map(is_open, value.values()))
     return isinstance(value, list) and any(map(is_open, value))
-
-
-def json_schema(node_type: NodeType[Any]) -> dict[str, Any]:
-    """Give the JSON Schema of the params as they are written: a template may stand for any value that is not taken as written."""
-    if node_type.Params is None:
-        return {"type": "object"}
-    whole: dict[str, Any] = msgspec.json.schema(node_type.Params)
-    parts = whole.pop("$defs")
-    schema: dict[str, Any] = parts.pop(node_type.Params.__name__)
-    for name, field in schema["properties"].items():
-        schema["properties"][name] = field if name in node_type.untemplated else _or_open(field)
-    return schema | ({"$defs": parts} if parts else {})
 
 
 def options(kind: Any) -> tuple[Any, ...]:
@@ -86,20 +74,6 @@ def description(kind: Any) -> str:
     """Give what is said about a field, "" if nothing."""
     told = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta)) if get_origin(kind) is Annotated else ()
     return next((text for text in told if text), "")
-
-
-def _or_open(field: dict[str, Any]) -> dict[str, Any]:
-    about = {key: field[key] for key in ("description", "default") if key in field}
-    plain = {key: entry for key, entry in field.items() if key not in about}
-    if not plain:
-        return field
-    env = {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"], "additionalProperties": False}
-    template = {"type": "string", "pattern": r"\$\{"}
-    return about | {"anyOf": [*plain.get("anyOf", [plain]), template, env]}
-
-
-def _is_env(value: Mapping[Any, Any]) -> bool:
-    return len(value) == 1 and isinstance(value.get("env"), str)
 
 
 @cache
@@ -124,7 +98,7 @@ def _struct_problems(
 
 def _problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Iterator[ParamError]:
     """Check a value against a type; ``is_written`` says that nothing in it is a template."""
-    if not is_written and ((isinstance(value, str) and is_open(value)) or (isinstance(value, Mapping) and _is_env(value))):
+    if not is_written and _is_stand_in(value):
         return
     wanted = options(kind)
     if isinstance(value, Mapping) and (inner := _mapping_type(wanted)):
@@ -134,6 +108,11 @@ def _problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Iterator[Pa
             yield from _problems(item, entry, (*at, index), is_written=is_written)
     else:
         yield from _value_problems(kind, value, at, is_written=is_written)
+
+
+def _is_stand_in(value: Any) -> bool:
+    """Tell whether a value as written says nothing of what it will be: a template, or ``{env: NAME}``."""
+    return names_secret(value) if isinstance(value, Mapping) else isinstance(value, str) and is_open(value)
 
 
 def _mapping_problems(inner: Any, value: Mapping[Any, Any], at: At, *, is_written: bool) -> Iterator[ParamError]:
@@ -179,9 +158,9 @@ def _value_problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Itera
 
 def _reworded(message: str, kind: Any, value: Any) -> str:
     """Say in a workflow's words what msgspec says in its own."""
-    choices = [choice for option in options(kind) if get_origin(option) is Literal for choice in get_args(option)]
+    choices = _choices(kind)
     if choices and isinstance(value, str):
-        return f"{value!r} is not one of {', '.join(map(str, choices))}{suggestion(value, map(str, choices))}"
+        return f"{value!r} is not one of {', '.join(choices)}{suggestion(value, choices)}"
     place = _PLACE.search(message)
     said = message[: place.start()] if place else message
     if match := _EXPECTED.fullmatch(said):
@@ -190,6 +169,10 @@ def _reworded(message: str, kind: Any, value: Any) -> str:
         said = f"{_in_words(match[1])} {match[2]} is wanted"
     inside = place[2] if place else ""
     return f"{inside}: {said}" if inside else said
+
+
+def _choices(kind: Any) -> list[str]:
+    return [str(choice) for option in options(kind) if get_origin(option) is Literal for choice in get_args(option)]
 
 
 def _about(kind: Any) -> str:

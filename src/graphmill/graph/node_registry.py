@@ -80,11 +80,6 @@ def find_node_type(name: object) -> NodeType[Any]:
     return registry().find(name)
 
 
-def node_types() -> dict[str, NodeType[Any]]:
-    """Give every node type that is installed and can be loaded, by name."""
-    return registry().types()
-
-
 def _only(entries: list[EntryPoint]) -> EntryPoint:
     if len(entries) > 1:
         both = " and ".join(f"{_package(entry)} ({entry.value})" for entry in entries)

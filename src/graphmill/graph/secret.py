@@ -28,11 +28,16 @@ class Secret:
         return _VARIABLE.fullmatch(self.name) is not None
 
 
+def names_secret(value: Mapping[Any, Any]) -> bool:
+    """Tell whether a mapping is ``{env: NAME}``."""
+    return len(value) == 1 and isinstance(value.get("env"), str)
+
+
 def with_secrets(value: Any) -> Any:
     """Put a Secret for each ``{env: NAME}`` at any depth; what holds none is given back as it is."""
     if isinstance(value, Mapping):
-        if len(value) == 1 and isinstance(name := value.get("env"), str):
-            return Secret(name)
+        if names_secret(value):
+            return Secret(value["env"])
         made = {key: with_secrets(entry) for key, entry in value.items()}
         return made if any(made[key] is not entry for key, entry in value.items()) else value
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice, starmap
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job, Past
@@ -18,13 +18,14 @@ from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
 from graphmill.journal.marks import Marks
 from graphmill.journal.ports import Archive
-from graphmill.journal.records import Outcome, RunRecord, StepRow
+from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
 from graphmill.journal.seen import Seen
 from graphmill.journal.stand_ins import ambiguous, poisoned
 from graphmill.journal.standing import NOT_COUNTED, standing
 
 _NO_OUTCOMES: Mapping[bytes, Outcome] = {}
 OnChange = Literal["refuse", "invalidate", "keep"]
+T = TypeVar("T")
 
 CHUNK = 500
 MOST_CRASHES_ALONE = 3
@@ -144,13 +145,7 @@ class Intake:
         entries = enumerate(items)
         is_over = False
         while not is_over:
-            chunk: list[tuple[int, Any]] = []
-            error: Exception | None = None
-            try:
-                for entry in islice(entries, self._chunk):
-                    chunk.append(entry)  # noqa: PERF402  what came before a mistake counts
-            except Exception as raised:  # noqa: BLE001
-                error = raised
+            chunk, error = _until_wrong(islice(entries, self._chunk))
             is_over = len(chunk) < self._chunk
             yield from self._admit(chunk)
             if error is not None:
@@ -186,15 +181,9 @@ class Intake:
 
     def _admit(self, chunk: Sequence[tuple[int, Any]]) -> Iterator[Job]:
         """Give the jobs of a chunk; what is wrong with an item is raised after those before it."""
-        items: list[_Item] = []
-        error: Exception | None = None
-        try:
-            for position, given in chunk:
-                items.append(self._item(position, given))
-        except Exception as raised:  # noqa: BLE001
-            error = raised
+        items, error = _until_wrong(self._item(position, given) for position, given in chunk)
         self.count += len(items)
-        outcomes = self._lookup.outcomes([item.key for item in items]) if self._run.rows and items else _NO_OUTCOMES
+        outcomes = self._lookup.outcomes([item.key for item in items]) if items else _NO_OUTCOMES
         for item in items:
             outcome = outcomes.get(item.key)
             # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
@@ -266,15 +255,8 @@ class Intake:
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
         notes = self._lookup.notes(record.key)
-        attempts = [attempt for attempt in notes.attempts if attempt.generation == record.generation]
         stands = standing(notes, record.generation, outcome)
-        kinds = [attempt.kind for attempt in attempts if attempt.kind is not None and not attempt.path]
-        past = Past(
-            attempts=max((attempt.attempt for attempt in attempts if not attempt.path and attempt.kind is not None), default=0),
-            counted=sum(kind not in NOT_COUNTED for kind in kinds),
-            crashes=kinds.count(Kind.CRASH),
-            is_suspect=record.key in self._suspects,
-        )
+        past = _past(notes, record.generation, is_suspect=record.key in self._suspects)
         if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
             return replace(job, graph=poisoned, effect="repeatable", past=replace(past, crashes=MOST_CRASHES_ALONE))
         if job.effect == "unsafe" and "" in stands.intended:
@@ -282,3 +264,25 @@ class Intake:
         is_suspected = notes.suspect is not None and notes.suspect.crashes > 0
         self.records[job.id] = record._replace(**stands._asdict(), is_suspected=is_suspected)
         return replace(job, past=past)
+
+
+def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:
+    """Take entries, and what was raised instead of the next one: what came before a mistake counts."""
+    taken: list[T] = []
+    try:
+        for entry in entries:
+            taken.append(entry)  # noqa: PERF402
+    except Exception as error:  # noqa: BLE001
+        return taken, error
+    return taken, None
+
+
+def _past(notes: Notes, generation: int, *, is_suspect: bool) -> Past:
+    """Count the failed attempts of the job itself, not of its steps."""
+    failed = [attempt for attempt in notes.attempts if attempt.generation == generation and attempt.kind is not None and not attempt.path]
+    return Past(
+        attempts=max((attempt.attempt for attempt in failed), default=0),
+        counted=sum(attempt.kind not in NOT_COUNTED for attempt in failed),
+        crashes=sum(attempt.kind is Kind.CRASH for attempt in failed),
+        is_suspect=is_suspect,
+    )

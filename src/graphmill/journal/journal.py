@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from graphmill.core.changes import changed
 from graphmill.core.errors import ChangedError, GraphmillError, UnknownRunError, UsageError
 from graphmill.core.job import Job
 from graphmill.core.keys import item_key
-from graphmill.core.result import Kind, Result, Status
+from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.flight import Flight, left_behind
 from graphmill.journal.intake import Draft, Identify, Intake, OnChange
 from graphmill.journal.opening import open_store
@@ -22,9 +22,9 @@ from graphmill.journal.records import Count, Entry, Query, Row, RunRecord, RunRo
 from graphmill.journal.scribe import Scribe
 
 _CRASHES_TO_SUSPECT = 2
-_FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 _WANTED_AT_ONCE = 1000
 _REMEDY = "--on-change invalidate (on_change='invalidate': do them again) or keep (keep them)"
+_REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,18 +144,10 @@ class Journal:
         """Compare a run with what it was; note what it is now."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
         changes = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
-        counts = self.archive.counts(run) if changes and run.rows else []
-        concerned = sum(count.number for count in counts)
         generation = run.generation
-        if changes and (concerned or run.steps):
-            if on_change == "refuse":
-                remedy = "--on-change keep (on_change='keep': what is not run again stays)" if is_retry else _REMEDY
-                raise ChangedError(
-                    f"run {run.id} has {_said(concerned, run.steps)} that were made otherwise: {'; '.join(changes)}. "
-                    f"Go on with {remedy}, or begin a new run"
-                )
-            if on_change == "invalidate":
-                generation = 1 + max([generation, *(count.generation for count in counts)])
+        if changes:
+            counts = self.archive.counts(run) if run.rows else ()
+            generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _REMEDY)
         if manifest != run.manifest or generation != run.generation:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
         return replace(run, generation=generation, manifest=manifest)
@@ -192,7 +184,9 @@ class Journal:
         return frozenset(row.key for row in rows if row.crashes >= _CRASHES_TO_SUSPECT)
 
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
-        statuses = _FAILED if selection.items is None else _FAILED | {Status.CANCELLED}  # only a person cancels an item, and names it again
+        statuses = (
+            FAILURES if selection.items is None else FAILURES | {Status.CANCELLED}
+        )  # only a person cancels an item, and names it again
         for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
             if selection.takes(entry.result):
                 yield entry
@@ -215,8 +209,17 @@ def _counted(counts: Iterable[Count]) -> Counter[Status]:
     return found
 
 
-def _said(results: int, steps: int) -> str:
-    return f"{results:,} results" if results else f"{steps:,} finished steps"
+def _generation(run: RunRecord, counts: Sequence[Count], changes: Iterable[str], *, on_change: OnChange, remedy: str) -> int:
+    """Tell in which generation a run goes on whose graph is not what it was; ChangedError if it must not."""
+    results = sum(count.number for count in counts)
+    if on_change == "keep" or not (results or run.steps):
+        return run.generation
+    if on_change == "refuse":
+        made = f"{results:,} results" if results else f"{run.steps:,} finished steps"
+        raise ChangedError(
+            f"run {run.id} has {made} that were made otherwise: {'; '.join(changes)}. Go on with {remedy}, or begin a new run"
+        )
+    return 1 + max([run.generation, *(count.generation for count in counts)])
 
 
 def _identify_job(position: int, job: Any) -> Draft:

@@ -99,12 +99,12 @@ def _data(value: Any) -> Any:
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _data(getattr(value, field.name)) for field in fields(value)}
+    return _held(value)
+
+
+def _held(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _data(entry) for key, entry in value.items()}
-    return _listed(value)
-
-
-def _listed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_data(entry) for entry in value]
     if isinstance(value, Set):

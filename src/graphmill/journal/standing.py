@@ -32,12 +32,17 @@ def standing(notes: Notes, generation: int, outcome: Outcome | None) -> Standing
     wanted = 0 if outcome is None else outcome.wanted
     is_named = outcome is not None and outcome.kind is Kind.AMBIGUOUS and outcome.wanted > outcome.generation
     steps = [step for step in notes.steps if step.generation >= wanted or step.error is None or not (is_named or _is_sure(step))]
-    last = {step.path: step.generation for step in notes.steps}  # by generation: the highest comes last
+    failed = _failed([attempt for attempt in notes.attempts if attempt.generation == generation])
+    return Standing(steps, _intended(notes, generation, is_named=is_named), failed)
+
+
+def _intended(notes: Notes, generation: int, *, is_named: bool) -> frozenset[str]:
     begun = [attempt for attempt in notes.attempts if attempt.kind is None]
-    intended = {attempt.path for attempt in begun if attempt.generation == generation}
-    if not is_named:
-        intended |= {attempt.path for attempt in begun if attempt.path and last.get(attempt.path, -1) < attempt.generation}
-    return Standing(steps, frozenset(intended), _failed([attempt for attempt in notes.attempts if attempt.generation == generation]))
+    now = frozenset(attempt.path for attempt in begun if attempt.generation == generation)
+    if is_named:
+        return now
+    last = {step.path: step.generation for step in notes.steps}  # by generation: the highest comes last
+    return now | {attempt.path for attempt in begun if attempt.path and last.get(attempt.path, -1) < attempt.generation}
 
 
 def _is_sure(step: StepRow) -> bool:

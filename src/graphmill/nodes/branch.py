@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from graphmill.graph.node_type import Context, NodeType, Output, Site
-from graphmill.nodes.cases import find_case, require_cases
+from graphmill.graph.node_type import Context, Output
+from graphmill.nodes.cases import ByCases, find_case
 
 
 class BranchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -28,7 +28,7 @@ class BranchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     )
 
 
-class Branch(NodeType[BranchParams]):
+class Branch(ByCases[BranchParams]):
     """Looks a value up among its cases."""
 
     name = "branch"
@@ -36,22 +36,11 @@ class Branch(NodeType[BranchParams]):
     Params = BranchParams
     outputs: ClassVar[Mapping[str, str]] = {"action": "the action that was chosen"}
     untemplated = frozenset({"cases", "default"})
-    is_recorded = False
     example = """\
 - id: route
   type: branch
   params: {on: "${judge.verdict}", cases: {right: keep, wrong: drop}, default: ask}
 """
-
-    def check(self, params: Mapping[str, Any], site: Site) -> None:
-        """Refuse a branch without any case."""
-        del site
-        require_cases(params.get("cases"), params.get("default"))
-
-    def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Its params say it all."""
-        del params
-        return ""
 
     async def run(self, params: BranchParams, context: Context) -> Output:
         """Return the action of the value's case."""

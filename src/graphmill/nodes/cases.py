@@ -7,10 +7,27 @@ from typing import Any, TypeVar
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import to_json
-from graphmill.graph.node_type import ParamError
+from graphmill.graph.node_type import NodeType, ParamError, Site
 
+P = TypeVar("P")
 T = TypeVar("T")
 _MOST_CHARS = 80
+
+
+class ByCases(NodeType[P]):
+    """A node that looks a value up among cases; as that costs nothing, it is not recorded."""
+
+    is_recorded = False
+
+    def check(self, params: Mapping[str, Any], site: Site) -> None:
+        """Refuse a node without any case, and two keys that are the same text."""
+        del site
+        _require_cases(params.get("cases"), params.get("default"))
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Its params say it all."""
+        del params
+        return ""
 
 
 def find_case(on: Any, cases: Mapping[Any, T], default: T | None) -> T:
@@ -26,8 +43,7 @@ def find_case(on: Any, cases: Mapping[Any, T], default: T | None) -> T:
     return default
 
 
-def require_cases(cases: Any, default: Any) -> None:
-    """Refuse a node that can only fail, and two keys that are the same text."""
+def _require_cases(cases: Any, default: Any) -> None:
     if not cases and default is None:
         raise ParamError("cases or a default is missing: without them every value fails", at=("cases",))
     seen: dict[str, Any] = {}

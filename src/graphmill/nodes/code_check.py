@@ -108,16 +108,22 @@ def _module_level(tree: ast.AST) -> Iterator[ast.AST]:
 def _assigned(tree: ast.Module) -> Iterator[str]:
     bare = {id(node.target) for node in _module_level(tree) if isinstance(node, ast.AnnAssign) and node.value is None}
     for node in _module_level(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in bare:
-            yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).partition(".")[0]
-        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name
+        if id(node) not in bare and (name := _bound(node)) is not None:
+            yield name
     yield from (name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
     yield from (node.target.id for node in ast.walk(tree) if isinstance(node, ast.NamedExpr))  # also out of a comprehension
+
+
+def _bound(node: ast.AST) -> str | None:
+    """Give the name that a part of the tree gives a value, if it does."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()):
+            return name
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.MatchAs() | ast.MatchStar():
+            return node.name
+        case ast.alias():
+            return (node.asname or node.name).partition(".")[0]
+    return None
 
 
 def _types(annotation: ast.expr) -> tuple[type, ...] | None:

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.node_type import Context, NodeType, Output, Site
-from graphmill.nodes.cases import find_case, require_cases
+from graphmill.graph.node_type import Context, Output
+from graphmill.nodes.cases import ByCases, find_case
 
 Word = Literal["succeeded", "failed", "partial"]
 
@@ -43,14 +43,13 @@ class EndParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     reason: Annotated[str, Meta(description="Why, where the case does not say it; the message of a failed job.")] = ""
 
 
-class End(NodeType[EndParams]):
+class End(ByCases[EndParams]):
     """Looks up how the job ends. It returns the action ``end``, so no ``default`` edge fires; a failed end raises Permanent."""
 
     name = "end"
     summary = "Ends the job with a status that a value chooses: nothing listed after it runs."
     Params = EndParams
     outputs: ClassVar[Mapping[str, str]] = {"status": "succeeded", "flag": "partial, or null", "reason": "why"}
-    is_recorded = False
     example = """\
 - id: finish
   type: end
@@ -58,16 +57,6 @@ class End(NodeType[EndParams]):
     on: "${judge.verdict}"
     cases: {right: succeeded, unsure: partial, wrong: {status: failed, reason: "${judge.reason}"}}
 """
-
-    def check(self, params: Mapping[str, Any], site: Site) -> None:
-        """Refuse an end without any case."""
-        del site
-        require_cases(params.get("cases"), params.get("default"))
-
-    def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Its params say it all."""
-        del params
-        return ""
 
     async def run(self, params: EndParams, context: Context) -> Output:
         """End well, with the case's flag; or raise the reason."""

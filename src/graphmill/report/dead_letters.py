@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphmill.core.result import Kind, Result, Status
+from graphmill.core.result import FAILURES, Kind, Result
 from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
 from graphmill.report.text import columns, error_lines, shown
 
 _MESSAGE_CHARS = 120
-_FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ class DeadLetters:
 def dead_letters(archive: Archive, run: RunRecord, *, kind: Kind | None = None, limit: int) -> DeadLetters:
     """Read the items that failed, all or those of one kind, in one pass; at most ``limit`` are kept."""
     groups, first, failed = ErrorGroups(), list[Result](), 0
-    for entry in archive.entries(run, Query(statuses=_FAILED, kinds=None if kind is None else frozenset({kind}))):
+    for entry in archive.entries(run, Query(statuses=FAILURES, kinds=None if kind is None else frozenset({kind}))):
         failed += 1
         if entry.result.error is not None:
             groups.add(entry.result.error)

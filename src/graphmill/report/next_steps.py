@@ -27,23 +27,31 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
     if view.run.state.is_live:
         yield f"graphmill status {name} --watch", "follows it"
         yield f"graphmill cancel {name}", "ends it"
-    if view.can_go_on and not view.can_be_opened:
-        yield f"gm.batch(function, items, run_id={view.name!r})", "goes on with it, in the program that has them"
-    elif view.can_go_on:
-        yield f"graphmill resume {name}", f"goes on with {_items(view.left)} to do" if view.left else "goes on with it"
+    if view.can_go_on:
+        yield _going_on(view, name)
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
     elif view.failed:
         yield f"graphmill errors {name}", "tells what failed, and why"
-    if view.failed:
-        doubtful = view.kinds.get(Kind.AMBIGUOUS, 0)
-        if not view.run.state.is_live and view.failed > doubtful:
-            yield f"graphmill retry {name}", f"runs {_items(view.failed - doubtful, 'failed ')} again"
-        if not view.run.state.is_live and doubtful:
-            yield f"graphmill errors {name} --kind ambiguous", f"tells which {doubtful:,} may have happened; retry --item ID runs one again"
+    if view.failed and not view.run.state.is_live:
+        yield from _again(view, name)
     if view.done and not view.is_single:
         rows = f"{view.done:,} {'row' if view.done == 1 else 'rows'}"
         yield f"graphmill export {name} FILE", f"writes {rows}, as .jsonl, .json or .csv"
+
+
+def _going_on(view: RunView, name: str) -> tuple[str, str]:
+    if not view.can_be_opened:
+        return f"gm.batch(function, items, run_id={view.name!r})", "goes on with it, in the program that has them"
+    return f"graphmill resume {name}", f"goes on with {_items(view.left)} to do" if view.left else "goes on with it"
+
+
+def _again(view: RunView, name: str) -> Iterator[tuple[str, str]]:
+    doubtful = view.kinds.get(Kind.AMBIGUOUS, 0)
+    if view.failed > doubtful:
+        yield f"graphmill retry {name}", f"runs {_items(view.failed - doubtful, 'failed ')} again"
+    if doubtful:
+        yield f"graphmill errors {name} --kind ambiguous", f"tells which {doubtful:,} may have happened; retry --item ID runs one again"
 
 
 def _items(count: int, word: str = "") -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.json_text import to_json
-from graphmill.core.result import Result, Status
+from graphmill.core.result import FAILURES, Result
 from graphmill.journal.ports import Store
 from graphmill.journal.records import Query, RunRecord
 from graphmill.report.dead_letters import failure_record
@@ -32,7 +32,7 @@ class RunPage:
 
 def run_page(store: Store, run: RunRecord) -> RunPage:
     """Read what a page on a run shows."""
-    failed = Query(statuses=frozenset({Status.FAILED, Status.TIMED_OUT}), limit=ERRORS_SHOWN)
+    failed = Query(statuses=FAILURES, limit=ERRORS_SHOWN)
     first = [entry.result for entry in store.archive.entries(run, failed)]
     return RunPage(view=view_of(store.archive, run), size=store.size(run), first=first)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from graphmill.core.result import Kind, Status
+from graphmill.core.result import FAILURES, Kind, Status
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import RunRecord, RunState
 from graphmill.report.text import counts_line, moment, seconds, shown
@@ -88,7 +88,7 @@ def view_of(archive: Archive, run: RunRecord) -> RunView:
     kinds: Counter[Kind] = Counter()
     for count in archive.counts(run):
         counts[count.status] += count.number
-        if count.kind is not None and count.status in (Status.FAILED, Status.TIMED_OUT):
+        if count.kind is not None and count.status in FAILURES:
             kinds[count.kind] += count.number
     return RunView(run=run, counts=counts, kinds=dict(kinds.most_common()))
 

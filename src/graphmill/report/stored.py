@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from graphmill.core.result import Result, Status
+from graphmill.core.result import FAILURES, Result
 from graphmill.engine.machine import Reading
 from graphmill.engine.statistics import Statistics, Tally
 from graphmill.journal.journal import Journal
@@ -14,8 +14,6 @@ from graphmill.journal.ports import Archive
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.report.report import Report
 from graphmill.report.text import ERRORS_SHOWN
-
-FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 
 class StoredResults:
@@ -40,7 +38,7 @@ class StoredResults:
         # If all rows are of this process they tell what it has counted already.
         is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
         statistics = seen if is_all else _statistics(archive, run, seen)
-        failed = archive.entries(run, Query(statuses=FAILED, limit=ERRORS_SHOWN))
+        failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN))
         return replace(
             live,
             statistics=statistics,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal
 
-from graphmill.core.usage import Usage
+from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.journal.records import AttemptRow, StepRow
 
 Place = Literal["node", "item", "round"]
@@ -20,7 +20,7 @@ _PART = re.compile(r"/?([^/\[@]+)|\[(\d+)\]|@(\d+)|(.)", re.DOTALL)
 
 
 class Branch:
-    """A part of a job by its path: a step if it has a row, else what holds the steps below it..
+    """A part of a job by its path: a step if it has a row, else what holds the steps below it.
 
     ``number`` is the index of an item or the number of a round.
     """
@@ -60,7 +60,7 @@ class Branch:
         if self.row is not None:
             return None if self.row.usage is None else Usage.from_json(json.loads(self.row.usage))
         found = [branch.usage for branch in self.below.values() if branch.usage is not None]
-        return sum(found[1:], found[0]) if found else None
+        return sum(found, NO_USAGE) if found else None
 
     @cached_property
     def standing(self) -> Standing:
@@ -150,7 +150,5 @@ def _parts(path: str) -> Iterator[tuple[int, Place, str, int]]:
             yield found.end(), "item", f"[{index}]", int(index)
         elif round_number is not None:
             yield found.end(), "round", f"round {round_number}", int(round_number)
-        elif name is not None:
-            yield found.end(), "node", name, 0
         elif other != "/":
-            yield found.end(), "node", other, 0
+            yield found.end(), "node", name or other, 0

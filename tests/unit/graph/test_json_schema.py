@@ -13,7 +13,7 @@ from graphmill.graph import grammar
 from graphmill.graph.document import Document
 from graphmill.graph.json_schema import workflow_schema
 from graphmill.graph.problems import Problems
-from graphmill.graph.spec import read_spec
+from graphmill.graph.spec_reader import read_spec
 from support.json_schema import is_valid
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -5,7 +5,7 @@ import pytest
 from graphmill.graph import legacy
 from graphmill.graph.legacy import NO_TIMEOUT_S, NODE
 from graphmill.graph.spec import RetrySpec
-from unit.graph.test_spec import notes_of, problems_in, read
+from unit.graph.test_spec_reader import notes_of, problems_in, read
 
 OLD = {
     "ir_version": "0.1.0",
@@ -37,7 +37,6 @@ def old_node(**keys):
 
 def test_a_workflow_of_the_older_form_loads_as_it_is_and_without_a_note():
     spec = read(OLD)
-    assert spec.is_legacy
     assert spec.outputs == {"greetings": "${greet.results}", "bare": "${greet.count}", "text": "${greet.count}"}
     assert [(each.name, each.is_required, each.default) for each in spec.inputs] == [
         ("url", True, None),

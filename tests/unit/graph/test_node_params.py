@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -8,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.node_params import is_open, json_schema, param_problems, read_params
-from graphmill.graph.node_registry import find_node_type, node_types
+from graphmill.graph.node_params import is_open, param_problems, read_params
+from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.node_type import NodeType
 
 
@@ -142,18 +141,3 @@ def test_without_templates_the_check_and_the_attempt_agree(params):
         assert param_problems(Http(), params)
     else:
         assert param_problems(Http(), params) == []
-
-
-def test_a_schema_takes_a_template_for_any_value_that_is_not_taken_as_written():
-    schema = json_schema(Http())
-    assert schema["required"] == ["url"]
-    assert schema["additionalProperties"] is False
-    assert schema["properties"]["raw"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
-    assert {"type": "string", "pattern": r"\$\{"} in schema["properties"]["codes"]["anyOf"]
-    assert schema["properties"]["body"] == {"default": None}
-    assert list(schema["$defs"]) == ["Auth"]
-
-
-def test_every_type_of_ours_has_a_schema():
-    assert all(isinstance(json_schema(node_type), Mapping) for node_type in node_types().values())
-    assert json_schema(find_node_type("value")) == {"type": "object"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from graphmill.graph.node_params import param_problems, read_params
-from graphmill.graph.node_registry import GROUP, Registry, find_node_type, node_types, registry
+from graphmill.graph.node_registry import GROUP, Registry, find_node_type, registry
 from graphmill.graph.node_type import Context
 
 ACME = Path(__file__).parents[2] / "packages" / "acme"
@@ -34,7 +34,7 @@ def declare(folder, package, entries):
 
 
 def test_our_own_types_are_found_by_name_and_alias():
-    assert list(node_types()) == ["branch", "end", "python", "value", "workflow"]
+    assert list(registry().types()) == ["branch", "end", "python", "value", "workflow"]
     assert find_node_type("code") is find_node_type("python")
     assert registry().aliases(find_node_type("python")) == ("code",)
 

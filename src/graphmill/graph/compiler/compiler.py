@@ -16,7 +16,8 @@ from graphmill.graph.compiler.types import find_types
 from graphmill.graph.document import Document
 from graphmill.graph.graph import Graph
 from graphmill.graph.problems import Problems
-from graphmill.graph.spec import At, read_spec
+from graphmill.graph.spec import At
+from graphmill.graph.spec_reader import read_spec
 
 
 def compile_workflow(document: Document) -> Graph:

@@ -123,13 +123,11 @@ class _Check:
             return None
         output = reference.segments[1]
         names = self._outputs(source)
-        is_written = names is None and output.name in source.params
-        if output.name == ERROR and not is_written and ERROR not in (names or ()):
+        if output.name == ERROR and ERROR not in (source.params if names is None else names):
             return self._of_error(source, here)
         if names is not None and output.name not in names:
             return _no_output(output.name, names, f"node {source.id!r} ({self._kind(source)})")
-        is_shifting = source.batch is not None and source.batch.error_handling == "continue"
-        if is_shifting and output.name == "results" and output.indices:
+        if output.name == "results" and output.indices and _is_shifting(source):
             return "failed items leave no result, so positions shift under `error_handling: continue`; use outcomes[N], one for each item"
         return None
 
@@ -190,6 +188,10 @@ class _Check:
     def _what(self) -> Mapping[str, str]:
         aliases = {node.batch.alias: "the item" for node in self._nodes.values() if node.batch}
         return {node.loop.history: "the history" for node in self._nodes.values() if node.loop} | aliases
+
+
+def _is_shifting(node: NodeSpec) -> bool:
+    return node.batch is not None and node.batch.error_handling == "continue"
 
 
 def _no_output(name: str, names: Iterable[str], whose: str) -> str:

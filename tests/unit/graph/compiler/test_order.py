@@ -9,7 +9,7 @@ from graphmill.graph.compiler.order import find_order
 from graphmill.graph.document import Document
 from graphmill.graph.graph import ANY_ACTION, Edge
 from graphmill.graph.problems import Problems
-from graphmill.graph.spec import read_spec
+from graphmill.graph.spec_reader import read_spec
 from graphmill.graph.workflow import load_data
 from support.compiling import compiled
 

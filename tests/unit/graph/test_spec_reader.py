@@ -8,7 +8,8 @@ import graphmill as gm
 from graphmill.graph import grammar
 from graphmill.graph.document import Document
 from graphmill.graph.problems import Problems
-from graphmill.graph.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec, read_spec
+from graphmill.graph.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec
+from graphmill.graph.spec_reader import read_spec
 
 
 def read(data):
@@ -65,14 +66,13 @@ def loop(**keys):
 
 def test_what_is_left_out_is_as_the_table_says():
     spec = read({"nodes": [{"id": "n", "type": "value", "batch": {"items": [1]}, "loop": {"max": 2}}]})
-    assert (spec.at, spec.name, spec.inputs, spec.edges, spec.outputs, spec.start_node, spec.is_legacy) == (
+    assert (spec.at, spec.name, spec.inputs, spec.edges, spec.outputs, spec.start_node) == (
         (),
         "workflow",
         (),
         None,
         None,
         None,
-        False,
     )
     assert spec.nodes == (
         NodeSpec(
@@ -168,10 +168,10 @@ def test_every_key_is_read():
     first = spec.nodes[0]
     assert spec.name == "all"
     assert spec.inputs[:2] == (
-        InputSpec(at=("inputs", "url"), name="url", type="string", is_required=True, has_default=False, default=None, description="where"),
-        InputSpec(at=("inputs", "tone"), name="tone", type=None, is_required=False, has_default=True, default="kind", description=""),
+        InputSpec(at=("inputs", "url"), name="url", type="string", is_required=True, default=None, description="where"),
+        InputSpec(at=("inputs", "tone"), name="tone", type=None, is_required=False, default="kind", description=""),
     )
-    assert [(each.has_default, each.default, each.is_required) for each in spec.inputs[2:]] == [(True, None, False), (False, None, False)]
+    assert [(each.default, each.is_required) for each in spec.inputs[2:]] == [(None, False), (None, False)]
     assert first.retry == RetrySpec(attempts=5, wait_s=0.5, backoff="linear", cap_s=10)
     assert (first.params, first.timeout_s, first.effect, first.on_ambiguous) == ({"x": [1]}, 30, "unsafe", "retry")
     assert (first.batch.items, first.batch.alias, first.batch.max_failures, first.batch.timeout_s) == ("${url.list}\n", "user", 0.125, 1.5)
@@ -206,7 +206,7 @@ def test_an_empty_list_of_edges_is_no_edges():
 
 def test_a_required_input_with_a_default_may_be_left_out():
     (found,) = read({**node(), "inputs": {"a": {"required": True, "default": 1}}}).inputs
-    assert (found.is_required, found.has_default) == (False, True)
+    assert (found.is_required, found.default) == (False, 1)
 
 
 def test_the_name_is_that_of_the_file_where_none_is_written(tmp_path):

@@ -1,0 +1,27 @@
+"""The items of a batch: by which id each goes, and what is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from graphmill.api.single import Single
+from graphmill.core.errors import UsageError
+from graphmill.core.identity import JOB_ID, own_id
+
+
+def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None]:
+    """Tell by which id an item of a series goes, given the item and its position; None for one that has none."""
+    if isinstance(items, Single):
+        return lambda _item, _position: JOB_ID
+    return partial(_own_id, id_field)
+
+
+def no_item() -> UsageError:
+    """Give what is raised for a job among the items."""
+    return UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
+
+
+def _own_id(id_field: str | None, item: Any, position: int) -> str | None:
+    return own_id(item, position=position, id_field=id_field)
