@@ -48,16 +48,20 @@ class Peer:
 
 def answer(command: list[Any], *, home: Path, cwd: Path) -> str:
     """Run a peer's program alone, without its reports to anyone, and give what it prints."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), **_ALONE}
     try:
         done = subprocess.run(
-            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=_LONGEST_S
+            command, cwd=cwd, env=alone(home), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=_LONGEST_S
         )
     except subprocess.CalledProcessError as error:
         raise NotMeasuredError(f"{Path(command[0]).name} failed: {_last_line(error.stderr or error.stdout)}") from error
     except subprocess.TimeoutExpired as error:
         raise NotMeasuredError(f"{Path(command[0]).name} took more than {_LONGEST_S} s") from error
     return done.stdout
+
+
+def alone(home: Path) -> dict[str, str]:
+    """Give an environment in which nothing of the user's changes what is measured, such as a setting that Python is to keep no bytecode."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), **_ALONE}
 
 
 def _last_line(text: str) -> str:

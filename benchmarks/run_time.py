@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -10,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.figure import Figure, Reading, middle
-from benchmarks.peer import Peer, answer, scratch_home
+from benchmarks.peer import Peer, alone, answer, scratch_home
 from benchmarks.streaming import require
 from benchmarks.workflow import WORKFLOWS
 
@@ -20,9 +19,9 @@ _PFLOW = Peer("pflow")
 
 
 def ours(folder: Path) -> float:
-    """Tell the seconds of the whole process, run in this folder."""
+    """Tell the seconds of the whole process, run in this folder, which is its home too."""
     command = [Path(sys.executable).with_name("graphmill"), "run", WORKFLOWS / "chain.yaml", "number=20"]
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    environment = {**alone(folder), "PYTHONPATH": str(_ROOT)}
     began = time.perf_counter()
     done = subprocess.run(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, timeout=60
@@ -31,7 +30,7 @@ def ours(folder: Path) -> float:
 
 
 def theirs(folder: Path) -> float:
-    """Tell the same of the predecessor; the folder is its home too."""
+    """Tell the same of the predecessor."""
     command = [_PFLOW.program("pflow"), "-p", WORKFLOWS / "chain.pflow.md", "number=20"]
     began = time.perf_counter()
     text = answer(command, home=folder, cwd=folder)

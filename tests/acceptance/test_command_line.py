@@ -174,6 +174,9 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "there is no folder"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "./items.jsonl"], "are the same file"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "-", "--json"], "both want standard output"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--retries", "-1"], "greater than or equal to"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--on-change", "forget"], "'forget' is not one of"),
+        (["runs", "--limit", "0"], "greater than or equal to"),
         (["btch"], "No such command 'btch'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
     ],
@@ -229,6 +232,24 @@ def test_the_version_and_the_help_name_what_there_is():
     code, out, _ = run(ROOT, "batch", "--help")
     assert code == 0
     assert "Example: graphmill batch" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unneeded"),
+    [
+        (["run", "doubling.yaml", "value=a", "--journal", "runs.db"], "pydantic"),
+        (["validate", "doubling.yaml"], "graphmill.journal"),
+        (["nodes", "value"], "graphmill.journal"),
+    ],
+)
+def test_a_command_does_not_load_what_it_has_no_use_for(project, arguments, unneeded):
+    done = subprocess.run(
+        [*COMMAND, *arguments], cwd=project, capture_output=True, env=environment(PYTHONPROFILEIMPORTTIME="1"), timeout=120, check=False
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if line.startswith("import time:")}
+    assert done.returncode == 0, done.stderr
+    assert "typer" in loaded
+    assert unneeded not in loaded
 
 
 def test_on_a_terminal_progress_is_one_moving_line(project):

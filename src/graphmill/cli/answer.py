@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from graphmill.cli.exit_code import ExitCode
 from graphmill.core.json_text import to_json
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
 
 
 def tell(lines: Iterable[str]) -> None:

@@ -10,9 +10,10 @@ import typer
 
 from graphmill import api
 from graphmill.api.policy import policy_for
+from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given
-from graphmill.cli.journal import AsJson, Journal, NoJournal, RunId, journal_place
+from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
 from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, Output, Retries, SourceFormat, Timeout, WhenChanged
 from graphmill.cli.policy import policy_of
 from graphmill.core.errors import UsageError

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command as click_command
 
+from graphmill.cli.parameters import take_as_given
 from graphmill.core.names import suggestion
 
 if TYPE_CHECKING:
@@ -40,18 +41,24 @@ class Commands(TyperGroup):
         """Name the commands, in the order in which help shows them."""
         return list(COMMANDS)
 
+    def parse_args(self, context: Context, args: list[str]) -> list[str]:
+        """Read what stands before the command."""
+        take_as_given(self, context)
+        return super().parse_args(context, args)
+
     def resolve_command(self, context: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """Find the command that is meant; for a wrong name, say which is near."""
         if args[0] not in COMMANDS:
             context.fail(f"No such command {args[0]!r}{suggestion(args[0], COMMANDS)}")
         return super().resolve_command(context, args)
 
-    def get_command(self, _context: Context, name: str) -> Command | None:
+    def get_command(self, context: Context, name: str) -> Command | None:
         """Import one command."""
         if name not in COMMANDS:
             return None
         command = click_command(_app(getattr(import_module(f"graphmill.cli.{name}"), name)))
         command.name = name
+        take_as_given(command, context)
         return command
 
     def format_commands(self, _context: Context, formatter: HelpFormatter) -> None:

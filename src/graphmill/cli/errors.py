@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import tell, tell_json
-from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.answer import AsJson, tell, tell_json
+from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.result import Kind
 from graphmill.report.dead_letters import DeadLetters, dead_letter_lines, dead_letters, dead_letters_record
 from graphmill.report.next_steps import retry_line

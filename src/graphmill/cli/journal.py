@@ -28,7 +28,6 @@ RunId = Annotated[
     str | None,
     typer.Option("--run-id", metavar="ID", help="Record it under this id, or go on with the run of this id.", show_default=False),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
 
 
 @contextmanager

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import tell, tell_json
-from graphmill.cli.journal import AsJson
+from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.stderr import tell_note
 from graphmill.core.errors import UsageError
 from graphmill.graph.node_registry import registry

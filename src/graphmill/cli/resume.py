@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from graphmill import api
-from graphmill.cli.answer import tell
+from graphmill.cli.answer import AsJson, tell
 from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.cli.options import Concurrency, Output, SourceFormat, WhenChanged
 from graphmill.datasets.source import source
 from graphmill.journal.ports import Store

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from graphmill import api
+from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.cli.options import Concurrency, Output
 from graphmill.cli.resume import output_of
 from graphmill.report.run_view import graph_name

@@ -13,10 +13,10 @@ from graphmill import api
 from graphmill.api.policy import policy_for
 from graphmill.api.run import only_result, single
 from graphmill.api.single import Single
-from graphmill.cli.answer import json_line
+from graphmill.cli.answer import AsJson, json_line
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given
-from graphmill.cli.journal import AsJson, Journal, NoJournal, RunId, journal_place, opened
+from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place, opened
 from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, Retries, Timeout, WhenChanged
 from graphmill.cli.policy import policy_of
 from graphmill.core.errors import GraphmillError

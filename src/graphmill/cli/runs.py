@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import tell, tell_json
-from graphmill.cli.journal import AsJson, Journal, opened
+from graphmill.cli.answer import AsJson, tell, tell_json
+from graphmill.cli.journal import Journal, opened
 from graphmill.cli.prune import prune
 from graphmill.core.errors import UnknownRunError
 from graphmill.journal.records import RunState

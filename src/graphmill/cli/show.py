@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import tell, tell_json
-from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.answer import AsJson, tell, tell_json
+from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.errors import UsageError
 from graphmill.core.identity import JOB_ID
 from graphmill.core.keys import item_key

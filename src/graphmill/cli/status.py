@@ -8,8 +8,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphmill.cli.answer import tell, tell_json
-from graphmill.cli.journal import AsJson, Journal, RunName, opened
+from graphmill.cli.answer import AsJson, tell, tell_json
+from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.cli.signals import listen
 from graphmill.journal.ports import Archive
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of

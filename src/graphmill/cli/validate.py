@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import tell, tell_json
+from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.exit_code import ExitCode
-from graphmill.cli.journal import AsJson
 from graphmill.core.errors import UsageError
 from graphmill.graph.json_schema import workflow_schema
 from graphmill.graph.node_registry import registry

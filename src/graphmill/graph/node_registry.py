@@ -57,7 +57,8 @@ class Registry:
             return None, str(error)
 
     def _load(self, entry: EntryPoint) -> NodeType[Any]:
-        where = f"the node type {entry.name!r} of {_package(entry)} ({entry.value})"
+        package = _package(entry)
+        where = f"the node type {entry.name!r} of {package or 'an unnamed package'} ({entry.value})"
         try:
             loaded = entry.load()
         except (Exception, SystemExit) as error:  # a package's code is a stranger's
@@ -65,7 +66,7 @@ class Registry:
         _require_node_type(loaded, where)
         if loaded not in self._made:
             self._made[loaded] = loaded()
-            self._made[loaded].package = "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+            self._made[loaded].package = package
         return self._made[loaded]
 
 
@@ -82,13 +83,16 @@ def find_node_type(name: object) -> NodeType[Any]:
 
 def _only(entries: list[EntryPoint]) -> EntryPoint:
     if len(entries) > 1:
-        both = " and ".join(f"{_package(entry)} ({entry.value})" for entry in entries)
+        both = " and ".join(f"{_package(entry) or 'an unnamed package'} ({entry.value})" for entry in entries)
         raise ValueError(f"the node type {entries[0].name!r} is given by {both}; remove all but one of these packages")
     return entries[0]
 
 
 def _package(entry: EntryPoint) -> str:
-    return "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    if entry.dist is None:
+        return ""
+    about = entry.dist.metadata  # read from a file, and parsed, each time that anything of it is asked for
+    return f"{about['Name']} {about['Version']}"
 
 
 def _require_node_type(loaded: object, where: str) -> None:

@@ -17,7 +17,7 @@ from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.lookup import SqliteLookup
 from graphmill.journal.sqlite.rows import HEAD, Stored, bytes_of, digest_of
 from graphmill.journal.sqlite.statements import SOME, SQL, padded
-from graphmill.journal.sqlite.stored_run import StoredRun, read_manifest, read_run, read_runs
+from graphmill.journal.sqlite.stored_run import StoredRun, read_manifest, read_named, read_run, read_runs
 
 
 class SqliteArchive:
@@ -35,8 +35,7 @@ class SqliteArchive:
     def find(self, name: str) -> RunRecord:
         """Find a run by its id or the beginning of it."""
         with self._database.reading() as connection:
-            runs = {run.name: run for run in read_runs(connection, self._name)}
-            return self._record(connection, runs[meant_run(name, list(runs), store=self._name)])
+            return self._record(connection, self._meant(connection, name))
 
     def counts(self, run: RunRecord) -> Sequence[Count]:
         """Count the current results."""
@@ -101,6 +100,13 @@ class SqliteArchive:
 
     def _read(self, connection: sqlite3.Connection, run: RunRecord) -> StoredRun:
         return read_run(connection, run.number, run.id, self._name)
+
+    def _meant(self, connection: sqlite3.Connection, name: str) -> StoredRun:
+        named = read_named(connection, name, self._name)
+        if named is not None:
+            return named
+        runs = {run.name: run for run in read_runs(connection, self._name)}
+        return runs[meant_run(name, list(runs), store=self._name)]
 
     def _record(self, connection: sqlite3.Connection, run: StoredRun) -> RunRecord:
         return run.record(read_manifest(connection, run, self._name), is_owned=self._database.owners.is_owned(run.number))

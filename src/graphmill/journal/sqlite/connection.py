@@ -97,12 +97,12 @@ def _ended(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class Readers:
-    """Connections that only read, lent to any thread for as long as a block takes."""
+    """Connections that only read, lent to any thread for as long as a block takes; the ``first`` of them is open already."""
 
-    def __init__(self, path: Path, *, busy_s: float) -> None:
+    def __init__(self, path: Path, *, busy_s: float, first: sqlite3.Connection) -> None:
         self._path = path
         self._busy_s = busy_s
-        self._idle: list[sqlite3.Connection] = []
+        self._idle = [_only_reading(first)]
         self._lock = Lock()
         self._pid = os.getpid()
         self._is_closed = False
@@ -139,9 +139,7 @@ class Readers:
                 raise JournalError(f"the journal {self._path} is closed")
             if self._idle:
                 return self._idle.pop()
-        connection = connect(self._path, busy_s=self._busy_s)
-        connection.execute("PRAGMA query_only = ON")
-        return connection
+        return _only_reading(connect(self._path, busy_s=self._busy_s))
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._lock:
@@ -149,3 +147,8 @@ class Readers:
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+def _only_reading(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.execute("PRAGMA query_only = ON")
+    return connection

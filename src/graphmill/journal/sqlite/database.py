@@ -36,12 +36,12 @@ class Database:
             try:
                 with self.owners.alone(busy_s):
                     make_file(path)
-                    with closing(connect(path, busy_s=busy_s)) as connection:
-                        prepare(connection, self.name)
+                    first = _prepared(path, busy_s=busy_s)
             except BaseException:
                 let_go(self.owners)
                 raise
-        self._readers = Readers(path, busy_s=busy_s)
+        # It stays: to close the last connection is to empty the log into the database, which takes syncs, and more when it is begun anew.
+        self._readers = Readers(path, busy_s=busy_s, first=first)
 
     def connect(self) -> sqlite3.Connection:
         """Open a connection that writes, to be closed by whoever asked."""
@@ -75,3 +75,13 @@ class Database:
             self._is_closed = True
             self._readers.close()
             let_go(self.owners)
+
+
+def _prepared(path: Path, *, busy_s: float) -> sqlite3.Connection:
+    connection = connect(path, busy_s=busy_s)
+    try:
+        prepare(connection, str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection

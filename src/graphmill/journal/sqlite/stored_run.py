@@ -105,6 +105,12 @@ def read_run(connection: sqlite3.Connection, number: int, run_id: str, name: str
     raise UnknownRunError(f"{name} no longer holds run {run_id}: it was pruned")
 
 
+def read_named(connection: sqlite3.Connection, run_id: str, name: str) -> StoredRun | None:
+    """Read the run of this id without reading the others; None if the index leads to none, or to another, which may be its fault."""
+    found = [_checked(stored, name) for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),))]
+    return next((run for run in found if run.name == run_id), None)
+
+
 def write_run(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> bool:
     """Write a run's row; False, and nothing done, if its epoch is not this one any more."""
     values = (*run[2:6], *run[7:], digest_of(tuple(run)), run.number, epoch)

@@ -203,3 +203,15 @@ def test_what_was_asked_is_heard_as_it_was_asked_or_not_at_all(written, tmp_path
         ledger.requests()
     ledger.release()
     store.close()
+
+
+def test_a_run_that_is_named_in_full_is_found_beside_one_that_is_damaged(written, tmp_path):
+    folder, _ = written
+    shutil.copytree(folder / "closed", tmp_path / "copy")
+    with closing(SqliteStore(tmp_path / "copy" / "runs.db")) as store:
+        with store._database.writing() as writer:
+            writer.execute("UPDATE runs SET rows = rows + 1 WHERE id = 'other-run'")
+        assert store.archive.find("the-run").id == "the-run"
+        for name in ("the-", "other-run"):
+            with pytest.raises(JournalError, match="row 2 of runs"):
+                store.archive.find(name)

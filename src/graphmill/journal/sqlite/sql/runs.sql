@@ -27,6 +27,9 @@ SELECT * FROM runs NOT INDEXED ORDER BY number;
 -- name: one_run
 SELECT * FROM runs WHERE number = ?;
 
+-- name: named_run
+SELECT * FROM runs WHERE id = CAST(? AS TEXT);
+
 -- name: delete_run
 DELETE FROM runs WHERE number = ?;
 
