@@ -461,7 +461,8 @@ class Conductor:
             self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, "" if step is None else step.path))
+            path, usage = "" if step is None else step.path, None if ticket.frame is None else ticket.frame.usage
+            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, path, usage=usage))
             if isinstance(ticket, Strand) and not ticket.root.busy:
                 self._recorder.leave(ticket.job)  # to wait is not to be under way
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)

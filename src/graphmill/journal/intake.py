@@ -16,6 +16,7 @@ from graphmill.core.job import Effect, Job, Past
 from graphmill.core.json_text import to_json
 from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
+from graphmill.engine.recorder import FailedAttempts
 from graphmill.journal.marks import Marks
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Outcome, RunRecord, StepRow
@@ -60,7 +61,7 @@ class Record(NamedTuple):
     body: bytes | None
     steps: Sequence[StepRow] = ()
     intended: frozenset[str] = frozenset()
-    failed: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    failed: Mapping[str, FailedAttempts] = MappingProxyType({})
     is_suspected: bool = False
 
 

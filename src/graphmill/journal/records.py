@@ -118,6 +118,7 @@ class AttemptRow(NamedTuple):
     attempt: int
     kind: Kind | None
     error: bytes | None
+    usage: bytes | None = None
 
 
 class WantedRow(NamedTuple):
