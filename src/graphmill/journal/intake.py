@@ -15,6 +15,7 @@ from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job, Past
 from graphmill.core.json_text import to_json
 from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.message import message_of
 from graphmill.core.result import Kind, Status
 from graphmill.engine.recorder import FailedAttempts
 from graphmill.journal.marks import Marks
@@ -233,7 +234,7 @@ class Intake:
             if draft.id is not None:  # known by its id; that it is still the same can not be told
                 return b""
             raise UsageError(
-                f"the item at position {position} can not be told from others after a restart: {error}; "
+                f"the item at position {position} can not be told from others after a restart: {message_of(error)}; "
                 "give it an id, or make it plain data"
             ) from error
 

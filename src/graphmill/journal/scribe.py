@@ -14,6 +14,7 @@ from typing import Any
 
 from graphmill.core.errors import GraphmillError, InternalError, JournalError
 from graphmill.core.job import Job
+from graphmill.core.message import described
 from graphmill.core.result import Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage
 from graphmill.engine.recorder import Asked, Broken, Committed, Recall, StepOutcome
@@ -235,7 +236,7 @@ class Scribe:
 
 
 def _fault(error: BaseException) -> InternalError:
-    fault = InternalError(f"the journal's thread failed: {type(error).__name__}: {error}")
+    fault = InternalError(f"the journal's thread failed: {described(error)}")
     fault.__cause__ = error
     return fault
 
