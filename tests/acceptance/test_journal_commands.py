@@ -365,6 +365,22 @@ def test_one_item_of_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
     assert "an item can be cancelled only while its run is under way" in refused(tmp_path, "cancel", "now", "--item", "b")
 
 
+def test_an_item_that_does_not_end_when_asked_may_not_be_there(tmp_path, store):
+    ledger = begin(store, "now", total=5)
+    said = answered(tmp_path, "cancel", "now", "--item", "b")
+    ledger.release()
+    assert said.startswith(
+        "run now was asked to cancel item b, which has not ended within 5 s: there is no such item, or it is not reached"
+    )
+
+
+def test_of_a_run_of_one_job_no_other_item_can_be_cancelled_and_that_is_said_at_once(tmp_path, store):
+    ledger = begin(store, "now", total=1, manifest={**MANIFEST, "source": {"item": {"n": 1}}})
+    assert refused(tmp_path, "cancel", "now", "--item", "b") == "error: run now has no item b: it is a run of one job, whose id is job\n"
+    assert ledger.requests() == []
+    ledger.release()
+
+
 def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
     ledger = begin(store, "now", total=5)
     with Answering(ledger, lambda ledger: ledger.append([RunRow(state=RunState.HELD, reason="paused by a person")])) as owner:

@@ -35,7 +35,8 @@ def obey(controls: Controls, word: str, argument: str) -> None:
     elif word == "cancel":
         controls.cancel()
     elif word == "cancel_item":
-        controls.cancel_job(argument)
+        if not controls.cancel_job(argument):
+            log.warning("item %.80s was to be cancelled, and is not under way", argument)
     elif word == "limit":
         _limit(controls, argument)
 

@@ -59,22 +59,27 @@ class RunView:
     def can_be_opened(self) -> bool:
         """Whether a command can open its graph and its items again; a lambda or a generator only its program has."""
         graph = self.run.manifest.get("graph") or {}
-        return bool((graph.get("path") or graph.get("function")) and (self._source.get("path") or self.is_single))
+        return bool((graph.get("path") or graph.get("function")) and (_source(self.run).get("path") or self.is_single))
 
     @property
     def is_single(self) -> bool:
         """Whether it is a run of one job, whose input was given by hand."""
-        return "item" in self._source
-
-    @property
-    def _source(self) -> Mapping[str, Any]:
-        source = self.run.manifest.get("source")
-        return source if isinstance(source, Mapping) else {}
+        return is_single(self.run)
 
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
         rest = "to do" if self.run.state.is_live or self.can_go_on else "not reached"
         return counts_line(self.counts, self.run.total, rest=rest) + (" so far" if self.left is None else "")
+
+
+def is_single(run: RunRecord) -> bool:
+    """Tell whether a run is of one job, whose input was given by hand."""
+    return "item" in _source(run)
+
+
+def _source(run: RunRecord) -> Mapping[str, Any]:
+    source = run.manifest.get("source")
+    return source if isinstance(source, Mapping) else {}
 
 
 def run_name(run: RunRecord) -> str:
