@@ -471,7 +471,7 @@ def test_a_source_whose_error_can_not_be_read_has_failed_all_the_same(is_plain):
         yield gm.Job(id="a", graph=echo)
         raise Mute
 
-    with pytest.raises(gm.SourceError, match=r"after 1 items: Mute: Mute \(its message could not be rendered\)"):
+    with pytest.raises(gm.SourceError, match=r"after 1 items: Mute \(its message could not be rendered\)"):
         real(plain() if is_plain else on_loop())
 
 

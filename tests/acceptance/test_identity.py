@@ -1,6 +1,7 @@
 """G8: by what an item of a recorded run is known, and what is done when the items are not what they were."""
 
 import asyncio
+import re
 import threading
 
 import pytest
@@ -107,6 +108,29 @@ def test_an_edited_item_is_refused_or_done_again_or_kept_as_is_said(journal):
     again, calls = run_of(journal, edited, on_change="invalidate")
     assert (calls, again.statistics.total) == ([edited[1]], 2)
     assert run_of(journal, edited)[1] == []
+
+
+@pytest.mark.parametrize(("count", "named"), [(2, "'0' (position 0), '1' (position 1)"), (1500, "'4' (position 4) and 1,495 more")])
+def test_edited_items_are_named_together(journal, count, named):
+    items = [{"id": str(number), "text": "old"} for number in range(1501)]
+    run_of(journal, items)
+    edited = [{**item, "text": "new"} for item in items[:count]] + items[count:]
+    with pytest.raises(gm.ChangedError, match=rf"the items .*{re.escape(named)} are not what they were .*do them again"):
+        run_of(journal, edited)
+
+
+def test_of_a_source_that_may_be_slow_only_the_first_edited_item_is_named(journal):
+    run_of(journal, [{"id": "a"}, {"id": "b"}])
+    read = []
+
+    def edited():
+        for name in "ab":
+            read.append(name)
+            yield {"id": name, "text": "new"}
+
+    with pytest.raises(gm.ChangedError, match=r"the item 'a' \(position 0\) is not what it was"):
+        run_of(journal, edited())
+    assert read == ["a"]
 
 
 ODD = [0, "", None, [], {}, False, 0.5, {"id": ""}, {"id": None}, *ODD_TEXTS.values(), *LONE_SURROGATES.values(), "x" * 5_000_000]

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pty
+import re
 import signal
 import sqlite3
 import subprocess
@@ -169,7 +170,9 @@ def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
     ledger = begin(store, "now", [succeeded("a", 0)], total=3)
     assert f"(pid {os.getpid()}) since 20" in answered(tmp_path, "status", "now")
     ledger.append([succeeded("b", 1)])
-    assert "2/3 items succeeded, 1 to do\n" in answered(tmp_path, "status", "now")
+    assert re.search(
+        r"^2/3 items succeeded, 1 to do · [0-9.]+/(s|min) · eta 0:\d\d · [0-9.]+ s$", answered(tmp_path, "status", "now"), re.MULTILINE
+    )
     ledger.release()
     assert answered(tmp_path, "status", "now").startswith("run now · reviews · interrupted")
 
@@ -177,7 +180,7 @@ def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
 def test_a_watched_run_is_told_every_second_until_it_ends(tmp_path, store):
     ledger = begin(store, "now", [succeeded("a", 0)], total=2)
     with Command(tmp_path, "status", "now", "--watch") as command:
-        command.until(lambda: "run now · running · 1/2 items succeeded, 1 to do\n" in command.out)
+        command.until(lambda: "run now · running · 1/2 items succeeded, 1 to do · " in command.out)
         ledger.append([succeeded("b", 1)])
         end(ledger)
         assert command.wait() == 0
@@ -363,6 +366,22 @@ def test_one_item_of_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
     ledger.release()
     assert owner.heard == [Request("cancel_item", "b")]
     assert "an item can be cancelled only while its run is under way" in refused(tmp_path, "cancel", "now", "--item", "b")
+
+
+def test_an_item_that_does_not_end_when_asked_may_not_be_there(tmp_path, store):
+    ledger = begin(store, "now", total=5)
+    said = answered(tmp_path, "cancel", "now", "--item", "b")
+    ledger.release()
+    assert said.startswith(
+        "run now was asked to cancel item b, which has not ended within 5 s: there is no such item, or it is not reached"
+    )
+
+
+def test_of_a_run_of_one_job_no_other_item_can_be_cancelled_and_that_is_said_at_once(tmp_path, store):
+    ledger = begin(store, "now", total=1, manifest={**MANIFEST, "source": {"item": {"n": 1}}})
+    assert refused(tmp_path, "cancel", "now", "--item", "b") == "error: run now has no item b: it is a run of one job, whose id is job\n"
+    assert ledger.requests() == []
+    ledger.release()
 
 
 def test_a_live_run_is_paused_by_asking_it(tmp_path, store):

@@ -269,7 +269,7 @@ def test_a_timed_out_node_without_an_error_edge_times_its_job_out(flow, risky):
 @pytest.mark.parametrize(
     "params",
     [
-        '{type: value, params: {x: "${given.no}"}}',
+        '{type: value, params: {x: "${given.text.no}"}}',
         "{type: branch, params: {on: 5, cases: {1: a}}}",
         '{type: python, params: {function: "acts:go", inputs: "${given.text}"}}',
         (

@@ -178,6 +178,19 @@ def test_what_was_used_before_a_stop_is_counted_once_after_it(flow, store, meter
     assert (used(again), metered.calls) == ((9, 4.5), [])
 
 
+def test_what_failed_attempts_of_an_unfinished_step_used_before_a_stop_is_counted_after_it(flow, store, metered):
+    def stop(event):
+        if isinstance(event, gm.RetryScheduled):
+            runs[0].drain(0)
+
+    runs, graph = [], flow.load(one(fails=1))
+    patient = gm.Policy(retry=gm.Retry(attempts=3, wait_s=1000, cap_s=1000))
+    gm.batch(graph, [{}], policy=patient, run_id="r", journal=store, on_start=runs.append, observers=[stop])
+    assert len(metered.calls) == 1
+    (result,) = gm.batch(graph, [{}], policy=PROMPT, run_id="r", journal=store).results()
+    assert (succeeded(result)["attempt"], used(result), len(metered.calls)) == (2, (2, 1.0), 2)
+
+
 def test_the_budget_of_a_loop_counts_the_rounds_before_a_stop(flow, store, metered):
     runs = []
 

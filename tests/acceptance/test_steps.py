@@ -377,6 +377,40 @@ def test_a_step_that_failed_raises_the_same_after_a_crash_without_being_run(tmp_
     assert program.notes == ["broken", "caught", "caught"]
 
 
+_FLAKY = """
+def flaky(item):
+    note("flaky")
+    raise gm.Transient("never")
+
+async def work(item):
+    return await gm.step(flaky, item)
+"""
+
+
+def test_failed_attempts_of_a_step_before_a_crash_count_after_it(tmp_path):
+    program = Program(tmp_path, _FLAKY)
+    patient = 'gm.batch(work, [7], run_id="a", policy=gm.Policy(retry=gm.Retry(attempts=3, wait_s=1000, cap_s=1000)))'
+    with program.killed_when(patient, "flaky"):
+        wait_until(lambda: len(program.history("a", 7).attempts) == 1)
+    assert program.run('print(gm.batch(work, [7], run_id="a", policy=PROMPT).statistics.failed)') == "1"
+    assert program.notes == ["flaky"] * 3
+    assert program.history("a", 7).steps[0].attempts == 3
+
+
+def test_failed_attempts_of_a_step_count_in_the_job_s_next_attempt(recorded):
+    calls = []
+
+    def flaky(_):
+        calls.append("flaky")
+        raise gm.Throttled(retry_after_s=0) if len(calls) == 2 else gm.Transient("never")
+
+    async def work(item):
+        return await gm.step(flaky, item)
+
+    result = only(gm.batch(work, [1], policy=PROMPT, **recorded))
+    assert (result.error.kind, result.attempts, len(calls)) == ("transient", 2, 4)
+
+
 _PAYS = """
 def pay(item):
     note("pay")

@@ -136,6 +136,15 @@ def test_the_second_of_two_equal_attempts_replaces_the_first(store, taken):
     assert history(store, taken).attempts[2] == ended._replace(attempt=3)
 
 
+def test_what_an_attempt_used_is_kept(store, taken):
+    failed = AttemptRow(item_key("a"), 1, "fetch", 1, Kind.TRANSIENT, b"{}", b'{"requests":1}')
+    taken.append([failed, failed._replace(attempt=2, kind=None, usage=None)])
+    taken.append([failed._replace(attempt=2)])
+    assert history(store, taken).attempts == [failed, failed._replace(attempt=2)]
+    with closing(store.archive.lookup(taken.run)) as lookup:
+        assert lookup.notes(item_key("a")).attempts == [failed, failed._replace(attempt=2)]
+
+
 def outcomes(store, taken):
     """What is known of a, b and c, without the rows, which are the store's own."""
     found = looked_up(store, taken, [item_key(name) for name in "abc"])

@@ -22,6 +22,39 @@ def test_a_new_run_is_running_and_without_an_owner(store, clock):
     assert store.archive.find("r.1_a-B").manifest == run.manifest
 
 
+def test_how_long_it_was_under_way_counts_a_process_that_died_until_the_last_that_it_recorded(store, clock):
+    began = clock.now
+    first = store.take(store.create("r", {}).id)
+    clock.now += 10
+    first.append(results(1))
+    clock.now += 5
+    assert store.archive.find("r").elapsed_at(clock.now) == 15
+    first.release()
+    assert store.archive.find("r").elapsed_at(clock.now) == 10
+    clock.now += 1000
+    second = store.take("r")
+    clock.now += 2
+    assert store.archive.find("r").elapsed_at(clock.now) == 12
+    second.append([RunRow(state=RunState.FINISHED, more_s=3.0)])
+    second.release()
+    assert store.archive.find("r").elapsed_at(clock.now) == store.archive.find("r").elapsed_s == 13
+    clock.now = began - 1000
+    third = store.take("r")
+    third.release()
+    assert store.archive.find("r").elapsed_at(clock.now) == 13
+
+
+def test_results_are_counted_since_a_time(store, clock):
+    ledger = store.take(store.create("r", {}).id)
+    began = clock.now
+    for _ in range(3):
+        clock.now += 10
+        ledger.append([result(f"at {clock.now}")])
+    run = store.archive.find("r")
+    assert [store.archive.count_since(run, began + after) for after in (0, 10, 11, 31)] == [3, 3, 2, 0]
+    ledger.release()
+
+
 @pytest.mark.parametrize("bad", ["", "-a", ".a", "a b", "a/b", "é", "a\n", "a" * 65])
 def test_an_id_that_would_need_quoting_is_refused(store, bad):
     with pytest.raises(UsageError, match="a run id has"):

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import ChangedError, ExportError, JournalError, SourceError
+from graphmill.core.message import described
 from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
 from graphmill.engine.policy import Policy
@@ -133,4 +134,4 @@ def _guarded(act: Callable[..., None], *args: Any, **kwargs: Any) -> None:
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(f"a sink failed: {type(error).__name__}: {error}") from error
+        raise ExportError(f"a sink failed: {described(error)}") from error

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from graphmill.cli.answer import tell
-from graphmill.cli.asking import ask, not_answered, require_live, stands
+from graphmill.cli.asking import PATIENCE_S, ask, not_answered, require_live, stands
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.errors import UsageError
+from graphmill.core.identity import JOB_ID
 from graphmill.core.keys import item_key
 from graphmill.journal.ports import Archive, Store
 from graphmill.journal.records import Request, RunRecord, RunRow, RunState
-from graphmill.report.run_view import run_name
+from graphmill.report.run_view import is_single, run_name
 from graphmill.report.text import shown
 
 _ID_CHARS = 80
@@ -47,14 +48,24 @@ def cancel(
 def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
     require_live(run, "an item can be cancelled only while its run is under way")
     key, name = item_key(item), shown(item, _ID_CHARS)
+    if is_single(run) and item != JOB_ID:
+        raise UsageError(f"run {run_name(run)} has no item {name}: it is a run of one job, whose id is {JOB_ID}")
     before = archive.history(run, key)
     if before.entries and before.entries[-1].generation >= before.wanted:
         return f"item {name} has ended already: {before.entries[-1].result.status}"
     ended = ask(archive, run, Request("cancel_item", item), lambda _: len(archive.history(run, key).entries) > len(before.entries))
     if ended is None:
-        return not_answered(run)
+        return _not_ended(run, name)
     after = archive.history(run, key).entries
     return f"item {name} is {after[-1].result.status}" if len(after) > len(before.entries) else stands(ended)
+
+
+def _not_ended(run: RunRecord, name: str) -> str:
+    """Say what may be the matter: only the run itself knows what is under way, and nobody what is still to be read."""
+    return (
+        f"run {run_name(run)} was asked to cancel item {name}, which has not ended within {PATIENCE_S:g} s: there is no such item, "
+        "or it is not reached yet and has to be asked for again, or it takes its time to end"
+    )
 
 
 def _give_up(store: Store, run: RunRecord) -> str:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from graphmill.engine.progress import Progress
-from graphmill.report.text import shown
+from graphmill.report.text import clock, per_time, shown
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -79,9 +79,9 @@ def progress_line(progress: Progress) -> str:
     parts += [
         f"{count:,} {word}" for count, word in ((progress.retrying, "retrying"), (progress.failed + progress.timed_out, "failed")) if count
     ]
-    parts.append(_rate(progress.rate))
+    parts.append(per_time(progress.rate))
     if progress.eta_s is not None:
-        parts.append(f"eta {_clock(progress.eta_s)}")
+        parts.append(f"eta {clock(progress.eta_s)}")
     if progress.held is not None:
         parts.append(f"held: {progress.held}")
     parts += [f"unavailable: {shown(lane.trouble, _TROUBLE_CHARS)}" for lane in progress.lanes if lane.trouble][:1]
@@ -104,13 +104,3 @@ def _bar(progress: Progress) -> Any:
 def _done(progress: Progress) -> int:
     """Count what is really done: what a run that ends leaves undone is not."""
     return progress.succeeded + progress.failed + progress.timed_out
-
-
-def _rate(per_second: float) -> str:
-    return f"{per_second:,.1f}/s" if per_second >= 1 else f"{per_second * 60:.1f}/min"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

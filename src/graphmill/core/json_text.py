@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from graphmill.core.errors import Permanent
+from graphmill.core.message import message_of
 from graphmill.core.place import TextError, place
 
 # Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
@@ -64,7 +65,7 @@ def json_of(output: Any) -> str:
     try:
         return to_json(output)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"the output is not JSON: {error}") from error
+        raise Permanent(f"the output is not JSON: {message_of(error)}") from error
 
 
 def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) -> Any:

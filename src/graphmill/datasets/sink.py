@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from graphmill.core.errors import ExportError, UsageError
 from graphmill.core.json_text import to_json
+from graphmill.core.message import message_of
 from graphmill.core.names import suggestion
 from graphmill.core.result import Result
 from graphmill.datasets import csv_table, json_array, jsonl
@@ -201,11 +202,11 @@ def _write_row(writer: RowWriter, result: Result, name: str) -> None:
     try:
         to_json(result.input)
     except (TypeError, ValueError, RecursionError) as error:  # the result counts; what it was made from can be told
-        row |= {"input": None, "metadata": {**result.metadata, "input_left_out": str(error)}}
+        row |= {"input": None, "metadata": {**result.metadata, "input_left_out": message_of(error)}}
     try:
         writer.write(row)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ExportError(f"the result of {result.job_id!r:.80} can not be written to {name}: {error}") from error
+        raise ExportError(f"the result of {result.job_id!r:.80} can not be written to {name}: {message_of(error)}") from error
 
 
 def _require_writable(path: Path) -> None:

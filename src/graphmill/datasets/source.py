@@ -12,6 +12,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
 from graphmill.core.errors import SourceError, UsageError
+from graphmill.core.message import message_of
 from graphmill.core.names import file_suggestion, suggestion
 from graphmill.datasets import csv_table, json_array, jsonl, yaml_list
 
@@ -55,7 +56,8 @@ class FileSource:
                 except StopIteration:
                     return
                 except (ValueError, OSError) as error:
-                    raise SourceError(f"{self.name}: {error} (good items before it: {position:,})", position=position) from error
+                    said = f"{self.name}: {message_of(error)} (good items before it: {position:,})"
+                    raise SourceError(said, position=position) from error
                 yield item
                 position += 1
 

@@ -181,9 +181,9 @@ class Attempts:
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
-            self._failed(ticket, verdict.failure, error, now, is_final=verdict.is_final)
+            self._failed(ticket, frame, verdict.failure, error, now, is_final=verdict.is_final)
         elif error is not None:
-            self._raised(ticket, decisive(error), now)
+            self._raised(ticket, frame, decisive(error), now)
         else:
             self._succeeded(ticket, value, now)
         if lane.limit != limit or lane.health.state is not state:
@@ -200,13 +200,15 @@ class Attempts:
             ticket.body = body
             self._finish(ticket, self._scheduler.succeed(ticket, value, now))
 
-    def _raised(self, ticket: Ticket, error: BaseException, now: float) -> None:
+    def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
         if ticket.rules.told is not None:
             failure = ticket.rules.told(failure)
-        self._failed(ticket, failure, error, now, is_final=isinstance(error, StepError))
+        self._failed(ticket, frame, failure, error, now, is_final=isinstance(error, StepError))
 
-    def _failed(self, ticket: Ticket, failure: Failure, error: BaseException | None, now: float, *, is_final: bool) -> None:
+    def _failed(
+        self, ticket: Ticket, frame: Frame | None, failure: Failure, error: BaseException | None, now: float, *, is_final: bool
+    ) -> None:
         if ticket.rules.effect == "unsafe" and not ticket.rules.is_retried_if_ambiguous:
             failure = doubted(failure, error)
         outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)
@@ -214,7 +216,8 @@ class Attempts:
             self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path))
+            usage = None if frame is None else frame.usage
+            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
             if isinstance(ticket, Strand) and not ticket.root.busy:
                 self._recorder.leave(ticket.job)  # to wait is not to be under way
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)

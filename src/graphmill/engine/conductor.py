@@ -8,6 +8,7 @@ from typing import Any
 
 from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError
 from graphmill.core.job import Job
+from graphmill.core.message import described
 from graphmill.core.result import Failure, Result, StopReason
 from graphmill.engine import events
 from graphmill.engine.acting import acting
@@ -424,7 +425,7 @@ class Conductor:
     def crash(self, error: BaseException) -> None:
         """End with a fault of ours."""
         if self._fault is None:
-            self._fault = InternalError(f"{type(error).__name__}: {error}")
+            self._fault = InternalError(described(error))
             self._fault.__cause__ = error
         self._arrived.set()
         self._is_quiet.set()

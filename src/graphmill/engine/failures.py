@@ -10,11 +10,12 @@ from pathlib import Path
 from types import TracebackType
 
 from graphmill.core.errors import Ambiguous, Permanent, StepError, Throttled, Transient, Unavailable, UsageError
+from graphmill.core.message import message_of
 from graphmill.core.result import Failure, Kind
 
-MOST_MESSAGE_CHARS = 2000
 _MOST_FRAMES = 20
 _MOST_CAUSES = 3
+_MOST_TRACED_CHARS = 200
 
 # What the same call on the same input will do again. ValueError, LookupError, RuntimeError and AssertionError are
 # not here: over model answers they are what one bad answer looks like, and the next answer may be good.
@@ -137,19 +138,6 @@ def _type_name(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def message_of(error: BaseException) -> str:
-    """Give an exception's message, whatever it does when it is asked for it."""
-    try:
-        text = "".join(str(error))
-        if notes := getattr(error, "__notes__", None):
-            text = f"{text} ({'; '.join(map(str, notes))})"
-    except BaseException:  # noqa: BLE001  a message is user code too
-        return f"{type(error).__name__} (its message could not be rendered)"
-    if not text:
-        return type(error).__name__
-    return text if len(text) <= MOST_MESSAGE_CHARS else text[: MOST_MESSAGE_CHARS - 1] + "…"
-
-
 def _retry_after_s(error: BaseException) -> float | None:
     """Read ``retry_after_s`` off any exception that carries it, so that other libraries' errors can."""
     value = getattr(error, "retry_after_s", None)
@@ -160,9 +148,14 @@ def _traceback(error: BaseException) -> str:
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < _MOST_CAUSES:
-        parts.append(f"{_frames(cause.__traceback__)}{_type_name(cause)}: {message_of(cause)[:200]}")
+        parts.append(f"{_frames(cause.__traceback__)}{_last_line(cause)}")
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return "\n\ncaused\n\n".join(reversed(parts))
+
+
+def _last_line(error: BaseException) -> str:
+    name, short, message = _type_name(error), type(error).__name__, message_of(error)[:_MOST_TRACED_CHARS]
+    return f"{name}{message.removeprefix(short)}" if message.startswith(short) else f"{name}: {message}"
 
 
 def _frames(traceback: TracebackType | None) -> str:

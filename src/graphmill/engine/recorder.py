@@ -26,12 +26,23 @@ class StepOutcome(NamedTuple):
     order: int = 0
 
 
+class FailedAttempts(NamedTuple):
+    """What a step has gone through that has no outcome yet: the number of its last attempt, how many count, and what they used."""
+
+    last: int = 0
+    counted: int = 0
+    usage: Usage | None = None
+
+
+NO_ATTEMPTS = FailedAttempts()
+
+
 class Recall(NamedTuple):
-    """What is known of a job's steps: outcomes by path and content, the paths of unsafe ones that were begun, and failed attempts."""
+    """What is known of a job's steps: outcomes by path and content, paths of unsafe ones that were begun, failed attempts by path."""
 
     outcomes: dict[tuple[str, bytes], StepOutcome]
     intended: set[str]
-    failed: Mapping[str, tuple[int, int]]  # by path: the number of the last attempt, and how many count
+    failed: dict[str, FailedAttempts]
 
 
 def no_recall() -> Recall:
@@ -71,8 +82,8 @@ class Recorder(Protocol):
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         """Note that an attempt of a job, or of an unsafe step inside it, is to start; not 0 if it must not before that is committed."""
 
-    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> int:
-        """Note an attempt that failed and will be followed by another; 0 if that needs no row."""
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "", *, usage: Usage | None = None) -> int:
+        """Note an attempt that failed and will be followed by another, and what it used; 0 if that needs no row."""
 
     def recall(self, job: Job) -> Recall:
         """Tell what is recorded of a job's steps."""

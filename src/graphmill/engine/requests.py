@@ -36,7 +36,8 @@ def obey(controls: Controls, word: str, argument: str) -> None:
         case "cancel":
             controls.cancel()
         case "cancel_item":
-            controls.cancel_job(argument)
+            if not controls.cancel_job(argument):
+                log.warning("item %.80s was to be cancelled, and is not under way", argument)
         case "limit":
             _limit(controls, argument)
 

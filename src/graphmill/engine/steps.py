@@ -23,7 +23,7 @@ from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, decisive, doubted
 from graphmill.engine.frame import Frame, current, frame_here
 from graphmill.engine.policy import Retry
-from graphmill.engine.recorder import Recall, Recorder, StepOutcome, no_recall
+from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recorder, StepOutcome, no_recall
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.workers import Workers, call
 
@@ -93,8 +93,12 @@ class Steps:
         return ticket.recall
 
     async def _attempts(self, frame: Frame, path: str, effect: Effect, act: Callable[[], Awaitable[bytes]]) -> StepOutcome:
-        """Try until it goes well or has used up its tries. What the other side's state is to blame for is the job's to wait for."""
-        job, attempt, began = frame.ticket.job, 0, self._workers.loop.time()
+        """Try until it goes well or has used up its tries, those of earlier attempts of the job and of earlier processes counted in.
+
+        What the other side's state is to blame for is the job's to wait for.
+        """
+        job, began = frame.ticket.job, self._workers.loop.time()
+        attempt, counted, _ = self._recalled(frame).failed.get(path, NO_ATTEMPTS)
         while True:
             attempt += 1
             await self._intend(frame, path, attempt, effect)
@@ -106,10 +110,12 @@ class Steps:
                 if failure.kind in _PASSED_ON:
                     self._unsent(frame, path, attempt, failure, effect)
                     raise
+                counted += 1
                 failure = doubted(failure, error) if effect == "unsafe" else failure
-                wait_s = None if isinstance(error, StepError) else self._wait_s(failure, attempt)
+                wait_s = None if isinstance(error, StepError) else self._wait_s(failure, counted)
             if frame.is_over or wait_s is None:
                 return StepOutcome(None, failure, attempt, self._workers.loop.time() - began)
+            self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)
             if self._recorder is not None:
                 self._recorder.fail(job, attempt, failure, path)
             await asyncio.sleep(wait_s)
@@ -128,8 +134,8 @@ class Steps:
             if self._recorder is not None:
                 self._recorder.fail(frame.ticket.job, attempt, failure, path)
 
-    def _wait_s(self, failure: Failure, attempt: int) -> float | None:
-        return next_wait_s(self._retry, failure, tries=attempt, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
+    def _wait_s(self, failure: Failure, tries: int) -> float | None:
+        return next_wait_s(self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
 
     async def _call(self, frame: Frame, path: str, function: Callable[[], Any]) -> bytes:
         token = current.set(Frame(self, frame.ticket, path, attempt=frame.attempt))

@@ -6,6 +6,7 @@ from itertools import count
 
 from graphmill.core.result import Status
 from graphmill.engine.program import Fork, Program, Step
+from graphmill.engine.recorder import NO_ATTEMPTS
 from graphmill.engine.ticket import Ticket
 
 _positions = count(-(2**62))  # among equals, what has begun goes before what has not
@@ -54,11 +55,12 @@ class Strand(Ticket):
         self.has_step = True
         self.status = Status.PENDING
         self.rank = self.root.rank
-        self.attempts, counted = (0, 0) if self.recall is None else self.recall.failed.get(step.path, (0, 0))
-        self.refusals = self.attempts - counted
+        past = NO_ATTEMPTS if self.recall is None else self.recall.failed.get(step.path, NO_ATTEMPTS)
+        self.attempts = past.last
+        self.refusals = past.last - past.counted
         self.crashes = self.throttles = 0
         self.throttled_s = 0.0
         self.throttled_at = self.began_at = now
         self.started_at = None
         self.verdict = None
-        self.usage = None
+        self.usage = past.usage

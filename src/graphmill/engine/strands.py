@@ -16,7 +16,7 @@ from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, cancelled
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Failed, Finished, Fork, Program, Programmed, Step, StepEnd
-from graphmill.engine.recorder import Recall, Recorder, StepOutcome
+from graphmill.engine.recorder import NO_ATTEMPTS, Recall, Recorder, StepOutcome
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.strand import Strand
@@ -138,7 +138,9 @@ class Strands:
         if outcome is not None:
             replay.put(outcome.order, strand, self._recalled(strand, outcome))
         elif step.path in recall.intended and not step.rules.is_retried_if_ambiguous:
-            outcome = StepOutcome(None, ambiguous("it was under way when its process ended, and may have happened"))
+            past = recall.failed.get(step.path, NO_ATTEMPTS)
+            failure = ambiguous("it was under way when its process ended, and may have happened")
+            outcome = StepOutcome(None, failure, past.last + 1, usage=past.usage)
             replay.put(math.inf, strand, self._recalled(strand, outcome))
         else:
             return False

@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from graphmill.core.message import described
 from graphmill.core.names import suggestion
 from graphmill.graph.node_type import NodeType
 
@@ -62,7 +63,7 @@ class Registry:
         try:
             loaded = entry.load()
         except (Exception, SystemExit) as error:  # a package's code is a stranger's
-            raise ValueError(f"{where} can not be loaded: {type(error).__name__}: {error}; update or remove that package") from error
+            raise ValueError(f"{where} can not be loaded: {described(error)}; update or remove that package") from error
         _require_node_type(loaded, where)
         if loaded not in self._made:
             self._made[loaded] = loaded()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -113,6 +113,11 @@ class NodeType(Generic[P]):
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:
         """Find, once, when the workflow is compiled, what is wrong with params as written whose shape is right; ParamError says what."""
+
+    def output_names(self, params: Mapping[str, Any]) -> Collection[str] | None:
+        """Name, of params as written, the outputs that a step will have; None: any."""
+        del params
+        return self.outputs
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Give a text that changes when the code does that runs beside the params."""

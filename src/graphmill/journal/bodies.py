@@ -10,6 +10,7 @@ from typing import Any
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import json_of, to_json
 from graphmill.core.result import Failure, Kind, Result
+from graphmill.core.usage import Usage
 
 MOST_LEVELS = 500
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -54,3 +55,13 @@ def failure_from(body: bytes) -> Failure:
         traceback=found.get("traceback", ""),
         retry_after_s=found.get("retry_after_s"),
     )
+
+
+def usage_body(usage: Usage | None) -> bytes | None:
+    """Give the body of a usage; None for none."""
+    return None if usage is None else to_json(usage.to_json()).encode()
+
+
+def usage_from(body: bytes | None) -> Usage | None:
+    """Read a usage."""
+    return None if body is None else Usage.from_json(json.loads(body))

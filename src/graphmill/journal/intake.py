@@ -11,11 +11,14 @@ from itertools import islice, starmap
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError
+from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job, Past
 from graphmill.core.json_text import to_json
 from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.message import message_of
 from graphmill.core.result import Kind, Status
+from graphmill.engine.recorder import FailedAttempts
+from graphmill.journal.edited import Edited
 from graphmill.journal.marks import Marks
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
@@ -61,7 +64,7 @@ class Record(NamedTuple):
     body: bytes | None
     steps: Sequence[StepRow] = ()
     intended: frozenset[str] = frozenset()
-    failed: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    failed: Mapping[str, FailedAttempts] = MappingProxyType({})
     is_suspected: bool = False
 
 
@@ -106,6 +109,7 @@ class Intake:
         self.is_whole = is_whole
         self._seen = Seen()
         self._found = Marks()
+        self._edited = Edited()
         self._has_past = has_past
         self._hash = blake2b(digest_size=16)
         self.records: dict[str, Record] = {}
@@ -148,6 +152,8 @@ class Intake:
             chunk, error = _until_wrong(islice(entries, self._chunk))
             is_over = len(chunk) < self._chunk
             yield from self._admit(chunk)
+            if self._edited and (is_over or error is not None or self._chunk == 1):
+                raise self._edited.refusal()
             if error is not None:
                 raise error
 
@@ -166,7 +172,10 @@ class Intake:
         """Look an item up in a thread: the store may be slow, and must not hold the loop."""
         if not self._run.rows:
             return [self._new(position, item)]
-        return await asyncio.to_thread(lambda: list(self._admit([(position, item)])))
+        jobs = await asyncio.to_thread(lambda: list(self._admit([(position, item)])))
+        if self._edited:
+            raise self._edited.refusal()
+        return jobs
 
     def _new(self, position: int, given: Any) -> Job:
         """Give the job of an item in a run that has no results."""
@@ -192,7 +201,7 @@ class Intake:
             elif not self._found.add(outcome.row) or item.key in self._seen:  # new when this reading began, and done since
                 raise DuplicateIdError(item.name, first=None, second=item.position)
             generation = self._generation(item, outcome)
-            if generation is not None:
+            if generation is not None and not self._edited:
                 yield self._job(item if outcome is None else self._again(item, outcome), generation, outcome)
         if error is not None:
             raise error
@@ -221,7 +230,7 @@ class Intake:
             if draft.id is not None:  # known by its id; that it is still the same can not be told
                 return b""
             raise UsageError(
-                f"the item at position {position} can not be told from others after a restart: {error}; "
+                f"the item at position {position} can not be told from others after a restart: {message_of(error)}; "
                 "give it an id, or make it plain data"
             ) from error
 
@@ -238,10 +247,8 @@ class Intake:
             return None
         if self._on_change == "invalidate":
             return outcome.generation + 1
-        raise ChangedError(
-            f"the item {item.name!r:.80} (position {item.position}) is not what it was when its result was recorded; "
-            "go on with --on-change invalidate (do it again) or --on-change keep (keep its old result)"
-        )
+        self._edited.add(item.name, item.position)
+        return None
 
     def _job(self, item: _Item, generation: int, outcome: Outcome | None = None) -> Job:
         draft = item.draft

@@ -16,6 +16,7 @@ from typing import Any
 from graphmill.core.callable_name import callable_name
 from graphmill.core.commit import commit_of
 from graphmill.core.errors import UsageError
+from graphmill.core.message import described
 from graphmill.core.version import __version__
 from graphmill.engine.alerts import Alerts
 from graphmill.engine.guards import Guards
@@ -70,7 +71,7 @@ def _classify(name: str) -> Any:
         if colon:
             return imported(module, rule)
     except Exception as error:  # noqa: BLE001  importing runs user code
-        reason = f"{type(error).__name__}: {error}"
+        reason = described(error)
     else:
         reason = "it has no name to import it by"
     raise UsageError(f"the policy's classify, {name}, can not be had again ({reason}); give the policy once more, as policy=")

@@ -90,7 +90,10 @@ class MemoryStore:
             owner = Owner(host=socket.gethostname(), pid=os.getpid(), since=now)
             run.is_owned = True
             run.requests.clear()
-            run.record = replace(run.record, state=RunState.RUNNING, reason="", owner=owner, epoch=before.epoch + 1, changed_at=now)
+            elapsed_s = before.elapsed_at(now)
+            run.record = replace(
+                run.record, state=RunState.RUNNING, reason="", owner=owner, epoch=before.epoch + 1, changed_at=now, elapsed_s=elapsed_s
+            )
             return MemoryLedger(self, run, before)
 
     def size(self, run: RunRecord) -> int:
@@ -184,6 +187,11 @@ class MemoryArchive:
         with self._store.lock:
             counter = Counter((row.status, row.kind, row.generation) for row, _ in self._store.of(run).current())
         return [Count(*found, count) for found, count in counter.items()]
+
+    def count_since(self, run: RunRecord, at: float) -> int:
+        """Count the results since this time."""
+        with self._store.lock:
+            return sum(when >= at for recorded in self._store.of(run).results.values() for _, when in recorded.values())
 
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order."""

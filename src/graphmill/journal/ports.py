@@ -64,6 +64,9 @@ class Archive(Protocol):
     def counts(self, run: RunRecord) -> Sequence[Count]:
         """Count the current results."""
 
+    def count_since(self, run: RunRecord, at: float) -> int:
+        """Count the results, of all generations, that were committed since this time: an estimate, for which no row is checked."""
+
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order, lazily; each row is checked."""
 

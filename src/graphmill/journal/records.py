@@ -41,7 +41,8 @@ class RunRecord:
     """A run as the store knows it. Times are seconds of the store's wall clock.
 
     Results of a lower ``generation`` than the run's are to be made anew. ``is_read`` says that its source was read to the
-    end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way. ``rows`` counts its
+    end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way
+    before its present or last owner, and with that one's once it has ended in order. ``rows`` counts its
     results, ``steps`` the outcomes of steps inside them, ``notes`` what is noted of attempts, steps and suspicions, ``orphans``
     the items that have left the source. The ``epoch`` is the number of owners it has had.
     """
@@ -63,6 +64,12 @@ class RunRecord:
     notes: int = 0
     orphans: int = 0
     manifest: Mapping[str, Any]
+
+    def elapsed_at(self, now: float) -> float:
+        """Tell how long it was under way in all until now; of a process that died, until the last that it recorded."""
+        if self.owner is None or not (self.state.is_live or self.state is RunState.INTERRUPTED):
+            return self.elapsed_s
+        return self.elapsed_s + max(0.0, (now if self.state.is_live else self.changed_at) - self.owner.since)
 
 
 class ResultRow(NamedTuple):
@@ -118,6 +125,7 @@ class AttemptRow(NamedTuple):
     attempt: int
     kind: Kind | None
     error: bytes | None
+    usage: bytes | None = None
 
 
 class WantedRow(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,12 +14,12 @@ from typing import Any
 
 from graphmill.core.errors import GraphmillError, InternalError, JournalError
 from graphmill.core.job import Job
-from graphmill.core.json_text import to_json
+from graphmill.core.message import described
 from graphmill.core.result import Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage
 from graphmill.engine.recorder import Asked, Broken, Committed, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
-from graphmill.journal.bodies import failure_body, failure_from, more_body, with_body
+from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from, with_body
 from graphmill.journal.flight import Flight
 from graphmill.journal.intake import Intake
 from graphmill.journal.ports import Ledger
@@ -82,14 +81,14 @@ class Scribe:
             return 0
         return self._put(AttemptRow(record.key, record.generation, path, attempt, None, None))
 
-    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "") -> int:
-        """Note a failed attempt; one that counts as none, as a throttled one, leaves no row."""
+    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "", *, usage: Usage | None = None) -> int:
+        """Note a failed attempt; one that counts as none, as a throttled one, leaves no row if it used nothing."""
         if not path:
             self.leave(job)
-        if failure.kind in NOT_COUNTED and not path and job.effect != "unsafe":
+        if failure.kind in NOT_COUNTED and not path and job.effect != "unsafe" and usage is None:
             return 0
         record = self._records[job.id]
-        return self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure)))
+        return self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure), usage_body(usage)))
 
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
@@ -99,14 +98,14 @@ class Scribe:
                 None if step.error is None else failure_from(step.error),
                 step.attempts,
                 step.duration_s,
-                None if step.usage is None else Usage.from_json(json.loads(step.usage)),
+                usage_from(step.usage),
                 step.began_s,
                 order,
             )
             for order, step in enumerate(self._records[job.id].steps)
         }
         record = self._records[job.id]
-        return Recall(outcomes, set(record.intended), record.failed)
+        return Recall(outcomes, set(record.intended), dict(record.failed))
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""
@@ -115,9 +114,8 @@ class Scribe:
             self._records[job.id] = record._replace(is_suspected=False)
             self._put(SuspectRow(record.key, 0, 0))
         error = None if outcome.failure is None else failure_body(outcome.failure)
-        usage = None if outcome.usage is None else to_json(outcome.usage.to_json()).encode()
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
-        return self._put(row._replace(usage=usage, began_s=outcome.began_s))
+        return self._put(row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s))
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""
@@ -238,7 +236,7 @@ class Scribe:
 
 
 def _fault(error: BaseException) -> InternalError:
-    fault = InternalError(f"the journal's thread failed: {type(error).__name__}: {error}")
+    fault = InternalError(f"the journal's thread failed: {described(error)}")
     fault.__cause__ = error
     return fault
 

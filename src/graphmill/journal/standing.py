@@ -6,21 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from graphmill.core.result import Kind
-from graphmill.journal.bodies import failure_from
+from graphmill.core.usage import NO_USAGE
+from graphmill.engine.recorder import FailedAttempts
+from graphmill.journal.bodies import failure_from, usage_from
 from graphmill.journal.records import AttemptRow, Notes, Outcome, StepRow
 
 NOT_COUNTED = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)  # kinds of attempts that use up none
 
 
 class Standing(NamedTuple):
-    """``steps`` whose outcomes stand, ``intended`` paths of unsafe ones that may have happened, ``failed`` attempts of others.
-
-    Those are given by path: the number of the last one, and how many of them count.
-    """
+    """``steps`` whose outcomes stand, ``intended`` paths of unsafe ones that may have happened, ``failed`` attempts of others, by path."""
 
     steps: Sequence[StepRow]
     intended: frozenset[str]
-    failed: Mapping[str, tuple[int, int]]
+    failed: Mapping[str, FailedAttempts]
 
 
 def standing(notes: Notes, generation: int, outcome: Outcome | None) -> Standing:
@@ -49,10 +48,18 @@ def _is_sure(step: StepRow) -> bool:
     return step.error is None or failure_from(step.error).kind is not Kind.AMBIGUOUS
 
 
-def _failed(attempts: Sequence[AttemptRow]) -> Mapping[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+def _failed(attempts: Sequence[AttemptRow]) -> Mapping[str, FailedAttempts]:
+    found: dict[str, list[AttemptRow]] = {}
     for attempt in attempts:
         if attempt.path and attempt.kind is not None:
-            last, counted = found.get(attempt.path, (0, 0))
-            found[attempt.path] = (max(last, attempt.attempt), counted + (attempt.kind not in NOT_COUNTED))
-    return found
+            found.setdefault(attempt.path, []).append(attempt)
+    return {path: _together(rows) for path, rows in found.items()}
+
+
+def _together(rows: Sequence[AttemptRow]) -> FailedAttempts:
+    usages = [usage for row in rows if (usage := usage_from(row.usage)) is not None]
+    return FailedAttempts(
+        last=max(row.attempt for row in rows),
+        counted=sum(row.kind not in NOT_COUNTED for row in rows),
+        usage=sum(usages, NO_USAGE) if usages else None,
+    )

@@ -17,6 +17,7 @@ from msgspec import Meta
 from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.json_text import require_json
+from graphmill.core.message import described, message_of
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call, is_async
 from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
@@ -193,7 +194,7 @@ def _import(module_name: str) -> Any:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"can not import {module_name!r}: {error}; modules are looked for in {here} and among the installed packages"
+            f"can not import {module_name!r}: {message_of(error)}; modules are looked for in {here} and among the installed packages"
         ) from error
     except (Exception, SystemExit) as error:  # a script without a __main__ guard leaves while it is imported
-        raise ValueError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
+        raise ValueError(f"importing {module_name!r} raised {described(error)}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from graphmill.graph.node_type import Context, NodeType
@@ -21,6 +21,10 @@ class Value(NodeType[Mapping[str, Any]]):
   type: value
   params: {language: en, title: "Review of ${product.name}"}
 """
+
+    def output_names(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Name what is given."""
+        return params
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Its params say it all."""

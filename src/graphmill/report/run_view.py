@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Any
 from graphmill.core.result import FAILURES, Kind, Status
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import RunRecord, RunState
-from graphmill.report.text import counts_line, moment, seconds, shown
+from graphmill.report.pace import rate_of
+from graphmill.report.text import clock, counts_line, moment, per_time, seconds, shown
 
 _ID_CHARS = 64
 NAME_CHARS = 40
@@ -21,11 +23,16 @@ _IS_WAITING = frozenset({RunState.PAUSED, RunState.INTERRUPTED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """A run and how many of its items stand how; ``kinds`` counts those that failed. With ``damage`` the counts say nothing."""
+    """A run and how many of its items stand how; ``kinds`` counts those that failed. With ``damage`` the counts say nothing.
+
+    ``rate`` is results per second of late, of a run that is running.
+    """
 
     run: RunRecord
     counts: Mapping[Status, int]
     kinds: Mapping[Kind, int]
+    elapsed_s: float
+    rate: float | None = None
     damage: str = ""
 
     @property
@@ -51,6 +58,11 @@ class RunView:
         return max(0, self.run.total - self.done)
 
     @property
+    def eta_s(self) -> float | None:
+        """How long it will take at this rate; None where that can not be said."""
+        return self.left / self.rate if self.rate and self.left is not None else None
+
+    @property
     def can_go_on(self) -> bool:
         """Whether there is something for resume to do; of a run that is waiting, items to be done again may be all."""
         return self.run.state in _IS_WAITING or (self.run.state in (RunState.FAILED, RunState.CANCELLED) and self.left != 0)
@@ -59,17 +71,12 @@ class RunView:
     def can_be_opened(self) -> bool:
         """Whether a command can open its graph and its items again; a lambda or a generator only its program has."""
         graph = self.run.manifest.get("graph") or {}
-        return bool((graph.get("path") or graph.get("function")) and (self._source.get("path") or self.is_single))
+        return bool((graph.get("path") or graph.get("function")) and (_source(self.run).get("path") or self.is_single))
 
     @property
     def is_single(self) -> bool:
         """Whether it is a run of one job, whose input was given by hand."""
-        return "item" in self._source
-
-    @property
-    def _source(self) -> Mapping[str, Any]:
-        source = self.run.manifest.get("source")
-        return source if isinstance(source, Mapping) else {}
+        return is_single(self.run)
 
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
@@ -77,20 +84,32 @@ class RunView:
         return counts_line(self.counts, self.run.total, rest=rest) + (" so far" if self.left is None else "")
 
 
+def is_single(run: RunRecord) -> bool:
+    """Tell whether a run is of one job, whose input was given by hand."""
+    return "item" in _source(run)
+
+
+def _source(run: RunRecord) -> Mapping[str, Any]:
+    source = run.manifest.get("source")
+    return source if isinstance(source, Mapping) else {}
+
+
 def run_name(run: RunRecord) -> str:
     """Give a run's id, fit to be shown."""
     return shown(run.id, _ID_CHARS)
 
 
-def view_of(archive: Archive, run: RunRecord) -> RunView:
-    """Count a run's results."""
+def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> RunView:
+    """Count a run's results; ``now`` is a time of the wall clock, by default this one."""
     counts: Counter[Status] = Counter()
     kinds: Counter[Kind] = Counter()
     for count in archive.counts(run):
         counts[count.status] += count.number
         if count.kind is not None and count.status in FAILURES:
             kinds[count.kind] += count.number
-    return RunView(run=run, counts=counts, kinds=dict(kinds.most_common()))
+    now = time.time() if now is None else now
+    rate = rate_of(archive, run, now)
+    return RunView(run=run, counts=counts, kinds=dict(kinds.most_common()), elapsed_s=run.elapsed_at(now), rate=rate)
 
 
 def graph_name(manifest: Mapping[str, Any]) -> str:
@@ -102,7 +121,7 @@ def graph_name(manifest: Mapping[str, Any]) -> str:
 
 def status_line(view: RunView) -> str:
     """Say in one line where a run stands."""
-    return f"run {view.name} · {view.run.state} · {view.summary()}"
+    return f"run {view.name} · {view.run.state} · {view.summary()}{_pace(view)}"
 
 
 def status_lines(view: RunView) -> list[str]:
@@ -110,7 +129,11 @@ def status_lines(view: RunView) -> list[str]:
     run = view.run
     reason = f": {shown(run.reason, _REASON_CHARS)}" if run.reason else ""
     head = " · ".join(filter(None, (f"run {view.name}", shown(graph_name(run.manifest), NAME_CHARS), f"{run.state}{reason}")))
-    lines = [head, f"{view.summary()}{_time_taken(run)}", f"  begun {moment(run.created_at)} · last change {moment(run.changed_at)}"]
+    lines = [
+        head,
+        f"{view.summary()}{_pace(view)} · {seconds(view.elapsed_s)}",
+        f"  begun {moment(run.created_at)} · last change {moment(run.changed_at)}",
+    ]
     if run.state.is_live and run.owner is not None:
         lines.append(f"  under way on {shown(run.owner.host, NAME_CHARS)} (pid {run.owner.pid}) since {moment(run.owner.since)}")
     if view.kinds:
@@ -118,8 +141,9 @@ def status_lines(view: RunView) -> list[str]:
     return lines
 
 
-def _time_taken(run: RunRecord) -> str:
-    return "" if run.state.is_live else f" · {seconds(run.elapsed_s)}"
+def _pace(view: RunView) -> str:
+    eta = "" if view.eta_s is None else f" · eta {clock(view.eta_s)}"
+    return f" · {per_time(view.rate)}{eta}" if view.rate is not None else ""
 
 
 def run_record(view: RunView) -> dict[str, Any]:
@@ -134,7 +158,9 @@ def run_record(view: RunView) -> dict[str, Any]:
         "graph": graph_name(run.manifest),
         "created_at": instant(run.created_at),
         "changed_at": instant(run.changed_at),
-        "elapsed_s": round(run.elapsed_s, 3),
+        "elapsed_s": round(view.elapsed_s, 3),
+        "rate": None if view.rate is None else round(view.rate, 3),
+        "eta_s": None if view.eta_s is None else round(view.eta_s, 1),
         "generation": run.generation,
         "owner": None if run.owner is None else {"host": run.owner.host, "pid": run.owner.pid, "since": instant(run.owner.since)},
         "summary": view.summary() if is_known else None,

@@ -34,7 +34,7 @@ def _counted(store: Store, run: RunRecord) -> tuple[RunView, int | None]:
     try:
         return view_of(store.archive, run), store.size(run)
     except DamagedError as error:
-        return RunView(run=run, counts={}, kinds={}, damage=str(error)), None
+        return RunView(run=run, counts={}, kinds={}, elapsed_s=run.elapsed_s, damage=str(error)), None
 
 
 def runs_lines(view: RunsView) -> list[str]:

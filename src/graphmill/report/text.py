@@ -77,6 +77,18 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def clock(value: float) -> str:
+    """Write a duration as a clock shows it: '1:07', '2:05:00'."""
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def per_time(per_second: float) -> str:
+    """Write a rate as people say it: '3.5/s', '41.2/min'."""
+    return f"{per_second:,.1f}/s" if per_second >= 1 else f"{per_second * 60:.1f}/min"
+
+
 def size(count: int) -> str:
     """Write a number of bytes as people say it: '312 B', '4.1 MB'."""
     value, unit = float(count), "B"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from graphmill.core.usage import NO_USAGE, Usage
+from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 
 Place = Literal["node", "item", "round"]
@@ -56,10 +56,12 @@ class Branch:
 
     @cached_property
     def usage(self) -> Usage | None:
-        """What its steps have used; a step's own usage holds that of the steps it has called."""
+        """What its steps have used, failed attempts of unfinished ones too; a step's own usage holds that of the steps it has called."""
         if self.row is not None:
-            return None if self.row.usage is None else Usage.from_json(json.loads(self.row.usage))
-        found = [branch.usage for branch in self.below.values() if branch.usage is not None]
+            return usage_from(self.row.usage)
+        below = [branch.usage for branch in self.below.values()]
+        failed = [usage_from(attempt.usage) for attempt in self.failed_attempts]
+        found = [usage for usage in (*below, *failed) if usage is not None]
         return sum(found, NO_USAGE) if found else None
 
     @cached_property

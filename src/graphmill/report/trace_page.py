@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graphmill.core.usage import Usage
+from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import batch_view
 from graphmill.report.folding import Folded, folded
@@ -140,7 +140,7 @@ def step_record(row: StepRow, *, is_full: bool = False) -> dict[str, Any]:
         "is_shortened": is_cut,
         "action": action,
         "error": read_body(row.error),
-        "usage": None if row.usage is None else Usage.from_json(json.loads(row.usage)).to_json(),
+        "usage": _usage_record(row.usage),
     }
 
 
@@ -158,6 +158,18 @@ def part_record(branch: Branch) -> dict[str, Any]:
 def attempt_records(rows: Sequence[AttemptRow]) -> list[dict[str, Any]]:
     """Give attempts as data."""
     return [
-        {"generation": row.generation, "step": row.path, "attempt": row.attempt, "kind": row.kind, "error": read_body(row.error)}
+        {
+            "generation": row.generation,
+            "step": row.path,
+            "attempt": row.attempt,
+            "kind": row.kind,
+            "error": read_body(row.error),
+            "usage": _usage_record(row.usage),
+        }
         for row in rows
     ]
+
+
+def _usage_record(body: bytes | None) -> dict[str, Any] | None:
+    usage = usage_from(body)
+    return None if usage is None else usage.to_json()

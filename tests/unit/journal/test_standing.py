@@ -1,11 +1,13 @@
 import pytest
 
 from graphmill.core.result import Failure, Kind, Status
-from graphmill.journal.bodies import failure_body
+from graphmill.core.usage import Usage
+from graphmill.journal.bodies import failure_body, usage_body
 from graphmill.journal.records import AttemptRow, Notes, Outcome, StepRow
 from graphmill.journal.standing import standing
 
 KEY, CONTENT = bytes(16), b"content"
+USED = Usage(requests=1, cost_usd=0.5)
 
 
 def step(path, generation=1, kind=None):
@@ -68,4 +70,9 @@ def test_a_step_that_was_begun_in_this_generation_may_have_happened_with_other_i
 
 def test_failed_attempts_count_in_their_own_generation():
     notes = Notes(attempts=[begun("a", 1, Kind.TRANSIENT), begun("a", 2, Kind.THROTTLED)])
-    assert standing(notes, 2, None).failed == {"a": (1, 0)}
+    assert standing(notes, 2, None).failed == {"a": (1, 0, None)}
+
+
+def test_what_failed_attempts_used_adds_up():
+    rows = [begun("a", kind=Kind.TRANSIENT)._replace(attempt=number, usage=usage_body(USED)) for number in (1, 2)]
+    assert standing(Notes(attempts=rows), 1, None).failed == {"a": (2, 2, USED + USED)}

@@ -153,6 +153,12 @@ def test_a_failure_in_the_worker_tells_the_line():
     assert 'File "<code>", line 2' in error.traceback
 
 
+def test_an_error_without_a_text_is_told_by_its_type_and_line():
+    error = result_of_step("code", code="result = 1\nraise ValueError()").error
+    assert error.message == "ValueError (line 2 of the code: raise ValueError())"
+    assert error.traceback.endswith("\nValueError (line 2 of the code: raise ValueError())")
+
+
 def test_code_that_ends_its_process_is_a_crash_of_its_own():
     assert result_of_step("code", code="import os\nos._exit(3)\nresult = 1").error.kind is Kind.CRASH
 

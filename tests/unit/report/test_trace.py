@@ -114,6 +114,14 @@ def test_usage_adds_up_and_a_step_that_calls_others_counts_them_already():
     assert trace_lines(trace)[0].endswith("2/2 items succeeded · 2,400 tokens · $0.5000")
 
 
+def test_what_failed_attempts_used_counts_until_their_step_has_ended_and_says_so_itself():
+    one = Usage(requests=1, cost_usd=0.25)
+    attempts = [AttemptRow(b"k", 1, path, 1, Kind.TRANSIENT, None, body(one.to_json())) for path in ("a", "b")]
+    trace = trace_of([row("a", usage=one + one)], attempts)
+    assert trace.usage == one + one + one
+    assert [found["usage"]["requests"] for found in part_record(trace.find("b"))["attempts"]] == [1]
+
+
 def test_the_last_generation_of_a_step_counts_and_an_older_one_says_so():
     trace = trace_of([row("a", "old"), row("a", "new", generation=2), row("b", "kept")])
     lines = trace_lines(trace, 2)

@@ -17,8 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from graphmill.core.errors import UsageError
+from graphmill.core.message import described
 from graphmill.core.result import Failure, Kind
-from graphmill.engine.failures import Reported, crashed, failure_of, message_of
+from graphmill.engine.failures import Reported, crashed, failure_of
 from graphmill.engine.processes.child import Child
 from graphmill.engine.processes.importable import require_importable
 from graphmill.engine.processes.memory_watch import MemoryWatch
@@ -121,7 +122,7 @@ class Processes:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            said = f"the item ({type(value).__qualname__}) can not be sent to a worker process: {type(error).__name__}: {message_of(error)}"
+            said = f"the item ({type(value).__qualname__}) can not be sent to a worker process: {described(error)}"
             raise Reported(replace(failure_of(error, Kind.PERMANENT), message=said)) from error
 
     def _busy(self) -> dict[int, tuple[Worker, ProcessAttempt]]:
@@ -343,13 +344,13 @@ def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  reading a user's object runs its code
-        said = f"the output can not be read back from a worker process: {type(error).__name__}: {message_of(error)}"
+        said = f"the output can not be read back from a worker process: {described(error)}"
         return None, Reported(replace(failure_of(error, Kind.PERMANENT), message=said))
     return (received, None) if sort == VALUE else (None, Reported(*received))
 
 
 def _not_started(error: BaseException) -> Reported:
-    said = f"a worker process could not be started: {type(error).__name__}: {message_of(error)}"
+    said = f"a worker process could not be started: {described(error)}"
     return Reported(Failure(kind=Kind.TRANSIENT, message=said, type="graphmill.WorkerNotStarted"))
 
 

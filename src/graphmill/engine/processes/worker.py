@@ -19,8 +19,9 @@ from threading import Thread
 from typing import Any
 
 from graphmill.core.errors import Permanent
+from graphmill.core.message import described
 from graphmill.engine import frame
-from graphmill.engine.failures import decisive, failure_of, kind_of, message_of
+from graphmill.engine.failures import decisive, failure_of, kind_of
 from graphmill.engine.processes.importable import imported
 from graphmill.engine.processes.messages import FAILURE, PIECE_BYTES, VALUE, Incoming, message
 
@@ -83,7 +84,7 @@ def _function(module: str, name: str) -> Callable[[Any], Any]:
     try:
         function: Callable[[Any], Any] = imported(module, name)
     except BaseException as error:
-        raise Permanent(f"{module}.{name} can not be imported in a worker process: {_said(error)}") from error
+        raise Permanent(f"{module}.{name} can not be imported in a worker process: {described(error)}") from error
     return function
 
 
@@ -99,7 +100,7 @@ def _unpacked(request: memoryview) -> tuple[tuple[str, str], Any]:
     try:
         names, value = pickle.loads(request)  # noqa: S301  from our own parent, by the private socket
     except BaseException as error:
-        raise Permanent(f"the item can not be read in a worker process: {_said(error)}") from error
+        raise Permanent(f"the item can not be read in a worker process: {described(error)}") from error
     return names, value
 
 
@@ -108,11 +109,7 @@ def _packed(output: Any) -> bytes:
         return pickle.dumps(output, pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         kind = type(output).__qualname__
-        raise Permanent(f"the output ({kind}) can not be sent back by a worker process: {_said(error)}") from error
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {message_of(error)}"
+        raise Permanent(f"the output ({kind}) can not be sent back by a worker process: {described(error)}") from error
 
 
 def _exception(error: BaseException) -> bytes | None:

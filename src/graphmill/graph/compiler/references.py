@@ -123,7 +123,7 @@ class _Check:
             return None
         output = reference.segments[1]
         names = self._outputs(source)
-        if output.name == ERROR and ERROR not in (source.params if names is None else names):
+        if output.name == ERROR and ERROR not in (names or ()):
             return self._of_error(source, here)
         if names is not None and output.name not in names:
             return _no_output(output.name, names, f"node {source.id!r} ({self._kind(source)})")
@@ -150,11 +150,11 @@ class _Check:
         return LOOP_OUTPUTS if node.loop is not None else self._plain_outputs(node)
 
     def _plain_outputs(self, node: NodeSpec) -> Iterable[str] | None:
-        """Give what the node's type says that it has; of a child workflow, what that declares."""
+        """Name what the node's type says that it has; of a child workflow, what that declares."""
         if (child := self._children.get(node.at)) is not None:
             return child.spec.outputs
         node_type = self._types[node.at]
-        return None if node_type is None else node_type.outputs
+        return None if node_type is None else node_type.output_names(node.params)
 
     @staticmethod
     def _kind(node: NodeSpec) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import to_json
+from graphmill.core.message import message_of
 from graphmill.graph.template.missing import missing
 from graphmill.graph.template.parser import parse
 from graphmill.graph.template.syntax import Literal, Lookup, Reference
@@ -179,7 +180,7 @@ def _text(part: _Whole, value: Any) -> str:
     try:
         return text_of(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"{part.lookup} can not stand in a text: {error}") from error
+        raise Permanent(f"{part.lookup} can not stand in a text: {message_of(error)}") from error
 
 
 def _json(value: Any) -> str:

@@ -44,6 +44,13 @@ class SqliteArchive:
             counter = Counter((head[4], head[5], head[2]) for head in self._heads(connection, run, stored))
         return [Count(STATUSES[status], KINDS[kind], generation, count) for (status, kind, generation), count in counter.items()]
 
+    def count_since(self, run: RunRecord, at: float) -> int:
+        """Count the results since this time."""
+        with self._database.reading() as connection:
+            stored = self._read(connection, run)
+            found: int = connection.execute(SQL["results_since"], (stored.number, stored.first, stored.last, at)).fetchone()[0]
+            return found
+
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order; only their row numbers are held, and no transaction while the caller is at work."""
         rows, orphans = self._matching(run, query)

@@ -120,17 +120,22 @@ def decode_step(stored: Stored) -> StepRow | None:
 def encode_attempt(run: int, row: AttemptRow) -> Stored:
     """Give the values of ``insert_attempt``."""
     place = (run, row.key, row.generation, bytes_of(row.path), row.attempt, KIND_CODES[row.kind])
-    error = _stored(row.error)
-    return (*place, digest_of((place, error)), error)
+    bodies = (_stored(row.error), row.usage)
+    return (*place, _attempt_digest(place, *bodies), *bodies)
 
 
 def decode_attempt(stored: Stored) -> AttemptRow | None:
     """Give an attempt as it was appended; None if it is not what was written."""
-    *place, digest, error = stored
-    if digest != digest_of((tuple(place), error)):
+    *place, digest, error, usage = stored
+    if digest != _attempt_digest(tuple(place), error, usage):
         return None
     _, key, generation, path, attempt, kind = place
-    return AttemptRow(key, generation, text_of(path), attempt, KINDS[kind], _body(error))
+    return AttemptRow(key, generation, text_of(path), attempt, KINDS[kind], _body(error), usage)
+
+
+def _attempt_digest(place: Stored, error: bytes | None, usage: bytes | None) -> bytes:
+    """Hash an attempt; one without usage as before there was a place for it."""
+    return digest_of((place, error) if usage is None else (place, error, usage))
 
 
 def encode_wanted(run: int, row: WantedRow) -> Stored:

@@ -96,7 +96,8 @@ class SqliteStore:
                 with writing(connection, busy_s=database.busy_s):
                     before = read_run(connection, number, run_id, self.name)
                     record = before.record(read_manifest(connection, before, self.name), is_owned=False)
-                    after = _owned_run(before, database.clock() + 0.0)
+                    now = database.clock() + 0.0
+                    after = _owned_run(before, now, elapsed_s=record.elapsed_at(now))
                     connection.execute(SQL["delete_requests"], (number,))
                     write_run(connection, after, before.epoch)
                 database.note_verified(after)
@@ -171,7 +172,7 @@ def _new_run(connection: sqlite3.Connection, run_id: str, now: float) -> StoredR
     )
 
 
-def _owned_run(run: StoredRun, now: float) -> StoredRun:
+def _owned_run(run: StoredRun, now: float, *, elapsed_s: float) -> StoredRun:
     return run._replace(
         epoch=run.epoch + 1,
         state=STATE_CODES[RunState.RUNNING],
@@ -180,4 +181,5 @@ def _owned_run(run: StoredRun, now: float) -> StoredRun:
         owner_pid=os.getpid(),
         owner_since=now,
         changed_at=now,
+        elapsed_s=elapsed_s,
     )

@@ -28,6 +28,7 @@ nodes:
   - {id: judge, type: python, params: {function: "functions_of_a_graph:judge", inputs: {page: "${fetch}"}}}
 outputs: {verdict: "${judge.result}"}
 """
+JUDGE = '{id: judge, type: python, params: {function: "functions_of_a_graph:judge", inputs: {page: "${fetch}"}}}'
 CHILD = "inputs: {n: {}}\nnodes: [{id: double, type: value, params: {text: 'twice ${n}'}}]\n"
 FUNCTIONS = "def judge(page):\n    return len(page)\ndef other(page):\n    return len(page)\n"
 
@@ -88,7 +89,7 @@ def test_each_part_has_a_fingerprint(prints):
         ("n: 1", "n: 2", ["node 'child' changed"]),
         (":judge", ":other", ["node 'judge' changed"]),
         ("a: 1", "a: '1'", ["node 'fetch' changed"]),
-        ("type: python", "type: value", ["node 'judge' changed"]),
+        (JUDGE, '{id: judge, type: value, params: {result: "${fetch}"}}', ["node 'judge' changed"]),
         ("type: python", "type: code", []),
         ("friendly", "brisk", ["inputs changed"]),
         ("type: string, ", "", ["inputs changed"]),

@@ -88,7 +88,7 @@ def test_what_can_have_failed_lies_behind_an_error_edge(tmp_path):
         """
         nodes:
           - {id: a, type: value}
-          - {id: b, type: value}
+          - {id: b, type: value, params: {y: 1}}
           - {id: rescue, type: value, params: {why: "${a.error.message}"}}
           - {id: join, type: value, params: {x: "${b.y ?? a.error.kind}"}}
         edges:

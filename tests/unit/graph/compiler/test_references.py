@@ -22,7 +22,7 @@ def test_what_is_there_can_be_looked_up(tmp_path):
             batch: {items: ["${url}", {x: "${fetch.i}"}, 3]}
           - id: again
             type: value
-            params: {x: "${past[-1].x ?? 0}", n: "${__round__}", all: "${inline.results[0]}"}
+            params: {x: "${past[-1].x ?? 0}", xs: [a, b], n: "${__round__}", all: "${inline.results[0]}"}
             loop: {max: "${rounds}", until: {done: "${round.x}", whole: "${round}"}, repeats: {same: "${round.xs[${fetch.i}]}"}}
           - id: both
             type: value

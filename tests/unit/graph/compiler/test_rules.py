@@ -71,6 +71,7 @@ def test_a_batch_block_is_a_rule():
 
 def test_a_loop_block_is_a_rule():
     loop = node_of(
+        params={"a": 0, "b": "", "c": 0},
         loop={
             "max": "${x}",
             "until": {"done": "${round.a}"},
@@ -81,7 +82,7 @@ def test_a_loop_block_is_a_rule():
             "timeout": 5,
             "budget_usd": 2,
             "on_error": "keep",
-        }
+        },
     ).loop
     assert loop.max.resolve({"x": 3}) == 3
     assert loop.until["done"].resolve({"round": {"a": 1}}) == 1

@@ -34,7 +34,7 @@ def appends():
             *rows,
             failed(f"item-{number + 3}", number + 3, Kind.TIMEOUT),
             StepRow(key, 1, "solve", CONTENT, 1, 0.5, canonical(number), None),
-            AttemptRow(key, 1, "", 1, Kind.TRANSIENT, b"{}"),
+            AttemptRow(key, 1, "", 1, Kind.TRANSIENT, b"{}", b'{"requests":1}'),
             RunRow(more_s=1.0, total=number),
         ]
     yield [result("item-3", 3, generation=2), WantedRow(KEYS[5], 2), SuspectRow(KEYS[6], 2, 1), OrphansRow([KEYS[7], KEYS[8]])]

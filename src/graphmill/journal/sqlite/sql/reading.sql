@@ -9,6 +9,9 @@ FROM results AS r NOT INDEXED LEFT JOIN again ON again.key = r.key
 WHERE r.row BETWEEN ?2 AND ?3 AND r.run = ?1
 ORDER BY r.position, r.row;
 
+-- name: results_since
+SELECT count(*) FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1 AND at >= ?4;
+
 -- name: results_by_row
 SELECT * FROM results WHERE row IN (@some);
 

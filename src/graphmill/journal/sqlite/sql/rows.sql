@@ -12,12 +12,13 @@ INSERT INTO steps (run, key, generation, path, seal, content, attempts, duration
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_attempt
-INSERT INTO attempts (run, key, generation, path, attempt, kind, digest, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO attempts (run, key, generation, path, attempt, kind, digest, error, usage) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, key, generation, path, attempt) DO NOTHING;
 
 -- name: replace_attempt
 -- After insert_attempt, and apart from it: so that those really inserted can be counted.
-UPDATE attempts SET kind = ?6, digest = ?7, error = ?8 WHERE run = ?1 AND key = ?2 AND generation = ?3 AND path = ?4 AND attempt = ?5;
+UPDATE attempts SET kind = ?6, digest = ?7, error = ?8, usage = ?9
+WHERE run = ?1 AND key = ?2 AND generation = ?3 AND path = ?4 AND attempt = ?5;
 
 -- name: insert_wanted
 INSERT INTO wanted (run, key, generation, seal) VALUES (?, ?, ?, ?) ON CONFLICT (run, key) DO NOTHING;
