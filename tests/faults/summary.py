@@ -25,12 +25,12 @@ def held(project):
 def steps_held(project):
     """List the outcomes of steps in the store, each as the id of its item and its path."""
     names = {item_key(item["id"]): item["id"] for item in project.items}
-    return [(names[key], path.decode()) for key, path in _asked(project, "steps", "SELECT key, path FROM steps")]
+    return [(names[key], path.decode()) for key, path in _asked(project, "steps", "SELECT key, path FROM steps WHERE attempts > 0")]
 
 
 def rows_held(project):
     """Count what the store holds of steps: their outcomes, and their failed attempts."""
-    return len(_asked(project, "steps", "SELECT 1 FROM steps UNION ALL SELECT 1 FROM attempts"))
+    return len(_asked(project, "steps", "SELECT 1 FROM steps WHERE attempts > 0 UNION ALL SELECT 1 FROM attempts"))
 
 
 def _asked(project, table, question):

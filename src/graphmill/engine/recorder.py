@@ -14,7 +14,7 @@ from graphmill.core.usage import Usage
 class StepOutcome(NamedTuple):
     """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning.
 
-    ``order`` tells which of its job's recorded steps it was.
+    ``order`` tells which of its job's recorded steps it was. A note has no attempts.
     """
 
     body: bytes | None
@@ -27,7 +27,7 @@ class StepOutcome(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """What is known of a job's steps: outcomes by path and content, the paths of unsafe ones that were begun, and failed attempts."""
+    """What is known of a job's steps: outcomes and notes by path and content, paths of unsafe ones that were begun, and failed attempts."""
 
     outcomes: dict[tuple[str, bytes], StepOutcome]
     intended: set[str]
@@ -79,6 +79,9 @@ class Recorder(Protocol):
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Note how a step inside a job ended."""
+
+    def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_passing: bool) -> int:
+        """Note what a job's program has decided; what is passing is forgotten when the job is done again."""
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Note a job's outcome; the body is None if it has no output."""

@@ -14,8 +14,9 @@ from graphmill.engine.acting import acting
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, cancelled
+from graphmill.engine.notebook import Notebook
 from graphmill.engine.policy import Policy
-from graphmill.engine.program import Failed, Finished, Fork, Program, Programmed, Step, StepEnd
+from graphmill.engine.program import Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
 from graphmill.engine.recorder import Recorder, StepOutcome, no_recall
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
@@ -53,6 +54,7 @@ class Strands:
         self._loop = workers.loop
         self._delivery = delivery
         self._recorder = recorder
+        self._notebook = Notebook(delivery, recorder)
         self._policy = policy
         self._classifier = classifier
         self._start = start
@@ -120,6 +122,12 @@ class Strands:
                 self._give_back(strand, None, now)
                 return self._strand_ended(strand, None, self._classifier.failure(error))
             if not isinstance(asked, Step):
+                if isinstance(asked, Note):
+                    value, order = self._notebook.look_up(strand.root, asked)
+                    if order is None:
+                        continue
+                    self._tell_later(strand, order, value)
+                    return self._give_back(strand, None, now)
                 self._give_back(strand, None, now)
                 if not self._spread(strand, asked):
                     return None
@@ -136,14 +144,19 @@ class Strands:
             return False
         outcome = recall.outcomes.get((step.path, step.content()))
         if outcome is not None:
-            replay.put(outcome.order, strand, self._recalled(strand, outcome))
+            self._tell_later(strand, outcome.order, self._recalled(strand, outcome))
         elif step.path in recall.intended and not step.rules.is_retried_if_ambiguous:
             outcome = StepOutcome(None, ambiguous("it was under way when its process ended, and may have happened"))
-            replay.put(math.inf, strand, self._recalled(strand, outcome))
+            self._tell_later(strand, math.inf, self._recalled(strand, outcome))
         else:
             return False
-        self._replay_soon(strand.root, replay)
         return True
+
+    def _tell_later(self, strand: Strand, order: float, known: Any) -> None:
+        """Let a strand wait for what is known until all that was recorded before it is told."""
+        replay = strand.root.replay = strand.root.replay or Replay()
+        replay.put(order, strand, known)
+        self._replay_soon(strand.root, replay)
 
     def _recalled(self, strand: Strand, outcome: StepOutcome) -> StepEnd:
         strand.root.attempts = max(strand.root.attempts, outcome.attempts)

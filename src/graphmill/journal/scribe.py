@@ -93,19 +93,8 @@ class Scribe:
 
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
-        outcomes = {
-            (step.path, step.content): StepOutcome(
-                step.output,
-                None if step.error is None else failure_from(step.error),
-                step.attempts,
-                step.duration_s,
-                None if step.usage is None else Usage.from_json(json.loads(step.usage)),
-                step.began_s,
-                order,
-            )
-            for order, step in enumerate(self._records[job.id].steps)
-        }
         record = self._records[job.id]
+        outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
         return Recall(outcomes, set(record.intended), record.failed)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
@@ -118,6 +107,12 @@ class Scribe:
         usage = None if outcome.usage is None else to_json(outcome.usage.to_json()).encode()
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
         return self._put(row._replace(usage=usage, began_s=outcome.began_s))
+
+    def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_passing: bool) -> int:
+        """Queue a note's row."""
+        record = self._records[job.id]
+        output, error = (None, body) if is_passing else (body, None)
+        return self._put(StepRow(record.key, record.generation, path, content, 0, 0.0, output, error))
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""
@@ -235,6 +230,14 @@ class Scribe:
         self._intake.close()
         with suppress(GraphmillError):
             self._ledger.release()
+
+
+def _outcome(order: int, step: StepRow) -> StepOutcome:
+    if step.is_note:
+        return StepOutcome(step.noted, None, attempts=0, order=order)
+    failure = None if step.error is None else failure_from(step.error)
+    usage = None if step.usage is None else Usage.from_json(json.loads(step.usage))
+    return StepOutcome(step.output, failure, step.attempts, step.duration_s, usage, step.began_s, order)
 
 
 def _fault(error: BaseException) -> InternalError:

@@ -133,6 +133,8 @@ def trace_of(steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = ()) -> B
     """Make the tree of a job's steps; of one done in several generations the last counts. The job's own attempts are left out."""
     root = Branch("", "node", "")
     for row in steps:
+        if row.is_note:
+            continue
         branch = root.grow(row.path)
         if branch.row is None or row.generation >= branch.row.generation:
             branch.row = row
