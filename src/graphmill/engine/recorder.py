@@ -32,6 +32,7 @@ class Recall(NamedTuple):
     outcomes: dict[tuple[str, bytes], StepOutcome]
     intended: set[str]
     failed: Mapping[str, tuple[int, int]]  # by path: the number of the last attempt, and how many count
+    since: int = 0  # the order of the first outcome that is not of an earlier generation
 
 
 def no_recall() -> Recall:

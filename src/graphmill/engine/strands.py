@@ -72,7 +72,8 @@ class Strands:
         main = self._opening = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
         ticket.strands = {main: None}
         if ticket.recall.outcomes or ticket.recall.intended:
-            ticket.replay = Replay()
+            ticket.replay = Replay(ticket.recall.since)
+            ticket.past_s = max((known.began_s + known.duration_s for known in ticket.recall.outcomes.values()), default=0.0)
             self._replay_soon(ticket, ticket.replay)
         self._advance(main, None)
         self._opening = None
@@ -90,7 +91,7 @@ class Strands:
             self._gone(strand)
             return
         duration_s = now - strand.began_at
-        began_s = strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
+        began_s = root.past_s + strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
         if step.rules.is_recorded and self._recorder is not None:
             self._record(strand, StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s))
         self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s), now)
@@ -183,6 +184,11 @@ class Strands:
             if not replay.spreads:
                 self._replay_soon(ticket, replay)
             return
+        for strand, fork, left_s in replay.timed():
+            if left_s > 0:
+                strand.timer = self._loop.call_later(left_s, self._expired, strand, fork)
+            else:
+                self._expired(strand, fork)
         for strand, step in replay.release():
             self._enqueue(strand, step, self._loop.time())
 
@@ -252,7 +258,10 @@ class Strands:
     def _spread(self, strand: Strand, fork: Fork) -> bool:
         """Begin what a fork holds; tell whether all of it is over already."""
         strand.fork = fork
-        if fork.timeout_s is not None:
+        replay = strand.root.replay
+        if fork.timeout_s is not None and replay is not None and not replay.is_over:
+            replay.time(strand, fork)
+        elif fork.timeout_s is not None:
             strand.timer = self._loop.call_later(fork.timeout_s, self._expired, strand, fork)
         return self._go_on(strand, fork)
 

@@ -95,7 +95,8 @@ class Scribe:
         """Tell what an earlier process has recorded of a job's steps."""
         record = self._records[job.id]
         outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
-        return Recall(outcomes, set(record.intended), record.failed)
+        since = sum(step.generation < record.generation for step in record.steps)
+        return Recall(outcomes, set(record.intended), record.failed, since)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""

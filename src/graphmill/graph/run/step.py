@@ -58,7 +58,7 @@ def _output(found: Any) -> Output:
 
 
 def _step(node: Node, rules: StepRules, params: Any, path: str, root: Path | None) -> Step:
-    content = partial(_content, node, params)
+    content = partial(content_of, node, params)
     if rules.isolation is None:
         return Step(path, partial(_attempt, node, path, root), params, content=content, rules=rules)
     call = node.type.call(read_params(node.type, revealed(params) if node.secrets else params), _no_context(path))
@@ -113,7 +113,7 @@ def _is_plain(value: Any) -> bool:
     return kind in _SCALARS or (kind is float and isfinite(value))
 
 
-def _content(node: Node, params: Any) -> bytes:
+def content_of(node: Node, params: Any) -> bytes:
     """Hash what decides a step's outcome; of a secret that is its name."""
     return digest(canonical([node.fingerprint, _named(params) if node.secrets else params]))
 
