@@ -62,7 +62,7 @@ def test_the_steps_of_an_item_are_drawn_as_a_tree(project):
     code, out, _ = run(project, "show", "t", "job")
     assert code == 0
     assert out.startswith("item job of run t · succeeded, degraded after 3 attempts · ")
-    assert "batches:\n  halve: 3/4 items succeeded, 1 failed\n    [2]   permanent: no half of \\x1b[31mtwo (1 attempt)\n" in out
+    assert "batches:\n  halve: 3/4 items succeeded, 1 failed\n    [2]   2   permanent: no half of \\x1b[31mtwo (1 attempt)\n" in out
     drawn = [line.split("   ")[0].rstrip() for line in out.partition("steps:\n")[2].splitlines()]
     lines = out.partition("steps:\n")[2].splitlines()
     names = [line[: line.index("+") if "+" in line else 20].strip() for line in lines]
@@ -103,7 +103,7 @@ def test_the_trace_as_json(project):
     found = json.loads(run(project, "show", "t", "job", "--json")[1])
     halve, debate = found["trace"]
     assert (halve["path"], halve["place"], halve["standing"]) == ("halve", "node", "succeeded")
-    assert halve["items"] == {"count": 4, "succeeded": 3, "failed": 1, "unfinished": 0}
+    assert halve["items"] == {"count": 4, "succeeded": 3, "failed": 1, "unfinished": 0, "cancelled": 0}
     assert [child["path"] for child in debate["children"]] == ["debate@1", "debate@2"]
     assert halve["children"][2]["error"]["message"] == "no half of \x1b[31mtwo"
     assert {step["step"] for step in found["steps"]} == {*(f"halve[{n}]" for n in range(4)), "debate@1/solve", "debate@2/solve"}
@@ -122,3 +122,51 @@ def test_the_steps_of_a_function_are_drawn_too(tmp_path, monkeypatch):
     code, out, err = run(tmp_path, "show", "f", "job")
     assert code == 0, err
     assert "abs#1" in out.partition("steps:\n")[2]
+
+
+def summed_up(project, items, handling="continue"):
+    """Run a batch over items, of which one without a number fails before its step begins; give what run and show say of it."""
+    (project / "sums.yaml").write_text(
+        dedent("""
+            inputs: {items: {type: array, required: true}}
+            nodes:
+              - {id: first, type: python, params: {function: "trace_functions:half", inputs: {n: 4}}}
+              - id: sums
+                type: python
+                params: {function: "trace_functions:half", inputs: {n: "${item.n}"}}
+                batch: {items: "${items}", error_handling: HANDLING}
+              - {id: last, type: python, params: {function: "trace_functions:half", inputs: {n: 6}}}
+            outputs: {done: "${last.result}"}
+        """).replace("HANDLING", handling)
+    )
+    _, _, said = run(project, "run", "sums.yaml", f"items={json.dumps(items)}", "--run-id", "s")
+    return said, run(project, "show", "s", "job")[1], json.loads(run(project, "show", "s", "job", "--json")[1])
+
+
+def test_items_that_failed_before_their_first_step_are_counted_and_shown(project):
+    said, drawn, found = summed_up(project, [{"n": 1}, {"m": 2}, {"n": 4}, {"m": "x" * 90}])
+    for text in (said, drawn):
+        assert "sums: 2/4 items succeeded, 2 failed\n" in text
+        assert '[1]   {"m":2}' in text
+        assert '[3]   {"m":"xxx' in text
+        assert "x" * 40 not in text.partition("steps:")[0].partition("batches:")[2]
+    names = [part["path"] for part in found["trace"]]
+    assert names == ["first", "sums", "last"]
+    assert found["trace"][1]["items"] == {"count": 4, "succeeded": 2, "failed": 2, "unfinished": 0, "cancelled": 0}
+
+
+def test_items_that_were_cancelled_are_counted(project):
+    said, drawn, found = summed_up(project, [{"n": 1}, {"m": 2}, {"n": 4}, {"n": 6}], "fail_fast")
+    for text in (said, drawn):
+        assert "sums: 1/4 items succeeded, 1 failed, 2 cancelled\n" in text
+    assert found["trace"][1]["standing"] == "failed"
+    assert found["trace"][1]["items"]["cancelled"] == 2
+
+
+def test_a_batch_whose_items_all_failed_before_a_step_stands_where_it_ran_and_its_first_five_errors_are_shown(project):
+    _, drawn, found = summed_up(project, [{}] * 7)
+    assert "sums: 0/7 items succeeded, 7 failed\n" in drawn
+    assert drawn.count("(1 attempt)") == 5
+    assert "...and 2 more" in drawn
+    assert [(part["path"], part["standing"]) for part in found["trace"]] == [("first", "succeeded"), ("sums", "failed")]
+    assert [step["step"] for step in found["steps"]] == ["first"]

@@ -4,7 +4,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from graphmill.core.keys import item_key
@@ -25,12 +25,12 @@ def held(project):
 def steps_held(project):
     """List the outcomes of steps in the store, each as the id of its item and its path."""
     names = {item_key(item["id"]): item["id"] for item in project.items}
-    return [(names[key], path.decode()) for key, path in _asked(project, "steps", "SELECT key, path FROM steps")]
+    return [(names[key], path.decode()) for key, path in _asked(project, "steps", "SELECT key, path FROM steps WHERE attempts > 0")]
 
 
 def rows_held(project):
     """Count what the store holds of steps: their outcomes, and their failed attempts."""
-    return len(_asked(project, "steps", "SELECT 1 FROM steps UNION ALL SELECT 1 FROM attempts"))
+    return len(_asked(project, "steps", "SELECT 1 FROM steps WHERE attempts > 0 UNION ALL SELECT 1 FROM attempts"))
 
 
 def _asked(project, table, question):
@@ -38,7 +38,8 @@ def _asked(project, table, question):
     with tempfile.TemporaryDirectory() as place:
         for path in project.store.glob("runs.db*"):
             if path.is_file() and not path.name.endswith("-shm"):
-                shutil.copy(path, place)
+                with suppress(FileNotFoundError):  # the journal of a change that is over by now
+                    shutil.copy(path, place)
         with closing(sqlite3.connect(Path(place) / "runs.db")) as base:
             has_table = base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
             return base.execute(question).fetchall() if has_table else []

@@ -1,12 +1,15 @@
-"""What a job that is made of steps asks of the engine: a step to be done, or several strands side by side."""
+"""What a job that is made of steps asks of the engine: a step to be done, several strands side by side, or something to be noted."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from graphmill.core.errors import Permanent
 from graphmill.core.job import Effect
+from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.policy import Policy, Retry
@@ -63,6 +66,35 @@ class StepEnd(NamedTuple):
     began_s: float
 
 
+_NOTHING = object()
+
+
+class Note:
+    """Something that a program decides itself and must decide the same after a restart; it takes no slot, no attempt and no time.
+
+    It gets what was noted first under this ``path`` and ``content()``, as JSON gives it back; without a value it only asks, and gets
+    None where nothing is noted. A retry of the job keeps it, unless it ``is_passing``: then that decides anew.
+    """
+
+    __slots__ = ("body", "content", "is_passing", "path", "value")
+
+    def __init__(self, path: str, value: Any = _NOTHING, *, content: Callable[[], bytes] | None = None, is_passing: bool = False) -> None:
+        self.path = path
+        self.content = content
+        self.is_passing = is_passing
+        self.body: bytes | None = None
+        self.value: Any = None
+        if value is not _NOTHING:
+            self._hold(value)
+
+    def _hold(self, value: Any) -> None:
+        try:
+            self.body = to_json(value).encode()
+            self.value = json.loads(self.body)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Permanent(f"what is noted as {self.path} is not JSON: {error}") from error
+
+
 class Fork(Protocol):
     """Several programs side by side, each on a strand of its own, until there are no more and all have ended.
 
@@ -82,8 +114,9 @@ class Fork(Protocol):
         """Stop: the time is up."""
 
 
-# It asks for a step and gets its StepEnd, or for a fork and goes on when that is over. What it returns is its value.
-Program: TypeAlias = Generator[Step | Fork, Any, Any]
+# It asks for a step and gets its StepEnd, for a note and gets what it says, or for a fork and goes on when that is over.
+# What it returns is its value.
+Program: TypeAlias = Generator[Step | Note | Fork, Any, Any]
 
 
 class Finished(NamedTuple):

@@ -14,7 +14,7 @@ from graphmill.core.usage import Usage
 class StepOutcome(NamedTuple):
     """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning.
 
-    ``order`` tells which of its job's recorded steps it was.
+    ``order`` tells which of its job's recorded steps it was. A note has no attempts.
     """
 
     body: bytes | None
@@ -38,11 +38,12 @@ NO_ATTEMPTS = FailedAttempts()
 
 
 class Recall(NamedTuple):
-    """What is known of a job's steps: outcomes by path and content, paths of unsafe ones that were begun, failed attempts by path."""
+    """What is known of a job's steps: outcomes and notes by path and content, paths of unsafe ones begun, failed attempts by path."""
 
     outcomes: dict[tuple[str, bytes], StepOutcome]
     intended: set[str]
     failed: dict[str, FailedAttempts]
+    since: int = 0  # the order of the first outcome that is not of an earlier generation
 
 
 def no_recall() -> Recall:
@@ -90,6 +91,9 @@ class Recorder(Protocol):
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Note how a step inside a job ended."""
+
+    def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_passing: bool) -> int:
+        """Note what a job's program has decided; what is passing is forgotten when the job is done again."""
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Note a job's outcome; the body is None if it has no output."""

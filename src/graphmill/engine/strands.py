@@ -14,8 +14,9 @@ from graphmill.engine.acting import acting
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, cancelled
+from graphmill.engine.notebook import Notebook
 from graphmill.engine.policy import Policy
-from graphmill.engine.program import Failed, Finished, Fork, Program, Programmed, Step, StepEnd
+from graphmill.engine.program import Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
 from graphmill.engine.recorder import NO_ATTEMPTS, Recall, Recorder, StepOutcome
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
@@ -53,6 +54,7 @@ class Strands:
         self._loop = workers.loop
         self._delivery = delivery
         self._recorder = recorder
+        self._notebook = Notebook(delivery, recorder)
         self._policy = policy
         self._classifier = classifier
         self._start = start
@@ -70,7 +72,8 @@ class Strands:
         main = self._opening = Strand(ticket, graph.program(ticket.job.input, self._policy), None)
         ticket.strands = {main: None}
         if recall is not None and (recall.outcomes or recall.intended):
-            ticket.replay = Replay()
+            ticket.replay = Replay(recall.since)
+            ticket.past_s = max((known.began_s + known.duration_s for known in recall.outcomes.values()), default=0.0)
             self._replay_soon(ticket, ticket.replay)
         self._advance(main, None)
         self._opening = None
@@ -88,7 +91,7 @@ class Strands:
             self._gone(strand)
             return
         duration_s = now - strand.began_at
-        began_s = strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
+        began_s = root.past_s + strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
         if step.rules.is_recorded and self._recorder is not None:
             self._record(strand, StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s))
         self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s), now)
@@ -120,6 +123,12 @@ class Strands:
                 self._give_back(strand, None, now)
                 return self._strand_ended(strand, None, self._classifier.failure(error))
             if not isinstance(asked, Step):
+                if isinstance(asked, Note):
+                    value, order = self._notebook.look_up(strand.root, asked)
+                    if order is None:
+                        continue
+                    self._tell_later(strand, order, value)
+                    return self._give_back(strand, None, now)
                 self._give_back(strand, None, now)
                 if not self._spread(strand, asked):
                     return None
@@ -136,16 +145,21 @@ class Strands:
             return False
         outcome = recall.outcomes.get((step.path, step.content()))
         if outcome is not None:
-            replay.put(outcome.order, strand, self._recalled(strand, outcome))
+            self._tell_later(strand, outcome.order, self._recalled(strand, outcome))
         elif step.path in recall.intended and not step.rules.is_retried_if_ambiguous:
             past = recall.failed.get(step.path, NO_ATTEMPTS)
             failure = ambiguous("it was under way when its process ended, and may have happened")
             outcome = StepOutcome(None, failure, past.last + 1, usage=past.usage)
-            replay.put(math.inf, strand, self._recalled(strand, outcome))
+            self._tell_later(strand, math.inf, self._recalled(strand, outcome))
         else:
             return False
-        self._replay_soon(strand.root, replay)
         return True
+
+    def _tell_later(self, strand: Strand, order: float, known: Any) -> None:
+        """Let a strand wait for what is known until all that was recorded before it is told."""
+        replay = strand.root.replay = strand.root.replay or Replay()
+        replay.put(order, strand, known)
+        self._replay_soon(strand.root, replay)
 
     def _recalled(self, strand: Strand, outcome: StepOutcome) -> StepEnd:
         strand.root.attempts = max(strand.root.attempts, outcome.attempts)
@@ -172,6 +186,11 @@ class Strands:
             if not replay.spreads:
                 self._replay_soon(ticket, replay)
             return
+        for strand, fork, left_s in replay.timed():
+            if left_s > 0:
+                strand.timer = self._loop.call_later(left_s, self._expired, strand, fork)
+            else:
+                self._expired(strand, fork)
         for strand, step in replay.release():
             self._enqueue(strand, step, self._loop.time())
 
@@ -241,7 +260,10 @@ class Strands:
     def _spread(self, strand: Strand, fork: Fork) -> bool:
         """Begin what a fork holds; tell whether all of it is over already."""
         strand.fork = fork
-        if fork.timeout_s is not None:
+        replay = strand.root.replay
+        if fork.timeout_s is not None and replay is not None and not replay.is_over:
+            replay.time(strand, fork)
+        elif fork.timeout_s is not None:
             strand.timer = self._loop.call_later(fork.timeout_s, self._expired, strand, fork)
         return self._go_on(strand, fork)
 

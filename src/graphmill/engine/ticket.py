@@ -40,6 +40,7 @@ class Ticket:
         "job",
         "lane",
         "last",
+        "past_s",
         "path",
         "position",
         "rank",
@@ -88,6 +89,7 @@ class Ticket:
         self.frame: Frame | None = None
         self.usage: Usage | None = None
         self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
+        self.past_s = 0.0  # when in the time of such a job its last process had recorded all it did
         self.busy = 0  # how many of them hold a slot
 
 

@@ -97,7 +97,8 @@ class ResultRow(NamedTuple):
 class StepRow(NamedTuple):
     """The outcome of one step inside a job; recorded once for each (key, generation, path, content).
 
-    ``began_s`` counts from the beginning of its job.
+    ``began_s`` counts from the beginning of its job. One without attempts is a note: what its job's program has decided, as
+    an output, or as an error if, like a failure, it is not to outlive its generation.
     """
 
     key: bytes
@@ -110,6 +111,16 @@ class StepRow(NamedTuple):
     error: bytes | None
     usage: bytes | None = None
     began_s: float = 0.0
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is no outcome of a step."""
+        return not self.attempts
+
+    @property
+    def noted(self) -> bytes | None:
+        """What it says, if it is a note."""
+        return self.error if self.output is None else self.output
 
 
 class AttemptRow(NamedTuple):

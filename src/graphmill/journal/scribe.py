@@ -92,20 +92,10 @@ class Scribe:
 
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
-        outcomes = {
-            (step.path, step.content): StepOutcome(
-                step.output,
-                None if step.error is None else failure_from(step.error),
-                step.attempts,
-                step.duration_s,
-                usage_from(step.usage),
-                step.began_s,
-                order,
-            )
-            for order, step in enumerate(self._records[job.id].steps)
-        }
         record = self._records[job.id]
-        return Recall(outcomes, set(record.intended), dict(record.failed))
+        outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
+        since = sum(step.generation < record.generation for step in record.steps)
+        return Recall(outcomes, set(record.intended), dict(record.failed), since)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""
@@ -116,6 +106,12 @@ class Scribe:
         error = None if outcome.failure is None else failure_body(outcome.failure)
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
         return self._put(row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s))
+
+    def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_passing: bool) -> int:
+        """Queue a note's row."""
+        record = self._records[job.id]
+        output, error = (None, body) if is_passing else (body, None)
+        return self._put(StepRow(record.key, record.generation, path, content, 0, 0.0, output, error))
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""
@@ -233,6 +229,13 @@ class Scribe:
         self._intake.close()
         with suppress(GraphmillError):
             self._ledger.release()
+
+
+def _outcome(order: int, step: StepRow) -> StepOutcome:
+    if step.is_note:
+        return StepOutcome(step.noted, None, attempts=0, order=order)
+    failure = None if step.error is None else failure_from(step.error)
+    return StepOutcome(step.output, failure, step.attempts, step.duration_s, usage_from(step.usage), step.began_s, order)
 
 
 def _fault(error: BaseException) -> InternalError:

@@ -25,12 +25,12 @@ class Standing(NamedTuple):
 def standing(notes: Notes, generation: int, outcome: Outcome | None) -> Standing:
     """Tell what stands for an item that is to be done in this generation and has this result so far.
 
-    What went well stands. A failure stands until a retry wants the item again. What may have happened, and must not twice, stands
-    even then, unless the item itself was ambiguous: then it was retried by its name, or its kind's.
+    What went well stands, and a note unless it is passing. A failure stands until a retry wants the item again. What may have
+    happened, and must not twice, stands even then, unless the item itself was ambiguous: then it was retried by its name, or its kind's.
     """
     wanted = 0 if outcome is None else outcome.wanted
     is_named = outcome is not None and outcome.kind is Kind.AMBIGUOUS and outcome.wanted > outcome.generation
-    steps = [step for step in notes.steps if step.generation >= wanted or step.error is None or not (is_named or _is_sure(step))]
+    steps = [step for step in notes.steps if step.error is None or _stands(step, generation, wanted, is_named=is_named)]
     failed = _failed([attempt for attempt in notes.attempts if attempt.generation == generation])
     return Standing(steps, _intended(notes, generation, is_named=is_named), failed)
 
@@ -42,6 +42,12 @@ def _intended(notes: Notes, generation: int, *, is_named: bool) -> frozenset[str
         return now
     last = {step.path: step.generation for step in notes.steps}  # by generation: the highest comes last
     return now | {attempt.path for attempt in begun if attempt.path and last.get(attempt.path, -1) < attempt.generation}
+
+
+def _stands(failed: StepRow, generation: int, wanted: int, *, is_named: bool) -> bool:
+    if failed.is_note:
+        return failed.generation == generation
+    return failed.generation >= wanted or not (is_named or _is_sure(failed))
 
 
 def _is_sure(step: StepRow) -> bool:

@@ -62,7 +62,17 @@ def batches_of(trace: Branch, output: Any = None) -> list[BatchView]:
 
 
 def batch_view(branch: Branch) -> BatchView:
-    """Give a batch as its steps tell of it."""
+    """Give a batch as it has summed itself up; while it is under way, as its steps tell of it."""
+    if (noted := branch.batch) is not None:
+        errors = [_error(entry, visible(entry["item"], _ITEM_CHARS)) for entry in noted.errors]
+        return BatchView(
+            name=branch.path,
+            count=noted.count,
+            succeeded=noted.succeeded,
+            failed=noted.failed,
+            rest=noted.cancelled,
+            errors=errors,
+        )
     counts = branch.counts
     rest = branch.item_count - counts["succeeded"] - counts["failed"]
     errors = [_step_error(item) for item in branch.items if item.standing == "failed"]
@@ -94,19 +104,16 @@ def _is_batch(value: Mapping[str, Any]) -> bool:
 
 
 def _held(name: str, value: Mapping[str, Any]) -> BatchView:
-    errors = [
-        ItemError(
-            index=entry.get("index", 0),
-            item=visible(to_json(entry.get("item")), _ITEM_CHARS),
-            message=": ".join(filter(None, (str(entry.get("kind", "")), str(entry.get("error", ""))))),
-            attempts=entry.get("attempts", 1),
-        )
-        for entry in value["errors"]
-        if isinstance(entry, Mapping)
-    ]
+    entries = [entry for entry in value["errors"] if isinstance(entry, Mapping)]
+    errors = [_error(entry, visible(to_json(entry.get("item")), _ITEM_CHARS)) for entry in entries]
     count, failed = value["count"], value.get("error_count", len(errors))
     rest = value.get("cancelled_count", 0)
     return BatchView(name=name, count=count, succeeded=value.get("success_count", count - failed), failed=failed, rest=rest, errors=errors)
+
+
+def _error(entry: Mapping[str, Any], item: str) -> ItemError:
+    message = ": ".join(filter(None, (str(entry.get("kind", "")), str(entry.get("error", "")))))
+    return ItemError(index=entry.get("index", 0), item=item, message=message, attempts=entry.get("attempts", 1))
 
 
 def _outermost(branch: Branch) -> Iterator[Branch]:
@@ -130,8 +137,8 @@ def _with_items(view: BatchView, held: Sequence[BatchView]) -> BatchView:
     return view if same is None else replace(view, errors=same.errors)
 
 
-def _sign(view: BatchView) -> tuple[int, tuple[int, ...]]:
-    return view.count, tuple(error.index for error in view.errors)
+def _sign(view: BatchView) -> tuple[int, int, tuple[int, ...]]:
+    return view.count, view.failed, tuple(error.index for error in view.errors[:ERRORS_SHOWN])
 
 
 def _without_empty(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

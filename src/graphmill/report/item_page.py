@@ -121,7 +121,7 @@ def item_record(run: RunRecord, item_id: str, history: History) -> dict[str, Any
         "crashes_alone": 0 if history.suspect is None else history.suspect.alone,
         "results": [_entry_record(entry) for entry in history.entries],
         "attempts": attempt_records(history.attempts),
-        "steps": [step_record(row) for row in history.steps],
+        "steps": [step_record(row) for row in history.steps if not row.is_note],
         "trace": trace_record(trace_of(history.steps, history.attempts)),
     }
 

@@ -11,6 +11,7 @@ from typing import Literal
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
+from graphmill.report.batch_note import BATCH, BatchNote, batch_note
 
 Place = Literal["node", "item", "round"]
 Standing = Literal["succeeded", "failed", "unfinished"]
@@ -31,6 +32,7 @@ class Branch:
         self.name = name
         self.number = number
         self.row: StepRow | None = None
+        self.note: BatchNote | None = None
         self.failed_attempts: list[AttemptRow] = []
         self.below: dict[str, Branch] = {}
 
@@ -42,12 +44,12 @@ class Branch:
     @cached_property
     def began_s(self) -> float:
         """When its first step began, from the job's beginning."""
-        return min((row.began_s for row in self._rows()), default=0.0)
+        return min((row.began_s for row in self._rows()), default=0.0 if self.note is None else self.note.at_s)
 
     @cached_property
     def ended_s(self) -> float:
         """When its last step ended."""
-        return max((row.began_s + row.duration_s for row in self._rows()), default=0.0)
+        return max((row.began_s + row.duration_s for row in self._rows()), default=self.began_s)
 
     @cached_property
     def step_count(self) -> int:
@@ -66,9 +68,11 @@ class Branch:
 
     @cached_property
     def standing(self) -> Standing:
-        """How it stands, as far as steps tell: a batch failed if all items did, anything else as what ended last in it did."""
+        """How it stands, as far as steps and notes tell: a batch failed if all items did, anything else as what ended last in it did."""
         if self.row is not None:
             return "succeeded" if self.row.error is None else "failed"
+        if self.batch is not None:
+            return "failed" if self.batch.is_failed else "succeeded"
         if not self.step_count:
             return "unfinished"
         if self.is_batch:
@@ -78,7 +82,13 @@ class Branch:
     @property
     def is_batch(self) -> bool:
         """Whether it has items."""
-        return bool(self.items)
+        return bool(self.items) or self.batch is not None
+
+    @cached_property
+    def batch(self) -> BatchNote | None:
+        """What a batch has noted at its end; None while it is under way, also once more."""
+        newest = max((row.generation for row in self._rows()), default=0)
+        return self.note if self.note is not None and self.note.generation >= newest else None
 
     @cached_property
     def items(self) -> Sequence[Branch]:
@@ -134,7 +144,12 @@ class Branch:
 def trace_of(steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = ()) -> Branch:
     """Make the tree of a job's steps; of one done in several generations the last counts. The job's own attempts are left out."""
     root = Branch("", "node", "")
+    latest_s = 0.0
     for row in steps:
+        if row.is_note:
+            _take_note(root, row, latest_s)
+            continue
+        latest_s = max(latest_s, row.began_s + row.duration_s)
         branch = root.grow(row.path)
         if branch.row is None or row.generation >= branch.row.generation:
             branch.row = row
@@ -142,6 +157,11 @@ def trace_of(steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = ()) -> B
         if attempt.path and attempt.kind is not None:
             root.grow(attempt.path).failed_attempts.append(attempt)
     return root
+
+
+def _take_note(root: Branch, row: StepRow, at_s: float) -> None:
+    if row.path.endswith(BATCH):
+        root.grow(row.path.removesuffix(BATCH)).note = batch_note(row, at_s)
 
 
 def _parts(path: str) -> Iterator[tuple[int, Place, str, int]]:

@@ -91,9 +91,22 @@ def _record(part: Folded) -> dict[str, Any]:
         "attempts": None if branch.row is None else branch.row.attempts,
         "usage": None if branch.usage is None else branch.usage.to_json(),
         "error": None if branch.row is None else read_body(branch.row.error),
-        "items": None if not branch.is_batch else {"count": branch.item_count, **_standings(branch.counts)},
+        "items": None if not branch.is_batch else _items_record(branch),
         "children": [_record(child) for child in part.children],
         "hidden": {"count": part.hidden.total(), **_standings(part.hidden)} if part.hidden else None,
+    }
+
+
+def _items_record(branch: Branch) -> dict[str, int]:
+    noted = branch.batch
+    if noted is None:
+        return {"count": branch.item_count, **_standings(branch.counts), "cancelled": 0}
+    return {
+        "count": noted.count,
+        "succeeded": noted.succeeded,
+        "failed": noted.failed,
+        "unfinished": 0,
+        "cancelled": noted.cancelled,
     }
 
 

@@ -61,6 +61,22 @@ def test_a_batch_counts_its_items_and_one_without_a_step_is_known_by_those_after
     assert [(error.index, error.message) for error in view.errors] == [(1, "permanent: no"), (3, "permanent: late")]
 
 
+def summary(path, generation=1, *, succeeded=0, failed=0, cancelled=0, degraded=False):
+    told = {"succeeded": succeeded, "failed": failed, "timed_out": 1, "cancelled": cancelled, "degraded": degraded, "errors": []}
+    return StepRow(b"k", generation, f"{path}#batch", b"c", 0, 0.0, None, body(told))
+
+
+def test_what_a_batch_has_noted_at_its_end_counts_and_what_times_out_has_failed():
+    (view,) = batches_of(trace_of([row("b[0]"), summary("b", succeeded=1, failed=2, cancelled=3)]))
+    assert view.summary() == "1/7 items succeeded, 3 failed, 3 cancelled"
+
+
+def test_while_a_batch_is_done_again_its_steps_tell_of_it():
+    rows = [row("b[0]"), row("b[1]", error="no"), summary("b", succeeded=1, degraded=True), row("b[1]", generation=2)]
+    assert batches_of(trace_of(rows))[0].summary() == "2/2 items succeeded"
+    assert batches_of(trace_of([*rows, summary("b", 2, succeeded=5)]))[0].summary() == "5/6 items succeeded, 1 failed"
+
+
 def test_an_item_whose_failed_step_was_followed_by_another_has_not_failed():
     trace = trace_of([row("b[0]/x", error="handled"), row("b[0]/y", began_s=2)])
     assert trace.find("b[0]").standing == "succeeded"

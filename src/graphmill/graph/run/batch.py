@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent
+from graphmill.core.keys import canonical, digest
 from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
-from graphmill.engine.program import Program
+from graphmill.engine.program import Note, Program
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.batch_output import Outcome, batch_output
+from graphmill.graph.run.batch_output import Outcome, batch_output, batch_summary
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.meter import Meter
 from graphmill.graph.run.place import Place
@@ -33,6 +34,8 @@ def run_batch(rule: BatchRule, retry: Retry, place: Place, path: str, run_item: 
             batch.ended(program, (yield from program), None)
             if batch.is_stopped:
                 break
+    summary = batch.settle()
+    yield Note(f"{path}#batch", summary, content=lambda: digest(canonical(summary)), is_passing=True)
     return batch.output()
 
 
@@ -55,6 +58,7 @@ class _Batch:
         self._outcomes: list[Outcome] = []
         self._failures = 0
         self._fault: NodeFailed | None = None
+        self._values: dict[str, Any] = {}
         self.is_stopped = False
 
     def more(self) -> Program | None:
@@ -81,18 +85,25 @@ class _Batch:
     def expire(self) -> None:
         raise AssertionError("a batch has no time of its own")
 
-    def output(self) -> Output:
-        """Give what became of all items; raise NodeFailed if that is a failure."""
+    def settle(self) -> dict[str, Any]:
+        """Work out what became of all items, and give it in short; raise NodeFailed if nobody can tell."""
         if self._fault is not None:
             raise self._fault
         left = [Outcome(index, item, None, None, 0, 0.0, 0.0) for index, item in (*self._begun.items(), *self._items)]
-        values = batch_output(self._rule, self._retry, self._outcomes, left)
-        self._count = values["count"]
-        if self.is_stopped or self._is_too_much() or (self._failures and self._failures == values["count"]):
-            raise self._failed(values)
+        self._values = batch_output(self._rule, self._retry, self._outcomes, left)
+        self._count = self._values["count"]
+        return batch_summary(self._values, is_degraded=bool(self._failures) and not self._is_failed())
+
+    def output(self) -> Output:
+        """Give what became of all items; raise NodeFailed if that is a failure."""
+        if self._is_failed():
+            raise self._failed(self._values)
         if self._failures:
-            return Output(values, flags=frozenset({"degraded"}))
-        return Output(values)
+            return Output(self._values, flags=frozenset({"degraded"}))
+        return Output(self._values)
+
+    def _is_failed(self) -> bool:
+        return self.is_stopped or self._is_too_much() or (self._failures > 0 and self._failures == self._count)
 
     def _next(self) -> tuple[int, Any] | None:
         try:

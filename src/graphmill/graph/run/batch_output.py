@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.policy import Retry
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import BatchRule
+
+
+_ERRORS_KEPT = 5
+_ITEM_CHARS = 100
+_TEXT_CHARS = 500
 
 
 class Outcome(NamedTuple):
@@ -49,6 +55,28 @@ def batch_output(rule: BatchRule, retry: Retry, ended: Sequence[Outcome], left: 
         "cancelled_count": len(left),
         "batch_metadata": _metadata(rule, retry, ended),
     }
+
+
+def batch_summary(values: Mapping[str, Any], *, is_degraded: bool) -> dict[str, Any]:
+    """Give the output of a batch node in short: how many items ended how, and its first errors."""
+    errors = values["errors"]
+    timed_out = sum(error["kind"] == Kind.TIMEOUT for error in errors)
+    return {
+        "succeeded": values["success_count"],
+        "failed": len(errors) - timed_out,
+        "timed_out": timed_out,
+        "cancelled": values["cancelled_count"],
+        "degraded": is_degraded,
+        "errors": [{**error, "item": _shortened(error["item"]), "error": error["error"][:_TEXT_CHARS]} for error in errors[:_ERRORS_KEPT]],
+    }
+
+
+def _shortened(item: Any) -> str:
+    try:
+        text = to_json(item)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(item)
+    return text[:_ITEM_CHARS]
 
 
 def _result(outcome: Outcome) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent
 from graphmill.core.result import Failure
-from graphmill.engine.program import Program
+from graphmill.engine.program import Note, Program
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.meter import Meter
@@ -20,21 +20,40 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 1000
 RunRound = Callable[[Place, str], Program]
+Content = Callable[[], bytes]
 
 
-def run_loop(rule: LoopRule, place: Place, path: str, run_round: RunRound) -> Program:
-    """Run rounds until one of the rule's reasons holds; give the loop's Output, or raise NodeFailed."""
+def run_loop(rule: LoopRule, place: Place, path: str, run_round: RunRound, *, content_in: Callable[[Place], Content]) -> Program:
+    """Run rounds until one of the rule's reasons holds; give the loop's Output, or raise NodeFailed.
+
+    ``content_in`` gives what hashes all that decides a round in a place.
+    """
     loop = _Loop(rule, place, path, run_round)
     if rule.timeout_s is None:
         yield from loop.rounds()
     else:
-        timed = _Timed(loop.rounds(), rule.timeout_s)
-        yield timed
-        if timed.failure is not None:
-            raise timed.failure
-        if timed.is_expired:
-            loop.end("deadline")
+        yield from _run_in_time(loop, rule.timeout_s, f"{path}#deadline", content_in(loop.place_of(1)))
     return loop.output()
+
+
+def _run_in_time(loop: _Loop, timeout_s: float, name: str, content: Content) -> Program:
+    """Run rounds until they end or the time is up; that it was is noted, with the number of rounds that were finished."""
+    timed = _Timed(loop, timeout_s)
+    if (yield Note(name, content=content)) is not None:
+        timed.add(_bell(loop, name, content))
+    yield timed
+    if timed.failure is not None:
+        raise timed.failure
+    if timed.is_expired:
+        # Without a round the loop has failed, and a retry is to have its time anew.
+        yield Note(name, loop.round_count, content=content, is_passing=not loop.round_count)
+        loop.end("deadline")
+
+
+def _bell(loop: _Loop, name: str, content: Content) -> Program:
+    """Wait for the moment at which the time was up before a restart; tell whether the loop has come as far as it had then."""
+    rounds = yield Note(name, loop.round_count, content=content)
+    return _RINGS if rounds == loop.round_count else None
 
 
 class _Loop:
@@ -49,10 +68,18 @@ class _Loop:
         self._best: tuple[Any, int] | None = None
         self._stop = ""
 
+    @property
+    def round_count(self) -> int:
+        """How many rounds are finished."""
+        return len(self._done)
+
+    def place_of(self, number: int) -> Place:
+        """Give the place of the next round."""
+        return self._place.within({self._rule.history: list(self._done), "__round__": number}, meter=self._meter)
+
     def rounds(self) -> Program:
         for number in range(1, self._most() + 1):
-            names = {self._rule.history: list(self._done), "__round__": number}
-            inner = self._place.within(names, meter=self._meter)
+            inner = self.place_of(number)
             try:
                 output: Output = yield from self._run_round(inner, f"{self._path}@{number}")
             except NodeFailed:
@@ -136,19 +163,26 @@ def _is_alike(one: str, other: str, similarity: float) -> bool:
     return matcher.real_quick_ratio() >= similarity and matcher.quick_ratio() >= similarity and matcher.ratio() >= similarity
 
 
-class _Timed:
-    """One program that has a time of its own."""
+_RINGS = object()
 
-    def __init__(self, program: Program, timeout_s: float) -> None:
-        self._program: Program | None = self._kept(program)
+
+class _Timed:
+    """The rounds of a loop that has a time of its own, and what else tells when that is up."""
+
+    def __init__(self, loop: _Loop, timeout_s: float) -> None:
+        self._programs = [self._kept(loop.rounds())]
         self.timeout_s: float | None = timeout_s
         self.is_stopped = False
         self.is_expired = False
+        self.is_over = False
         self.failure: NodeFailed | None = None
 
+    def add(self, program: Program) -> None:
+        """Run something beside the rounds."""
+        self._programs.append(program)
+
     def more(self) -> Program | None:
-        program, self._program = self._program, None
-        return program
+        return self._programs.pop(0) if self._programs else None
 
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
@@ -156,14 +190,18 @@ class _Timed:
             self.failure = value
         elif failure is not None:
             self.failure = NodeFailed(failure)
+        elif value is _RINGS:
+            self.expire()
 
     def expire(self) -> None:
-        self.is_stopped = self.is_expired = True
+        if not self.is_over:
+            self.is_stopped = self.is_expired = True
 
-    @staticmethod
-    def _kept(program: Program) -> Program:
+    def _kept(self, program: Program) -> Program:
         try:
             yield from program
         except NodeFailed as failed:
             return failed
+        finally:
+            self.is_over = True
         return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, Permanent
@@ -14,7 +15,7 @@ from graphmill.graph.run.flow import run_flow
 from graphmill.graph.run.loop import run_loop
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
-from graphmill.graph.run.step import run_step
+from graphmill.graph.run.step import content_of, run_step
 from graphmill.graph.secret import revealed
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def run_node(plan: Plan, node: Node, place: Place) -> Program:
 def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
     try:
         if node.loop is not None:
-            return (yield from run_loop(node.loop, place, path, lambda inner, at: _run_once(plan, node, inner, at)))
+            run_round = partial(_run_once, plan, node)
+            return (yield from run_loop(node.loop, place, path, run_round, content_in=partial(_content_in, node)))
         return (yield from _run_once(plan, node, place, path))
     except GraphmillError as error:  # such as a name that is missing in a template
         raise NodeFailed.of(error, plan.told) from error
@@ -52,6 +54,11 @@ def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
         return Output((yield from run_flow(child, inner, run_node)))
     except GraphmillError as error:
         raise NodeFailed.of(error, plan.told) from error
+
+
+def _content_in(node: Node, place: Place) -> Callable[[], bytes]:
+    params = node.params.resolve(place.scope)
+    return partial(content_of, node, params if node.child is None else params.get("inputs"))
 
 
 def _inputs(node: Node, place: Place) -> Mapping[str, Any]:

@@ -70,7 +70,7 @@ class _NodeStep(Step):
 
     def content(self) -> bytes:
         """Hash the node and its params; a secret counts by its name."""
-        return digest(canonical([self._node.fingerprint, _named(self._params) if self._node.secrets else self._params]))
+        return content_of(self._node, self._params)
 
     async def act(self) -> tuple[Any, str, list[str]]:
         """Run the node; give values, action and flags as JSON has them."""
@@ -134,6 +134,11 @@ def _is_plain(value: Any) -> bool:
     if kind is list:
         return all(type(entry) in _SCALARS or _is_plain(entry) for entry in value)
     return kind in _SCALARS or (kind is float and isfinite(value))
+
+
+def content_of(node: Node, params: Any) -> bytes:
+    """Hash what decides a step's outcome; of a secret that is its name."""
+    return digest(canonical([node.fingerprint, _named(params) if node.secrets else params]))
 
 
 def _named(value: Any) -> Any:
