@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import Permanent
+from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import Program
@@ -19,6 +19,7 @@ from graphmill.graph.run.place import Place
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import BatchRule
+    from graphmill.graph.template import Value
 
 RunItem = Callable[[Place, str], Program]
 
@@ -47,23 +48,22 @@ class _Batch:
         self._place = place
         self._path = path
         self._run_item = run_item
-        items = items_of(rule.items.resolve(place.scope))
+        items = items_of(rule.items.resolve(place.scope)) if rule.entries is None else rule.entries
         self._count = len(items) if isinstance(items, Sized) else None
-        self._items = enumerate(items)
+        self._items = iter(items)
+        self._taken = 0
         self._running = 0
-        self._begun: dict[int, Any] = {}
         self._outcomes: list[Outcome] = []
         self._failures = 0
         self._fault: NodeFailed | None = None
         self.is_stopped = False
 
     def more(self) -> Program | None:
-        if self._running >= self._rule.max_concurrent or (entry := self._next()) is None:
+        if self._running >= self._rule.max_concurrent or (item := self._next()) is _END:
             return None
-        index, item = entry
-        self._begun[index] = item
+        self._taken += 1
         self._running += 1
-        return self._one(index, item)
+        return self._one(self._taken - 1, item)
 
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
@@ -72,7 +72,6 @@ class _Batch:
             self._fault, self.is_stopped = NodeFailed(failure), True
             return
         outcome: Outcome = value
-        del self._begun[outcome.number]
         self._outcomes.append(outcome)
         if outcome.failure is not None:
             self._failures += 1
@@ -85,27 +84,34 @@ class _Batch:
         """Give what became of all items; raise NodeFailed if that is a failure."""
         if self._fault is not None:
             raise self._fault
-        left = [Outcome(index, item, None, None, 0, 0.0, 0.0) for index, item in (*self._begun.items(), *self._items)]
-        values = batch_output(self._rule, self._retry, self._outcomes, left)
-        self._count = values["count"]
+        # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
+        if self._count is None:
+            self._count = self._taken
+        values = batch_output(self._rule, self._retry, self._outcomes, self._count)
         if self.is_stopped or self._is_too_much() or (self._failures and self._failures == values["count"]):
             raise self._failed(values)
         if self._failures:
             return Output(values, flags=frozenset({"degraded"}))
         return Output(values)
 
-    def _next(self) -> tuple[int, Any] | None:
+    def _next(self) -> Any:
         try:
-            return next(self._items, None)
+            item = next(self._items, _END)
         except Exception as error:  # noqa: BLE001  a source handle is a stranger's code
             self._fault, self.is_stopped = NodeFailed.of(error), True
-            return None
+            return _END
+        if item is _END:
+            self._count = self._taken  # whatever length it claimed
+        return item
 
     def _one(self, index: int, item: Any) -> Program:
         meter = Meter(self._place.meter)
-        place = self._place.within({self._rule.alias: item, "__index__": index}, meter=meter)
         output, failure = None, None
         try:
+            if self._rule.entries is not None:
+                entry, item = item, None
+                item = self._resolved(entry)
+            place = self._place.within({self._rule.alias: item, "__index__": index}, meter=meter)
             output = yield from self._run_item(place, f"{self._path}[{index}]")
             self._place.flags.update(output.flags)
         except NodeFailed as failed:
@@ -113,6 +119,12 @@ class _Batch:
         return Outcome(
             index, item, None if output is None else output.values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s
         )
+
+    def _resolved(self, entry: Value) -> Any:
+        try:
+            return entry.resolve(self._place.scope)
+        except GraphmillError as error:  # such as a name that is missing: of this item, and of no other
+            raise NodeFailed.of(error) from error
 
     def _is_too_much(self) -> bool:
         """Tell whether more items have failed than may: a share is one of all items, or while nobody knows how many, of those ended."""
@@ -133,6 +145,7 @@ class _Batch:
 
 
 _SHARE_COUNTS_FROM = 20
+_END = object()
 
 
 def items_of(value: Any) -> Iterable[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.core.result import Failure, Kind
@@ -33,20 +34,25 @@ class Outcome(NamedTuple):
         return "timed_out" if self.failure.kind is Kind.TIMEOUT else "failed"
 
 
-def batch_output(rule: BatchRule, retry: Retry, ended: Sequence[Outcome], left: Sequence[Outcome]) -> dict[str, Any]:
-    """Give the output of a batch node out of what became of each item; ``ended`` is in the order of their ends."""
-    in_order = sorted((*ended, *left), key=lambda outcome: outcome.number)
+def batch_output(rule: BatchRule, retry: Retry, ended: Sequence[Outcome], count: int) -> dict[str, Any]:
+    """Give the output of a batch node over ``count`` items out of those that ended, in that order; the others were cancelled."""
+    in_order = sorted(ended, key=attrgetter("number"))
     results = {outcome.number: _result(outcome) for outcome in ended if outcome.values is not None}
-    errors = [_error(outcome) for outcome in in_order if outcome.failure is not None]
+    errors = {outcome.number: _error(outcome) for outcome in in_order if outcome.failure is not None}
+    outcomes: list[dict[str, Any]] = [{"status": "cancelled", "error": None}] * count
+    for outcome in ended:
+        number = outcome.number
+        found = {"error": errors[number]} if outcome.values is None else {"result": results[number]}
+        outcomes[number] = {"status": outcome.status, **found}
     listed = in_order if rule.is_ordered else ended
     return {
         "results": [results[outcome.number] for outcome in listed if outcome.number in results],
-        "errors": errors,
-        "outcomes": [_outcome(outcome, results.get(outcome.number)) for outcome in in_order],
-        "count": len(in_order),
+        "errors": list(errors.values()),
+        "outcomes": outcomes,
+        "count": count,
         "success_count": len(results),
         "error_count": len(errors),
-        "cancelled_count": len(left),
+        "cancelled_count": count - len(ended),
         "batch_metadata": _metadata(rule, retry, ended),
     }
 
@@ -64,12 +70,6 @@ def _error(outcome: Outcome) -> dict[str, Any]:
         "kind": "" if failure is None else str(failure.kind),
         "attempts": outcome.attempts,
     }
-
-
-def _outcome(outcome: Outcome, result: Mapping[str, Any] | None) -> dict[str, Any]:
-    if result is not None:
-        return {"status": outcome.status, "result": result}
-    return {"status": outcome.status, "error": None if outcome.failure is None else _error(outcome)}
 
 
 def _metadata(rule: BatchRule, retry: Retry, ended: Sequence[Outcome]) -> dict[str, Any]:
