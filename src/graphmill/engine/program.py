@@ -1,4 +1,4 @@
-"""What a job that is made of steps asks of the engine: a step to be done, or several strands side by side."""
+"""What a job that is made of steps asks of the engine: a step to be done, several strands side by side, or room outside of memory."""
 
 from __future__ import annotations
 
@@ -77,8 +77,14 @@ class Fork(Protocol):
         """Stop: the time is up."""
 
 
-# It asks for a step and gets its StepEnd, or for a fork and goes on when that is over. What it returns is its value.
-Program: TypeAlias = Generator[Step | Fork, Any, Any]
+class Aside:
+    """Room outside of memory is wanted; the answer are Pages, or None where there are none."""
+
+    __slots__ = ()
+
+
+# It asks for a step and gets its StepEnd, for a fork and goes on when that is over, or for pages. What it returns is its value.
+Program: TypeAlias = Generator[Step | Fork | Aside, Any, Any]
 
 
 class Finished(NamedTuple):

@@ -39,6 +39,16 @@ def no_recall() -> Recall:
     return Recall({}, set(), {})
 
 
+class Pages(Protocol):
+    """Room outside of memory, for one job and this process only."""
+
+    def put(self, body: bytes) -> int | None:
+        """Put a body aside; tell where it is, or None if that is not possible."""
+
+    def get(self, place: int) -> bytes:
+        """Give back what was put there."""
+
+
 Committed = Callable[[int], None]
 Broken = Callable[[GraphmillError], None]
 Asked = Callable[[str, str], None]
@@ -79,6 +89,9 @@ class Recorder(Protocol):
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Note how a step inside a job ended."""
+
+    def pages(self) -> Pages | None:
+        """Give a job room outside of memory; None where there is none."""
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Note a job's outcome; the body is None if it has no output."""

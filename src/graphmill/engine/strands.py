@@ -15,7 +15,7 @@ from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, cancelled
 from graphmill.engine.policy import Policy
-from graphmill.engine.program import Failed, Finished, Fork, Program, Programmed, Step, StepEnd
+from graphmill.engine.program import Aside, Failed, Finished, Fork, Program, Programmed, Step, StepEnd
 from graphmill.engine.recorder import Recorder, StepOutcome, no_recall
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
@@ -119,7 +119,9 @@ class Strands:
             except Exception as error:  # noqa: BLE001  such as a name that is missing in a template
                 self._give_back(strand, None, now)
                 return self._strand_ended(strand, None, self._classifier.failure(error))
-            if not isinstance(asked, Step):
+            if isinstance(asked, Aside):
+                value = None if self._recorder is None else self._recorder.pages()
+            elif not isinstance(asked, Step):
                 self._give_back(strand, None, now)
                 if not self._spread(strand, asked):
                     return None

@@ -23,6 +23,7 @@ from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, more_body, with_body
 from graphmill.journal.flight import Flight
 from graphmill.journal.intake import Intake
+from graphmill.journal.page_file import PageFile
 from graphmill.journal.ports import Ledger
 from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, StepRow, SuspectRow
 from graphmill.journal.standing import NOT_COUNTED
@@ -118,6 +119,11 @@ class Scribe:
         usage = None if outcome.usage is None else to_json(outcome.usage.to_json()).encode()
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
         return self._put(row._replace(usage=usage, began_s=outcome.began_s))
+
+    def pages(self) -> PageFile | None:
+        """Give a job room beside the store, if that is on this machine."""
+        folder = self._ledger.folder
+        return None if folder is None else PageFile(folder)
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""

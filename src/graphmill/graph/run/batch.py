@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
-from graphmill.engine.program import Program
+from graphmill.engine.program import Aside, Program
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.batch_output import Outcome, batch_output
+from graphmill.graph.run.batch_output import batch_output
+from graphmill.graph.run.ended_items import EndedItems
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.meter import Meter
+from graphmill.graph.run.outcome import Outcome
 from graphmill.graph.run.place import Place
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ RunItem = Callable[[Place, str], Program]
 
 def run_batch(rule: BatchRule, retry: Retry, place: Place, path: str, run_item: RunItem) -> Program:
     """Run a node for each item; give the batch's Output, or raise NodeFailed with it."""
+    if not place.room.is_asked:
+        place.room.is_asked = True
+        place.room.pages = yield Aside()
     batch = _Batch(rule, retry, place, path, run_item)
     if rule.is_parallel:
         yield batch
@@ -53,7 +58,8 @@ class _Batch:
         self._items = iter(items)
         self._taken = 0
         self._running = 0
-        self._outcomes: list[Outcome] = []
+        self._ended = EndedItems(place.room, holds_items=not isinstance(items, list | tuple))
+        self._first: Outcome | None = None  # of those that failed
         self._failures = 0
         self._fault: NodeFailed | None = None
         self.is_stopped = False
@@ -72,9 +78,11 @@ class _Batch:
             self._fault, self.is_stopped = NodeFailed(failure), True
             return
         outcome: Outcome = value
-        self._outcomes.append(outcome)
+        self._ended.add(outcome)
         if outcome.failure is not None:
             self._failures += 1
+            if self._first is None or outcome.number < self._first.number:
+                self._first = outcome
             self.is_stopped = self._rule.error_handling == "fail_fast" or self._is_too_much()
 
     def expire(self) -> None:
@@ -85,11 +93,10 @@ class _Batch:
         if self._fault is not None:
             raise self._fault
         # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
-        if self._count is None:
-            self._count = self._taken
-        values = batch_output(self._rule, self._retry, self._outcomes, self._count)
-        if self.is_stopped or self._is_too_much() or (self._failures and self._failures == values["count"]):
-            raise self._failed(values)
+        self._count = max(self._count or 0, self._taken)
+        values = batch_output(self._rule, self._retry, self._ended, self._count, path=self._path)
+        if self._first is not None and (self.is_stopped or self._is_too_much() or self._failures == self._count):
+            raise self._failed(self._first, values)
         if self._failures:
             return Output(values, flags=frozenset({"degraded"}))
         return Output(values)
@@ -116,9 +123,8 @@ class _Batch:
             self._place.flags.update(output.flags)
         except NodeFailed as failed:
             failure = failed.failure
-        return Outcome(
-            index, item, None if output is None else output.values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s
-        )
+        values = None if output is None else output.values
+        return Outcome(index, item, values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s)
 
     def _resolved(self, entry: Value) -> Any:
         try:
@@ -131,11 +137,10 @@ class _Batch:
         most = self._rule.max_failures
         if not isinstance(most, float):
             return most is not None and self._failures > most
-        ended = len(self._outcomes)
+        ended = len(self._ended)
         return self._failures / (self._count or ended) > most and (self._count is not None or ended >= _SHARE_COUNTS_FROM)
 
-    def _failed(self, values: Mapping[str, Any]) -> NodeFailed:
-        first = min((outcome for outcome in self._outcomes if outcome.failure is not None), key=lambda outcome: outcome.number)
+    def _failed(self, first: Outcome, values: Mapping[str, Any]) -> NodeFailed:
         failure: Failure = first.failure  # type: ignore[assignment]
         if self._rule.error_handling == "fail_fast":
             message = f"item {first.number} failed: {failure.message}"

@@ -7,20 +7,34 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from graphmill.engine.recorder import Pages
 from graphmill.graph.run.meter import Meter
+
+
+@dataclass(slots=True)
+class Room:
+    """Where a job puts what is too much for memory: None before it has asked, and where there is none.
+
+    Once it ``is_used``, some of what templates find are sequences that are not in memory.
+    """
+
+    pages: Pages | None = None
+    is_asked: bool = False
+    is_used: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """``scope`` maps the names that templates begin with; ``prefix`` is the path of what this is inside of.
 
-    ``root`` is the folder of the workflow file.
+    ``room`` and ``flags`` are the job's; ``root`` is the folder of the workflow file.
     """
 
     scope: dict[str, Any]
     prefix: str
     meter: Meter | None
     flags: set[str]
+    room: Room
     root: Path | None = None
 
     def path_of(self, name: str) -> str:
