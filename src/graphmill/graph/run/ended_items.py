@@ -42,15 +42,18 @@ class EndedItems:
 
     def add(self, outcome: Outcome) -> None:
         """Take what became of an item."""
-        if self.rest is None and self._pages is not None:
-            self._room.is_used = True
-            self.rest = Rest(self._pages, self.kept)
-        if self.rest is not None:
-            self.rest.add(outcome)
+        if self._pages is not None:
+            self._put(outcome, self._pages)
             return
         self.kept.append(outcome)
         if self._room.pages is not None and self._is_enough(outcome):
             self._pages = self._room.pages
+
+    def _put(self, outcome: Outcome, pages: Pages) -> None:
+        if self.rest is None:
+            self._room.is_used = True
+            self.rest = Rest(pages, self.kept)
+        self.rest.add(outcome)
 
     def _is_enough(self, newest: Outcome) -> bool:
         if len(self.kept) % _WEIGHED == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,4 +43,5 @@ class Place:
 
     def within(self, names: Mapping[str, Any], *, meter: Meter | None = None) -> Place:
         """Give the same place with more names in sight."""
-        return replace(self, scope={**self.scope, **names}, meter=meter or self.meter)
+        # Not by dataclasses.replace, which takes three times as long: it is done for each item.
+        return Place({**self.scope, **names}, self.prefix, meter or self.meter, self.flags, self.room, self.root)
