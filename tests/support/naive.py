@@ -162,12 +162,17 @@ class _Interpreter:
         items = _items(rule["items"], store)
         tolerated = _tolerated(rule, len(items))
         ends, failures, flags = [], [], set()
-        for index, item in enumerate(items):
+        for index, written in enumerate(items):
             if len(failures) > tolerated:
                 ends.append("cancelled")
                 continue
-            scope = {**store, rule.get("as", "item"): item, "__index__": index}
+            items[index] = None
             try:
+                if isinstance(rule["items"], list):
+                    items[index] = _named(written, store)
+                else:
+                    items[index] = written
+                scope = {**store, rule.get("as", "item"): items[index], "__index__": index}
                 step = self.named_item(node, scope, attempts)
             except Failed as failure:
                 failures.append(failure)
@@ -263,10 +268,18 @@ def _chosen(params, scope):
 
 
 def _items(written, store):
-    items = opened(resolve(written, store))
+    """Give the items, or, of an array that is written out, what is to be resolved when an item begins."""
+    items = written if isinstance(written, list) else opened(resolve(written, store))
     if not isinstance(items, list):
         raise Failed
-    return items
+    return list(items)
+
+
+def _named(written, store):
+    try:
+        return resolve(written, store)
+    except Missing as missing:
+        raise Failed from missing
 
 
 def _tolerated(rule, count):

@@ -1,4 +1,4 @@
-"""What a job that is made of steps asks of the engine: a step to be done, several strands side by side, or something to be noted."""
+"""What a job that is made of steps asks of the engine: a step, several strands side by side, something to be noted, or room."""
 
 from __future__ import annotations
 
@@ -114,9 +114,15 @@ class Fork(Protocol):
         """Stop: the time is up."""
 
 
-# It asks for a step and gets its StepEnd, for a note and gets what it says, or for a fork and goes on when that is over.
+class Aside:
+    """Room outside of memory is wanted; the answer are Pages, or None where there are none."""
+
+    __slots__ = ()
+
+
+# It asks for a step and gets its StepEnd, for a note and gets what it says, for pages, or for a fork and goes on when that is over.
 # What it returns is its value.
-Program: TypeAlias = Generator[Step | Note | Fork, Any, Any]
+Program: TypeAlias = Generator[Step | Note | Aside | Fork, Any, Any]
 
 
 class Finished(NamedTuple):

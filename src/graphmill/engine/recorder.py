@@ -51,6 +51,16 @@ def no_recall() -> Recall:
     return Recall({}, set(), {})
 
 
+class Pages(Protocol):
+    """Room outside of memory, for one job and this process only."""
+
+    def put(self, body: bytes) -> int | None:
+        """Put a body aside; tell where it is, or None if that is not possible."""
+
+    def get(self, place: int) -> bytes:
+        """Give back what was put there."""
+
+
 Committed = Callable[[int], None]
 Broken = Callable[[GraphmillError], None]
 Asked = Callable[[str, str], None]
@@ -94,6 +104,9 @@ class Recorder(Protocol):
 
     def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_passing: bool) -> int:
         """Note what a job's program has decided; what is passing is forgotten when the job is done again."""
+
+    def pages(self) -> Pages | None:
+        """Give a job room outside of memory; None where there is none."""
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Note a job's outcome; the body is None if it has no output."""

@@ -16,7 +16,7 @@ from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, cancelled
 from graphmill.engine.notebook import Notebook
 from graphmill.engine.policy import Policy
-from graphmill.engine.program import Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
+from graphmill.engine.program import Aside, Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
 from graphmill.engine.recorder import NO_ATTEMPTS, Recall, Recorder, StepOutcome
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
@@ -113,30 +113,33 @@ class Strands:
         while True:
             try:
                 asked = strand.program.send(value)
-            except StopIteration as end:
+            except Exception as end:  # noqa: BLE001  its return, its failure, or a fault such as a name that is missing in a template
                 self._give_back(strand, None, now)
-                return self._strand_ended(strand, end.value, None)
-            except Failed as error:
-                self._give_back(strand, None, now)
-                return self._strand_ended(strand, None, error.failure)
-            except Exception as error:  # noqa: BLE001  such as a name that is missing in a template
-                self._give_back(strand, None, now)
-                return self._strand_ended(strand, None, self._classifier.failure(error))
-            if not isinstance(asked, Step):
-                if isinstance(asked, Note):
-                    value, order = self._notebook.look_up(strand.root, asked)
-                    if order is None:
-                        continue
+                return self._program_ended(strand, end)
+            if isinstance(asked, Step):
+                if strand.recall is not None and self._is_known(strand, strand.recall, asked):
+                    return self._give_back(strand, None, now)
+                return self._enqueue(strand, asked, self._loop.time() if now is None else now)
+            if isinstance(asked, Aside):
+                value = None if self._recorder is None else self._recorder.pages()
+            elif isinstance(asked, Note):
+                value, order = self._notebook.look_up(strand.root, asked)
+                if order is not None:
                     self._tell_later(strand, order, value)
                     return self._give_back(strand, None, now)
+            else:
                 self._give_back(strand, None, now)
                 if not self._spread(strand, asked):
                     return None
                 value = None
-            elif strand.recall is not None and self._is_known(strand, strand.recall, asked):
-                return self._give_back(strand, None, now)
-            else:
-                return self._enqueue(strand, asked, self._loop.time() if now is None else now)
+
+    def _program_ended(self, strand: Strand, end: Exception) -> None:
+        if isinstance(end, StopIteration):
+            self._strand_ended(strand, end.value, None)
+        elif isinstance(end, Failed):
+            self._strand_ended(strand, None, end.failure)
+        else:
+            self._strand_ended(strand, None, self._classifier.failure(end))
 
     def _is_known(self, strand: Strand, recall: Recall, step: Step) -> bool:
         """Tell whether an earlier process has recorded a step; if so, its outcome is told when it is its turn."""

@@ -40,9 +40,10 @@ class RetryRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRule:
-    """For each: the items of a node, and how they are run."""
+    """For each: the items of a node, and how they are run; ``entries`` are those of an array that is written out with templates in it."""
 
     items: Value
+    entries: tuple[Value, ...] | None = None
     alias: str = "item"
     error_handling: Literal["fail_fast", "continue"] = "fail_fast"
     is_parallel: bool = False

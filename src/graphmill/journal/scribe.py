@@ -22,6 +22,7 @@ from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from, with_body
 from graphmill.journal.flight import Flight
 from graphmill.journal.intake import Intake
+from graphmill.journal.page_file import PageFile
 from graphmill.journal.ports import Ledger
 from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, StepRow, SuspectRow
 from graphmill.journal.standing import NOT_COUNTED
@@ -112,6 +113,11 @@ class Scribe:
         record = self._records[job.id]
         output, error = (None, body) if is_passing else (body, None)
         return self._put(StepRow(record.key, record.generation, path, content, 0, 0.0, output, error))
+
+    def pages(self) -> PageFile | None:
+        """Give a job room beside the store, if that is on this machine."""
+        folder = self._ledger.folder
+        return None if folder is None else PageFile(folder)
 
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 from graphmill.graph.compiler.templates import LoopValues, NodeValues, Written
 from graphmill.graph.graph import BatchRule, LoopRule, RetryRule
 from graphmill.graph.spec import NodeSpec
-from graphmill.graph.template import Value
+from graphmill.graph.template import Value, entries_of
 
 
 def retry_rule(node: NodeSpec) -> RetryRule:
@@ -32,6 +32,7 @@ def batch_rule(node: NodeSpec, values: NodeValues) -> BatchRule | None:
         return None
     return BatchRule(
         items=_value(values.items),
+        entries=entries_of(_value(values.items)),
         alias=batch.alias,
         error_handling=cast("Any", batch.error_handling),
         is_parallel=batch.is_parallel,

@@ -7,25 +7,31 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import Permanent
+from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.core.keys import canonical, digest
-from graphmill.core.result import Failure
+from graphmill.core.result import Failure, Kind
 from graphmill.engine.policy import Retry
-from graphmill.engine.program import Note, Program
+from graphmill.engine.program import Aside, Note, Program
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.batch_output import Outcome, batch_output, batch_summary
+from graphmill.graph.run.batch_output import batch_output, batch_summary
+from graphmill.graph.run.ended_items import EndedItems
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.meter import Meter
+from graphmill.graph.run.outcome import Outcome
 from graphmill.graph.run.place import Place
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import BatchRule
+    from graphmill.graph.template import Value
 
 RunItem = Callable[[Place, str], Program]
 
 
 def run_batch(rule: BatchRule, retry: Retry, place: Place, path: str, run_item: RunItem) -> Program:
     """Run a node for each item; give the batch's Output, or raise NodeFailed with it."""
+    if not place.room.is_asked:
+        place.room.is_asked = True
+        place.room.pages = yield Aside()
     batch = _Batch(rule, retry, place, path, run_item)
     if rule.is_parallel:
         yield batch
@@ -50,24 +56,24 @@ class _Batch:
         self._place = place
         self._path = path
         self._run_item = run_item
-        items = items_of(rule.items.resolve(place.scope))
+        items = items_of(rule.items.resolve(place.scope)) if rule.entries is None else rule.entries
         self._count = len(items) if isinstance(items, Sized) else None
-        self._items = enumerate(items)
+        self._items = iter(items)
+        self._taken = 0
         self._running = 0
-        self._begun: dict[int, Any] = {}
-        self._outcomes: list[Outcome] = []
-        self._failures = 0
+        self._ended = EndedItems(place.room, holds_items=not isinstance(items, list | tuple))
+        self._first: Outcome | None = None  # of those that failed
+        self._failures = self._timed_out = 0
         self._fault: NodeFailed | None = None
         self._values: dict[str, Any] = {}
         self.is_stopped = False
 
     def more(self) -> Program | None:
-        if self._running >= self._rule.max_concurrent or (entry := self._next()) is None:
+        if self._running >= self._rule.max_concurrent or (item := self._next()) is _END:
             return None
-        index, item = entry
-        self._begun[index] = item
+        self._taken += 1
         self._running += 1
-        return self._one(index, item)
+        return self._one(self._taken - 1, item)
 
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
@@ -76,10 +82,12 @@ class _Batch:
             self._fault, self.is_stopped = NodeFailed(failure), True
             return
         outcome: Outcome = value
-        del self._begun[outcome.number]
-        self._outcomes.append(outcome)
+        self._ended.add(outcome)
         if outcome.failure is not None:
             self._failures += 1
+            self._timed_out += outcome.failure.kind is Kind.TIMEOUT
+            if self._first is None or outcome.number < self._first.number:
+                self._first = outcome
             self.is_stopped = self._rule.error_handling == "fail_fast" or self._is_too_much()
 
     def expire(self) -> None:
@@ -89,15 +97,15 @@ class _Batch:
         """Work out what became of all items, and give it in short; raise NodeFailed if nobody can tell."""
         if self._fault is not None:
             raise self._fault
-        left = [Outcome(index, item, None, None, 0, 0.0, 0.0) for index, item in (*self._begun.items(), *self._items)]
-        self._values = batch_output(self._rule, self._retry, self._outcomes, left)
-        self._count = self._values["count"]
-        return batch_summary(self._values, is_degraded=bool(self._failures) and not self._is_failed())
+        # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
+        self._count = max(self._count or 0, self._taken)
+        self._values = batch_output(self._rule, self._retry, self._ended, self._count, path=self._path)
+        return batch_summary(self._values, timed_out=self._timed_out, is_degraded=self._failures > 0 and not self._is_failed())
 
     def output(self) -> Output:
         """Give what became of all items; raise NodeFailed if that is a failure."""
-        if self._is_failed():
-            raise self._failed(self._values)
+        if self._first is not None and self._is_failed():
+            raise self._failed(self._first, self._values)
         if self._failures:
             return Output(self._values, flags=frozenset({"degraded"}))
         return Output(self._values)
@@ -105,36 +113,50 @@ class _Batch:
     def _is_failed(self) -> bool:
         return self.is_stopped or self._is_too_much() or (self._failures > 0 and self._failures == self._count)
 
-    def _next(self) -> tuple[int, Any] | None:
+    def _next(self) -> Any:
         try:
-            return next(self._items, None)
+            item = next(self._items, _END)
         except Exception as error:  # noqa: BLE001  a source handle is a stranger's code
             self._fault, self.is_stopped = NodeFailed.of(error), True
-            return None
+            return _END
+        if item is _END:
+            self._count = self._taken  # whatever length it claimed
+        return item
 
     def _one(self, index: int, item: Any) -> Program:
         meter = Meter(self._place.meter)
-        place = self._place.within({self._rule.alias: item, "__index__": index}, meter=meter)
         output, failure = None, None
         try:
+            if self._rule.entries is not None:
+                entry, item = item, None
+                item = self._resolved(entry)
+            place = self._place.within({self._rule.alias: item, "__index__": index}, meter=meter)
             output = yield from self._run_item(place, f"{self._path}[{index}]")
             self._place.flags.update(output.flags)
         except NodeFailed as failed:
             failure = failed.failure
-        return Outcome(
-            index, item, None if output is None else output.values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s
-        )
+        values = None if output is None else output.values
+        return Outcome(index, item, values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s)
+
+    def _resolved(self, entry: Value) -> Any:
+        try:
+            return entry.resolve(self._place.scope)
+        except GraphmillError as error:  # such as a name that is missing: of this item, and of no other
+            raise NodeFailed.of(error) from error
 
     def _is_too_much(self) -> bool:
         """Tell whether more items have failed than may: a share is one of all items, or while nobody knows how many, of those ended."""
         most = self._rule.max_failures
         if not isinstance(most, float):
             return most is not None and self._failures > most
-        ended = len(self._outcomes)
-        return self._failures / (self._count or ended) > most and (self._count is not None or ended >= _SHARE_COUNTS_FROM)
+        ended = len(self._ended)
+        return (
+            self._failures > 0
+            and self._failures / (self._count or ended) > most
+            and (self._count is not None or ended >= _SHARE_COUNTS_FROM)
+        )
 
-    def _failed(self, values: Mapping[str, Any]) -> NodeFailed:
-        first = min((outcome for outcome in self._outcomes if outcome.failure is not None), key=lambda outcome: outcome.number)
+    def _failed(self, first: Outcome, values: Mapping[str, Any]) -> NodeFailed:
         failure: Failure = first.failure  # type: ignore[assignment]
         if self._rule.error_handling == "fail_fast":
             message = f"item {first.number} failed: {failure.message}"
@@ -144,6 +166,7 @@ class _Batch:
 
 
 _SHARE_COUNTS_FROM = 20
+_END = object()
 
 
 def items_of(value: Any) -> Iterable[Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.json_text import to_json
-from graphmill.core.result import Failure, Kind
 from graphmill.engine.policy import Retry
+from graphmill.graph.run.ended_items import EndedItems, Rest
+from graphmill.graph.run.outcome import Outcome, cancelled
+from graphmill.graph.run.sequence import BatchSequence
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import BatchRule
@@ -18,49 +21,22 @@ _ITEM_CHARS = 100
 _TEXT_CHARS = 500
 
 
-class Outcome(NamedTuple):
-    """What became of one item: its values, or its failure; neither if it was cancelled."""
-
-    number: int
-    item: Any
-    values: Mapping[str, Any] | None
-    failure: Failure | None
-    attempts: int
-    began_s: float
-    ended_s: float
-
-    @property
-    def status(self) -> str:
-        """The word for it."""
-        if self.values is not None:
-            return "succeeded"
-        if self.failure is None:
-            return "cancelled"
-        return "timed_out" if self.failure.kind is Kind.TIMEOUT else "failed"
-
-
-def batch_output(rule: BatchRule, retry: Retry, ended: Sequence[Outcome], left: Sequence[Outcome]) -> dict[str, Any]:
-    """Give the output of a batch node out of what became of each item; ``ended`` is in the order of their ends."""
-    in_order = sorted((*ended, *left), key=lambda outcome: outcome.number)
-    results = {outcome.number: _result(outcome) for outcome in ended if outcome.values is not None}
-    errors = [_error(outcome) for outcome in in_order if outcome.failure is not None]
-    listed = in_order if rule.is_ordered else ended
+def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *, path: str) -> dict[str, Any]:
+    """Give the output of a batch node over ``count`` items out of those that ended; the others were cancelled."""
+    found = _lists(rule, ended.kept, count) if ended.rest is None else _sequences(rule, ended.rest, count, path)
     return {
-        "results": [results[outcome.number] for outcome in listed if outcome.number in results],
-        "errors": errors,
-        "outcomes": [_outcome(outcome, results.get(outcome.number)) for outcome in in_order],
-        "count": len(in_order),
-        "success_count": len(results),
-        "error_count": len(errors),
-        "cancelled_count": len(left),
+        **found,
+        "count": count,
+        "success_count": len(found["results"]),
+        "error_count": len(found["errors"]),
+        "cancelled_count": count - len(ended),
         "batch_metadata": _metadata(rule, retry, ended),
     }
 
 
-def batch_summary(values: Mapping[str, Any], *, is_degraded: bool) -> dict[str, Any]:
+def batch_summary(values: Mapping[str, Any], *, timed_out: int, is_degraded: bool) -> dict[str, Any]:
     """Give the output of a batch node in short: how many items ended how, and its first errors."""
     errors = values["errors"]
-    timed_out = sum(error["kind"] == Kind.TIMEOUT for error in errors)
     return {
         "succeeded": values["success_count"],
         "failed": len(errors) - timed_out,
@@ -79,28 +55,34 @@ def _shortened(item: Any) -> str:
     return text[:_ITEM_CHARS]
 
 
-def _result(outcome: Outcome) -> dict[str, Any]:
-    return {**(outcome.values or {}), "item": outcome.item, "original_index": outcome.number}
-
-
-def _error(outcome: Outcome) -> dict[str, Any]:
-    failure = outcome.failure
+def _lists(rule: BatchRule, ended: Sequence[Outcome], count: int) -> dict[str, Any]:
+    in_order = sorted(ended, key=attrgetter("number"))
+    results = {outcome.number: outcome.result() for outcome in ended if outcome.failure is None}
+    errors = {outcome.number: outcome.error() for outcome in in_order if outcome.failure is not None}
+    outcomes = [cancelled()] * count
+    for outcome in ended:
+        number = outcome.number
+        told = {"result": results[number]} if outcome.failure is None else {"error": errors[number]}
+        outcomes[number] = {"status": outcome.status, **told}
+    listed = in_order if rule.is_ordered else ended
     return {
-        "index": outcome.number,
-        "item": outcome.item,
-        "error": "" if failure is None else failure.message,
-        "kind": "" if failure is None else str(failure.kind),
-        "attempts": outcome.attempts,
+        "results": [results[outcome.number] for outcome in listed if outcome.failure is None],
+        "errors": list(errors.values()),
+        "outcomes": outcomes,
     }
 
 
-def _outcome(outcome: Outcome, result: Mapping[str, Any] | None) -> dict[str, Any]:
-    if result is not None:
-        return {"status": outcome.status, "result": result}
-    return {"status": outcome.status, "error": None if outcome.failure is None else _error(outcome)}
+def _sequences(rule: BatchRule, ended: Rest, count: int, path: str) -> dict[str, Any]:
+    shelf = ended.shelf(count)
+    listed = range(count) if rule.is_ordered else ended.numbers
+    return {
+        "results": BatchSequence(f"{path}.results", shelf, shelf.good(listed), "result"),
+        "errors": BatchSequence(f"{path}.errors", shelf, shelf.bad(), "error"),
+        "outcomes": BatchSequence(f"{path}.outcomes", shelf, range(count)),
+    }
 
 
-def _metadata(rule: BatchRule, retry: Retry, ended: Sequence[Outcome]) -> dict[str, Any]:
+def _metadata(rule: BatchRule, retry: Retry, ended: EndedItems) -> dict[str, Any]:
     return {
         "parallel": rule.is_parallel,
         "max_concurrent": rule.max_concurrent,
@@ -111,13 +93,17 @@ def _metadata(rule: BatchRule, retry: Retry, ended: Sequence[Outcome]) -> dict[s
     }
 
 
-def _timing(ended: Sequence[Outcome]) -> dict[str, float]:
-    seconds = sorted(outcome.ended_s - outcome.began_s for outcome in ended)
-    if not seconds:
+def _timing(ended: EndedItems) -> dict[str, float]:
+    if not len(ended):
         return dict.fromkeys(("wall", "total", "average", "minimum", "maximum", "p95"), 0.0)
+    if ended.rest is None:
+        seconds = sorted(outcome.ended_s - outcome.began_s for outcome in ended.kept)
+        wall = max(outcome.ended_s for outcome in ended.kept) - min(outcome.began_s for outcome in ended.kept)
+    else:
+        seconds, wall = sorted(ended.rest.seconds), ended.rest.ended_s - ended.rest.began_s
     total = sum(seconds)
     return {
-        "wall": max(outcome.ended_s for outcome in ended) - min(outcome.began_s for outcome in ended),
+        "wall": wall,
         "total": total,
         "average": total / len(seconds),
         "minimum": seconds[0],

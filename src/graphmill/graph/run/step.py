@@ -17,6 +17,7 @@ from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
+from graphmill.graph.run.sequence import BatchSequence, brought_in
 from graphmill.graph.secret import Secret, revealed
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     """Run a node once; give its Output, or raise NodeFailed."""
     try:
         params = node.params.resolve(place.scope)
+        if place.room.is_used:
+            params = brought_in(params)
         if not node.type.is_recorded:
             return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
         step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
@@ -113,7 +116,10 @@ def _same(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Give a value as it is if JSON would give it back the same, else what JSON makes of it; Permanent if it can make nothing."""
+    """Give a value as it is if JSON would give it back the same, else what JSON makes of it; Permanent if it can make nothing.
+
+    A sequence of a large batch stays one.
+    """
     try:
         is_plain = _is_plain(value)
     except RecursionError:  # it holds itself, or is very deep: JSON has the words for that
@@ -133,7 +139,7 @@ def _is_plain(value: Any) -> bool:
         return True
     if kind is list:
         return all(type(entry) in _SCALARS or _is_plain(entry) for entry in value)
-    return kind in _SCALARS or (kind is float and isfinite(value))
+    return kind in _SCALARS or (kind is float and isfinite(value)) or kind is BatchSequence
 
 
 def content_of(node: Node, params: Any) -> bytes:

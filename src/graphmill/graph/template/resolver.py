@@ -36,6 +36,14 @@ def compile_value(value: Any) -> Value:
     return _compiled(value)
 
 
+def entries_of(value: Value) -> tuple[Value, ...] | None:
+    """Give the entries of a list with templates in it, each to be resolved by itself; None for any other value."""
+    if not isinstance(value, _Container) or not isinstance(value.base, list):
+        return None
+    changing = dict(value.changing)
+    return tuple([changing[number] if number in changing else _Constant(entry) for number, entry in enumerate(value.base)])
+
+
 def look_up(reference: Reference, scope: Mapping[str, Any]) -> Any:
     """Give what a reference leads to, or raise Missing."""
     return _whole(Lookup((reference,))).resolve(scope)
