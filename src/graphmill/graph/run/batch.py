@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, Permanent
@@ -13,7 +15,7 @@ from graphmill.core.result import Failure, Kind
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import Aside, Note, Program
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.batch_output import batch_output, batch_summary
+from graphmill.graph.run.batch_output import ERRORS_TOLD, batch_output, batch_summary
 from graphmill.graph.run.ended_items import EndedItems
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.meter import Meter
@@ -62,7 +64,7 @@ class _Batch:
         self._taken = 0
         self._running = 0
         self._ended = EndedItems(place.room, holds_items=not isinstance(items, list | tuple))
-        self._first: Outcome | None = None  # of those that failed
+        self._first_failed: list[Outcome] = []  # in the order of items
         self._failures = self._timed_out = 0
         self._fault: NodeFailed | None = None
         self._values: dict[str, Any] = {}
@@ -86,8 +88,8 @@ class _Batch:
         if outcome.failure is not None:
             self._failures += 1
             self._timed_out += outcome.failure.kind is Kind.TIMEOUT
-            if self._first is None or outcome.number < self._first.number:
-                self._first = outcome
+            insort(self._first_failed, outcome, key=attrgetter("number"))
+            del self._first_failed[ERRORS_TOLD:]
             self.is_stopped = self._rule.error_handling == "fail_fast" or self._is_too_much()
 
     def expire(self) -> None:
@@ -100,12 +102,13 @@ class _Batch:
         # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
         self._count = max(self._count or 0, self._taken)
         self._values = batch_output(self._rule, self._retry, self._ended, self._count, path=self._path)
-        return batch_summary(self._values, timed_out=self._timed_out, is_degraded=self._failures > 0 and not self._is_failed())
+        is_degraded = self._failures > 0 and not self._is_failed()
+        return batch_summary(self._values, self._first_failed, timed_out=self._timed_out, is_degraded=is_degraded)
 
     def output(self) -> Output:
         """Give what became of all items; raise NodeFailed if that is a failure."""
-        if self._first is not None and self._is_failed():
-            raise self._failed(self._first, self._values)
+        if self._first_failed and self._is_failed():
+            raise self._failed(self._first_failed[0], self._values)
         if self._failures:
             return Output(self._values, flags=frozenset({"degraded"}))
         return Output(self._values)
@@ -150,11 +153,9 @@ class _Batch:
         if not isinstance(most, float):
             return most is not None and self._failures > most
         ended = len(self._ended)
-        return (
-            self._failures > 0
-            and self._failures / (self._count or ended) > most
-            and (self._count is not None or ended >= _SHARE_COUNTS_FROM)
-        )
+        if not self._failures or (self._count is None and ended < _SHARE_COUNTS_FROM):
+            return False
+        return self._failures / (self._count or ended) > most
 
     def _failed(self, first: Outcome, values: Mapping[str, Any]) -> NodeFailed:
         failure: Failure = first.failure  # type: ignore[assignment]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import BatchRule
 
 
-_ERRORS_KEPT = 5
+ERRORS_TOLD = 5
 _ITEM_CHARS = 100
 _TEXT_CHARS = 500
 
@@ -34,16 +34,16 @@ def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *
     }
 
 
-def batch_summary(values: Mapping[str, Any], *, timed_out: int, is_degraded: bool) -> dict[str, Any]:
+def batch_summary(values: Mapping[str, Any], first_failed: Iterable[Outcome], *, timed_out: int, is_degraded: bool) -> dict[str, Any]:
     """Give the output of a batch node in short: how many items ended how, and its first errors."""
-    errors = values["errors"]
+    errors = [outcome.error() for outcome in first_failed]
     return {
         "succeeded": values["success_count"],
-        "failed": len(errors) - timed_out,
+        "failed": values["error_count"] - timed_out,
         "timed_out": timed_out,
         "cancelled": values["cancelled_count"],
         "degraded": is_degraded,
-        "errors": [{**error, "item": _shortened(error["item"]), "error": error["error"][:_TEXT_CHARS]} for error in errors[:_ERRORS_KEPT]],
+        "errors": [{**error, "item": _shortened(error["item"]), "error": error["error"][:_TEXT_CHARS]} for error in errors],
     }
 
 
