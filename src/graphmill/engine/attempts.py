@@ -143,7 +143,8 @@ class Attempts:
             self._loop.call_soon(self._ended, ticket, None, NotBegun())
             return
         if (timeout_s := ticket.rules.timeout_s) is not None:
-            self._set_deadline(ticket, timeout_s, self._loop.time() if now is None else now)
+            ticket.deadlines = self._deadlines.get(timeout_s) or self._new_deadlines(timeout_s)
+            ticket.deadlines.set(ticket, self._loop.time() if now is None else now)
         frame = ticket.frame = Frame(self._steps, ticket, ticket.path)
         is_suspect = ticket.crashes > 0
         if isinstance(ticket, Strand):
@@ -153,12 +154,9 @@ class Attempts:
         else:
             ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, self._ended, frame=frame, is_suspect=is_suspect)
 
-    def _set_deadline(self, ticket: Ticket, timeout_s: float, now: float) -> None:
-        deadlines = self._deadlines.get(timeout_s)
-        if deadlines is None:
-            deadlines = self._deadlines[timeout_s] = Deadlines(self._loop, timeout_s, self._expired)
-        ticket.deadlines = deadlines
-        deadlines.set(ticket, now)
+    def _new_deadlines(self, timeout_s: float) -> Deadlines[Ticket]:
+        deadlines = self._deadlines[timeout_s] = Deadlines(self._loop, timeout_s, self._expired)
+        return deadlines
 
     @acting
     def _expired(self, ticket: Ticket) -> None:
@@ -171,7 +169,6 @@ class Attempts:
     @acting
     def _ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
-        self._freed()
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
         frame, ticket.frame = ticket.frame, None
@@ -185,20 +182,19 @@ class Attempts:
         elif error is not None:
             self._raised(ticket, frame, decisive(error), now)
         else:
-            self._succeeded(ticket, value, now)
+            body = None
+            if self._recorder is not None:
+                value, body = value
+            if isinstance(ticket, Strand):
+                self._strands.step_ended(ticket, value, body, None, now)
+            else:
+                ticket.body = body
+                self._finish(ticket, self._scheduler.succeed(ticket, value, now))
         if lane.limit != limit or lane.health.state is not state:
             self._lane_changed(lane, limit, state)
         ticket.last = None
-
-    def _succeeded(self, ticket: Ticket, value: Any, now: float) -> None:
-        body = None
-        if self._recorder is not None:
-            value, body = value
-        if isinstance(ticket, Strand):
-            self._strands.step_ended(ticket, value, body, None, now)
-        else:
-            ticket.body = body
-            self._finish(ticket, self._scheduler.succeed(ticket, value, now))
+        if ticket.status is not Status.RUNNING:  # else it has gone on with its next step
+            self._freed()
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)

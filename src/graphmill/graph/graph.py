@@ -12,7 +12,7 @@ from graphmill.core.errors import UsageError
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.job import Effect
 from graphmill.core.names import suggestion
-from graphmill.engine.policy import Policy, Retry
+from graphmill.engine.policy import Policy
 from graphmill.engine.program import Program, Programmed
 from graphmill.graph.input_type import is_of_type, type_problem
 from graphmill.graph.problems import Problem
@@ -137,15 +137,14 @@ class Graph(Programmed):
     outputs_fingerprint: str
     given: Mapping[str, Any] = field(default_factory=_nothing)
     notes: tuple[Problem, ...] = ()
-    _plans: dict[tuple[Retry, float | None], Plan] = field(default_factory=dict, repr=False)  # derived, and the same for all jobs
+    _plans: dict[int, tuple[Policy, Plan]] = field(default_factory=dict, repr=False)  # by the id of the policy: its hash takes longer
 
     def program(self, value: Any, policy: Policy) -> Program:
         """Begin a job over one item."""
-        key = (policy.retry, policy.timeout_s)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = Plan(self, *key)
-        return run_job(plan, value)
+        known = self._plans.get(id(policy))
+        if known is None:
+            known = self._plans[id(policy)] = (policy, Plan(self, policy.retry, policy.timeout_s))
+        return run_job(known[1], value)
 
     def __call__(self, item: Any) -> Any:
         """Refuse: its steps need a run around them."""

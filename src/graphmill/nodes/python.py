@@ -97,7 +97,7 @@ class Python(NodeType[PythonParams]):
         inputs = fresh(params.inputs)
         made = await function(**inputs) if is_on_loop else await call(function, **inputs)
         try:
-            return _outputs(fresh(made))
+            return {"result": fresh(made), "stdout": "", "stderr": ""}
         except RecursionError:  # it holds itself, or is very deep: JSON has the words for that
             require_json(made)
             raise

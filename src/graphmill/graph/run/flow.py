@@ -23,9 +23,10 @@ RunNode = Callable[[Plan, "Node", Place], Program]
 
 def run_flow(plan: Plan, place: Place, run_node: RunNode) -> Program:
     """Run a graph in a place of its own; give its outputs, or raise NodeFailed of the node whose failure nothing handles."""
-    if plan.is_list:
-        yield from _run_list(plan, place, run_node)
-        return _outputs(plan.graph, place)
+    return _run_list(plan, place, run_node) if plan.is_list else _run_edges(plan, place, run_node)
+
+
+def _run_edges(plan: Plan, place: Place, run_node: RunNode) -> Program:
     flow = _Flow(plan, place, run_node)
     while flow.ready:
         if len(flow.ready) == 1:
@@ -54,6 +55,7 @@ def _run_list(plan: Plan, place: Place, run_node: RunNode) -> Program:
             place.flags.update(output.flags)
         if output.action in ("error", "end"):
             break
+    return _outputs(plan.graph, place)
 
 
 def _outputs(graph: Graph, place: Place) -> dict[str, Any]:
