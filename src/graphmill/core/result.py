@@ -26,7 +26,8 @@ class Status(StrEnum):
         return self not in _LIVE
 
 
-_LIVE = frozenset({Status.PENDING, Status.RUNNING, Status.RETRYING})
+PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, PAUSED = Status  # a global is found faster than a member
+_LIVE = frozenset({PENDING, RUNNING, RETRYING})
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import StepError
-from graphmill.core.result import Failure, Result, Status
+from graphmill.core.result import RUNNING, Failure, Result
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -96,7 +96,7 @@ class Attempts:
 
     def end(self, ticket: Ticket, failure: Failure) -> None:
         """End a job from outside; a running one ends when its attempt does, or is abandoned."""
-        if ticket.status is Status.RUNNING:
+        if ticket.status is RUNNING:
             self.condemn(ticket, Verdict(failure, is_final=True))
         else:
             self._finish(ticket, self._scheduler.end(ticket, failure, self._loop.time()))
@@ -193,7 +193,7 @@ class Attempts:
         if lane.limit != limit or lane.health.state is not state:
             self._lane_changed(lane, limit, state)
         ticket.last = None
-        if ticket.status is not Status.RUNNING:  # else it has gone on with its next step
+        if ticket.status is not RUNNING:  # else it has gone on with its next step
             self._freed()
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:

@@ -20,6 +20,9 @@ class HealthState(StrEnum):
     PARKED = "parked"
 
 
+CLOSED = HealthState.CLOSED  # a global is found faster than a member
+
+
 class Health:
     """One circuit breaker: an attempt that finds its dependency unavailable opens it, and nothing starts but a probe now and then.
 
@@ -39,24 +42,24 @@ class Health:
     @property
     def is_closed(self) -> bool:
         """Whether all is well."""
-        return self.state is HealthState.CLOSED
+        return self.state is CLOSED
 
     def opens_at(self) -> float | None:
         """Tell from when on an attempt may start; None while that depends on the probe under way, or on nothing any more."""
-        if self.state is HealthState.CLOSED:
+        if self.state is CLOSED:
             return 0.0
         return self._probe_at if self.state is HealthState.OPEN else None
 
     def started(self) -> bool:
         """Note the start of an attempt; tell whether it is a probe."""
-        if self.state is HealthState.CLOSED:
+        if self.state is CLOSED:
             return False
         self.state = HealthState.HALF_OPEN
         return True
 
     def ended(self, failure: Failure | None, now: float, *, is_probe: bool) -> None:
         """Note how an attempt went; None means well."""
-        if failure is not None and failure.kind is Kind.UNAVAILABLE and self.state is HealthState.CLOSED:
+        if failure is not None and failure.kind is Kind.UNAVAILABLE and self.state is CLOSED:
             self.since, self._wait_s = now, _FIRST_PROBE_S
             self._open(failure, now)
         elif is_probe and self.state is HealthState.HALF_OPEN:

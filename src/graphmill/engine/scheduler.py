@@ -9,7 +9,21 @@ from typing import get_args
 
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job
-from graphmill.core.result import Failure, Kind, Result, Status, StopReason
+from graphmill.core.result import (
+    CANCELLED,
+    FAILED,
+    PAUSED,
+    PENDING,
+    RETRYING,
+    RUNNING,
+    SUCCEEDED,
+    TIMED_OUT,
+    Failure,
+    Kind,
+    Result,
+    Status,
+    StopReason,
+)
 from graphmill.engine.lane import Lane
 from graphmill.engine.policy import Policy, require_count, require_window
 from graphmill.engine.program import Programmed, StepRules
@@ -123,12 +137,12 @@ class Scheduler:
 
     def end_step(self, strand: Strand, failure: Failure | None, now: float) -> None:
         """End a strand's step, whatever it is doing: it has come to its outcome, or nobody wants that any more."""
-        if strand.status is Status.RUNNING:
+        if strand.status is RUNNING:
             self._end_attempt(strand, failure, now)
         else:
             self._unqueue(strand)
         strand.has_step = False
-        strand.status = Status.SUCCEEDED if failure is None else _final(failure)
+        strand.status = SUCCEEDED if failure is None else _final(failure)
         self._quit(strand.lane)
 
     def find(self, job_id: str) -> Ticket | None:
@@ -137,7 +151,7 @@ class Scheduler:
 
     def under_way(self) -> list[Ticket]:
         """All jobs that have begun and are not waiting for their next attempt."""
-        return [ticket for ticket in self._tickets.values() if ticket.status is Status.RUNNING]
+        return [ticket for ticket in self._tickets.values() if ticket.status is RUNNING]
 
     def start_next(self, now: float) -> Ticket | None:
         """Give the next job a slot, if there is a job and a slot: the first in rank among the lanes that let one start."""
@@ -156,7 +170,7 @@ class Scheduler:
     def succeed(self, ticket: Ticket, output: object, now: float) -> Result:
         """End a running job with its output."""
         self._end_attempt(ticket, None, now)
-        return self._finish(ticket, Status.SUCCEEDED, output, None, now)
+        return self._finish(ticket, SUCCEEDED, output, None, now)
 
     def fail(self, ticket: Ticket, failure: Failure, now: float) -> Failure | float:
         """Take a running attempt's failure: give the wait before the next one, or the failure that ends it all."""
@@ -184,20 +198,20 @@ class Scheduler:
             ticket.rank = rank(admitted_at=now, priority=ticket.job.priority)
         self._end_attempt(ticket, failure, now)
         self.retrying += 1
-        ticket.status = Status.RETRYING
+        ticket.status = RETRYING
         return wait_s
 
     def retry(self, ticket: Ticket) -> None:
         """Let a job whose wait is over queue for a slot again."""
         self.retrying -= 1
-        ticket.status = Status.PENDING
+        ticket.status = PENDING
         self._push(ticket.lane, ticket)
 
     def end(self, ticket: Ticket, failure: Failure, now: float) -> Result:
         """End a job with this failure, whatever it is doing and whatever retries are left."""
         if ticket.strands is not None:
             pass  # its strands hold what is held
-        elif ticket.status is Status.RUNNING:
+        elif ticket.status is RUNNING:
             self._end_attempt(ticket, failure, now)
         else:
             self._unqueue(ticket)
@@ -205,7 +219,7 @@ class Scheduler:
 
     def complete(self, ticket: Ticket, output: object, now: float) -> Result:
         """End a job that was made of steps with its output."""
-        return self._finish(ticket, Status.SUCCEEDED, output, None, now)
+        return self._finish(ticket, SUCCEEDED, output, None, now)
 
     def leave(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
         """End every job that is not running, and from now on those whose attempt would be followed by another."""
@@ -214,7 +228,7 @@ class Scheduler:
             lane.queue.clear()
         self.queued = self.retrying = 0
         self._heads.clear()
-        idle = [ticket for ticket in self._tickets.values() if ticket.status in (Status.PENDING, Status.RETRYING)]
+        idle = [ticket for ticket in self._tickets.values() if ticket.status in (PENDING, RETRYING)]
         return [(ticket, self._finish(ticket, _final(failure), None, failure, now)) for ticket in idle]
 
     def release(self, job_id: str) -> None:
@@ -308,14 +322,14 @@ class Scheduler:
         self.queued -= 1
         if ticket.started_at is None:
             ticket.started_at = now
-        ticket.status = Status.RUNNING
+        ticket.status = RUNNING
         if isinstance(ticket.job.graph, Programmed) and not isinstance(ticket, Strand):
             return ticket  # its steps will ask for slots
         self._begin(ticket, now)
         return ticket
 
     def _begin(self, ticket: Ticket, now: float) -> None:
-        ticket.status = Status.RUNNING
+        ticket.status = RUNNING
         ticket.attempts += 1
         self.running += 1
         if isinstance(ticket, Strand):
@@ -326,7 +340,7 @@ class Scheduler:
         """Take out a ticket that waits, for a slot or for its next attempt."""
         if self.leaving is not None:
             return  # all were taken out together
-        if ticket.status is Status.RETRYING:
+        if ticket.status is RETRYING:
             self.retrying -= 1
         else:
             self.queued -= 1
@@ -365,8 +379,8 @@ class Scheduler:
         self.active -= 1
         self._quit(ticket.lane)
         self._suspects -= ticket.job.past.is_suspect
-        self._succeeded += status is Status.SUCCEEDED
-        self._failed += status is Status.FAILED or status is Status.TIMED_OUT
+        self._succeeded += status is SUCCEEDED
+        self._failed += status is FAILED or status is TIMED_OUT
         started_at = now if ticket.started_at is None else ticket.started_at
         return Result(
             job_id=ticket.job.id,
@@ -384,7 +398,7 @@ class Scheduler:
 
 
 def _final(failure: Failure) -> Status:
-    return _STATUS.get(failure.kind, Status.FAILED)
+    return _STATUS.get(failure.kind, FAILED)
 
 
-_STATUS = {Kind.TIMEOUT: Status.TIMED_OUT, Kind.CANCELLED: Status.CANCELLED, Kind.PAUSED: Status.PAUSED}
+_STATUS = {Kind.TIMEOUT: TIMED_OUT, Kind.CANCELLED: CANCELLED, Kind.PAUSED: PAUSED}

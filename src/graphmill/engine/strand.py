@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from graphmill.core.result import Status
+from graphmill.core.result import PENDING
 from graphmill.engine.program import Fork, Program, Step
 from graphmill.engine.recorder import NO_ATTEMPTS
 from graphmill.engine.ticket import Ticket
@@ -53,7 +53,7 @@ class Strand(Ticket):
         self.path = step.path
         self.rules = step.rules
         self.has_step = True
-        self.status = Status.PENDING
+        self.status = PENDING
         self.rank = self.root.rank
         past = NO_ATTEMPTS if self.recall is None else self.recall.failed.get(step.path, NO_ATTEMPTS)
         self.attempts = past.last

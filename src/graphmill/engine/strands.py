@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphmill.core.result import Failure, Status
+from graphmill.core.result import RUNNING, Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.acting import acting
 from graphmill.engine.classifier import Classifier
@@ -105,7 +105,7 @@ class Strands:
     def leave(self, ticket: Ticket, failure: Failure) -> None:
         """Begin nothing more of a job; what it does may end, and is kept."""
         for strand in list(ticket.strands or ()):
-            if strand.has_step and strand.status is not Status.RUNNING:
+            if strand.has_step and strand.status is not RUNNING:
                 self._left(strand, failure)
 
     def _advance(self, strand: Strand, value: Any, now: float | None = None) -> None:
@@ -212,7 +212,7 @@ class Strands:
             strand.is_holding = False
             strand.in_a_row += 1
             strand.set_step(step, now)
-            strand.status = Status.RUNNING
+            strand.status = RUNNING
             strand.attempts += 1
             self._start(strand, now)
             return
@@ -342,7 +342,7 @@ class Strands:
         for child in list(strand.children):
             self._drop(child)
         _cancel_timer(strand)
-        if strand.has_step and strand.status is Status.RUNNING:
+        if strand.has_step and strand.status is RUNNING:
             strand.verdict = strand.verdict or Verdict(cancelled("it is no longer wanted"), is_final=True)
             if strand.attempt is not None:
                 strand.attempt.interrupt()

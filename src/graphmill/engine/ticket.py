@@ -6,7 +6,7 @@ from asyncio import TimerHandle
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.job import Job
-from graphmill.core.result import Failure, Status
+from graphmill.core.result import PENDING, Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.adaptive import Stamp
 from graphmill.engine.deadlines import Deadlines
@@ -69,7 +69,7 @@ class Ticket:
         self.rank = rank
         self.admitted_at = now
         self.started_at: float | None = None
-        self.status = Status.PENDING
+        self.status = PENDING
         self.attempts = job.past.attempts
         self.crashes = job.past.crashes
         self.throttles = 0
