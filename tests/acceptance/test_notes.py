@@ -216,6 +216,14 @@ def test_a_note_stands_after_a_kill_if_it_was_committed(tmp_path, side, first):
         from graphmill.engine.program import Finished, Note, Programmed, Step, StepRules
         from graphmill.journal.sqlite.ledger import SqliteLedger
 
+        class Acting(Step):
+            def content(self):
+                return b"a"
+
+            async def act(self):
+                if is_deadly:
+                    await asyncio.Event().wait()
+
         class Choosing(Programmed):
             def __call__(self, value):
                 raise AssertionError
@@ -223,14 +231,14 @@ def test_a_note_stands_after_a_kill_if_it_was_committed(tmp_path, side, first):
             def program(self, value, policy):
                 chosen = yield Note("choice", os.getpid())
                 note(chosen)
-                yield Step("a", self.act, None, content=lambda: b"a", rules=StepRules(retry=policy.retry))
+                yield Acting("a", StepRules(retry=policy.retry))
                 return Finished(chosen, {})
 
-            async def act(self, _):
-                return None
+        is_deadly = []
 
         def deadly(side):
             append = SqliteLedger.append
+            is_deadly.append(side)
 
             def deadly_append(self, rows):
                 is_note = any(getattr(row, "is_note", False) for row in rows)
