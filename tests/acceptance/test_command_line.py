@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import graphmill as gm
 from support.command import COMMAND, environment, rows, write_items
 
 ROOT = Path(__file__).parents[2]
@@ -278,3 +279,36 @@ def _read(descriptor):
         return os.read(descriptor, 65536)
     except OSError:  # the other end is gone: the end of what a terminal shows
         return b""
+
+
+WANDERING = """
+import os
+
+def wander(value):
+    os.chdir("/")
+    if value == "bad":
+        raise RuntimeError("lost")
+    return value
+"""
+
+
+@pytest.mark.parametrize("journal", [[], ["--journal", "mine.db"], ["--journal", "sqlite:///mine.db"]])
+def test_a_function_that_changes_the_working_directory_changes_neither_journal_nor_files(project, journal):
+    (project / "functions.py").write_text(WANDERING)
+    (project / "wander.yaml").write_text(WORKFLOW.replace("double", "wander"))
+    write_items(project, [{"value": "a"}, {"value": "bad"}])
+    options = ["--run-id", "r", "-c", 1, *journal]
+    code, out, err = run(project, "batch", "wander.yaml", "-s", "items.jsonl", "-o", "out.jsonl", "--retries", 0, *options)
+    assert (code, "graphmill retry r" in out) == (3, True), err
+    assert [row["status"] for row in rows(project / "out.jsonl")] == ["succeeded", "failed"]
+    assert run(project, "retry", "r", *journal)[0] == 3
+    assert run(project, "resume", "r", *journal)[0] == 3
+    assert run(project, "run", "wander.yaml", "value=a", *journal)[:2] == (0, "twice: a\nnote: none\n")
+
+
+def test_a_source_is_read_from_where_it_was_named(project, monkeypatch):
+    monkeypatch.chdir(project)
+    write_items(project, [1, 2])
+    items = gm.source("items.jsonl")
+    monkeypatch.chdir("/")
+    assert (list(items), items.count(), items.name) == ([1, 2], 2, "items.jsonl")

@@ -21,7 +21,7 @@ from graphmill.graph.graph import Graph
 from graphmill.journal.intake import Draft, Identify, OnChange
 from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
-from graphmill.journal.opening import default_journal
+from graphmill.journal.opening import fixed
 from graphmill.journal.records import Entry
 from graphmill.report.stored import StoredResults
 
@@ -52,13 +52,11 @@ class Recording:
 
 
 def _held(place: Place | None) -> Journal | str | Path:
-    """Hold on to a place by what it is now: the working directory may change, and memory is opened once."""
+    """Hold on to a place by what it is now: memory is opened once."""
     if isinstance(place, Journal):
         return place
-    name = default_journal() if place is None else place
-    if name == "memory:":
-        return opened(name)
-    return name if isinstance(name, str) and ":" in name else Path(name).absolute()
+    where = fixed(place)
+    return where if isinstance(where, Path) else opened(where)
 
 
 def opened(place: Place | None, *, create: bool = True) -> Journal:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 
 import typer
 
@@ -21,7 +22,7 @@ from graphmill.core.json_text import to_json
 from graphmill.core.result import StopReason
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.run import Run
-from graphmill.journal.opening import default_journal
+from graphmill.journal.opening import fixed
 from graphmill.report.next_steps import next_lines
 from graphmill.report.record import report_record
 from graphmill.report.report import Report
@@ -41,14 +42,14 @@ class Foreground:
     output: str | None
     as_json: bool
     is_recorded: bool
-    journal: str | None = None
+    journal: str | Path | None = None
     if_idle: str = ""
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
             raise UsageError("--json and --output - both want standard output; write the results to a file")
         if self.is_recorded:
-            require_apart(self.output, self.journal or default_journal())
+            require_apart(self.output, fixed(self.journal))
 
     def perform(self, work: Callable[[Watching], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""

@@ -63,7 +63,7 @@ def run(  # noqa: PLR0913  one parameter per option
         as_json=as_json,
         is_recorded=not no_journal,
         if_idle="it was done already" if run_id is not None else "",
-        journal=journal,
+        journal=place,
         item=item,
     )
     foreground.perform(
