@@ -86,8 +86,9 @@ def planned(  # noqa: PLR0913
     on_change: OnChange,
     effect: Effect,
     version: str | None,
+    is_elsewhere: bool = False,
 ) -> Recording:
-    """Record a batch as a new run, or go on with the one of that id."""
+    """Record a batch as a new run, or go on with the one of that id; ``is_elsewhere`` says that its items may come from another file."""
     if on_change not in ("refuse", "invalidate", "keep"):
         raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
     plan = Plan(
@@ -103,6 +104,7 @@ def planned(  # noqa: PLR0913
         run_id=run_id,
         total=total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items),
         on_change=on_change,
+        is_elsewhere=is_elsewhere,
     )
     return Recording(journal, lambda opened: opened.begin(plan))
 

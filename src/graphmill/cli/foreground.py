@@ -33,8 +33,8 @@ from graphmill.report.run_view import view_of
 class Foreground:
     """How a command shows its run.
 
-    ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if there was
-    nothing to do.
+    ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if all
+    was done before.
     """
 
     title: str
@@ -103,8 +103,9 @@ class Foreground:
         typer.echo("\n".join(lines), err=self.output == "-")
 
     def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
-        """Say that there was nothing to do, if so."""
-        return [self.if_idle] if self.if_idle and not report.done_now and report.stopped is None and error is None else []
+        """Say that all was done before, if so."""
+        is_idle = report.statistics.done > 0 and not report.done_now and report.stopped is None and error is None
+        return [self.if_idle] if self.if_idle and is_idle else []
 
     def next_steps(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Name the commands that go on from here."""
