@@ -225,6 +225,30 @@ def test_a_batch_runs_though_nobody_can_hear_it(project, closed):
     assert len(rows(project / "out.jsonl")) == 1
 
 
+RESULTS = [
+    "batch doubling.yaml -s items.jsonl -o -",
+    "batch doubling.yaml -s items.jsonl --json",
+    "run doubling.yaml value=1",
+    "export r -",
+]
+
+
+@pytest.mark.parametrize(("stdout", "reason"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")])
+@pytest.mark.parametrize("command", RESULTS)
+def test_results_that_can_not_be_written_to_standard_output_are_an_error_that_names_it(project, command, stdout, reason):
+    write_items(project, [{"value": 1}])
+    run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--run-id", "r")
+    line = f"{' '.join(COMMAND)} {command} {stdout}"
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
+    assert done.returncode == 74, done.stderr
+    assert f"error: can not write standard output: {reason}" in done.stderr.decode()
+
+
+def test_an_answer_that_can_not_be_written_says_where(project):
+    done = subprocess.run(["/bin/sh", "-c", f"{' '.join(COMMAND)} nodes >/dev/full"], cwd=project, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (74, b"error: can not write standard output: No space left on device\n")
+
+
 def test_the_version_and_the_help_name_what_there_is():
     assert run(ROOT, "--version")[1] == "graphmill 0.1.0\n"
     code, out, _ = run(ROOT, "--help")

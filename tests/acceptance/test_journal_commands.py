@@ -488,9 +488,7 @@ def test_an_export_that_can_not_be_written_leaves_nothing(tmp_path, humaneval, f
         check=False,
     )
     os.close(writer)
-    assert done.returncode == 74
-    assert done.stderr.startswith(b"error: whoever read standard output has gone away")
-    assert done.stderr.count(b"\n") == 1
+    assert (done.returncode, done.stderr) == (74, b"")  # as for head, which has what it wants
 
 
 def test_any_text_comes_through_store_and_export(tmp_path, store):

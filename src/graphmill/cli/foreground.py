@@ -12,6 +12,7 @@ import typer
 
 from graphmill.api.batch import Watching
 from graphmill.api.reader import Ended
+from graphmill.cli.answer import require_stdout, unwritable
 from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.interruption import Interruption
@@ -48,6 +49,8 @@ class Foreground:
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
             raise UsageError("--json and --output - both want standard output; write the results to a file")
+        if self.output == "-":
+            require_stdout()
         if self.is_recorded:
             require_apart(self.output, fixed(self.journal))
 
@@ -88,9 +91,10 @@ class Foreground:
         """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
         try:
             self.tell(report, error)
-        except OSError as trouble:
-            if not isinstance(trouble, BrokenPipeError):  # a reader that is gone knows why
-                tell_error(trouble)
+        except BrokenPipeError:  # a reader that is gone knows why
+            return False
+        except (ExportError, OSError) as trouble:
+            tell_error(unwritable(trouble) if isinstance(trouble, OSError) else trouble)
             return False
         return True
 
@@ -98,6 +102,7 @@ class Foreground:
         """Print the summary."""
         if self.as_json:
             typer.echo(to_json(report_record(report, error)))
+            require_stdout()
             return
         lines = [*self.idle(report, error), report.closing_line(), *report.error_lines(), *self.next_steps(report, error)]
         typer.echo("\n".join(lines), err=self.output == "-")
