@@ -150,10 +150,14 @@ class Journal:
         """Compare a run with what it was; note what it is now."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
         changes = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
+        kept = manifest.pop("kept", [])  # changes that were made while results stood, which so are of an earlier graph
         generation = run.generation
-        if changes:
+        if changes or (kept and on_change == "invalidate"):
             counts = self.archive.counts(run) if run.rows else ()
             generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _REMEDY)
+            kept = list(dict.fromkeys([*kept, *changes])) if counts or run.steps else []
+        if kept and generation == run.generation:
+            manifest["kept"] = kept
         if manifest != run.manifest or generation != run.generation:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
         return replace(run, generation=generation, manifest=manifest)
