@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import graphmill as gm
 from support.command import COMMAND, environment, rows, write_items
 
 ROOT = Path(__file__).parents[2]
@@ -224,6 +225,30 @@ def test_a_batch_runs_though_nobody_can_hear_it(project, closed):
     assert len(rows(project / "out.jsonl")) == 1
 
 
+RESULTS = [
+    "batch doubling.yaml -s items.jsonl -o -",
+    "batch doubling.yaml -s items.jsonl --json",
+    "run doubling.yaml value=1",
+    "export r -",
+]
+
+
+@pytest.mark.parametrize(("stdout", "reason"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")])
+@pytest.mark.parametrize("command", RESULTS)
+def test_results_that_can_not_be_written_to_standard_output_are_an_error_that_names_it(project, command, stdout, reason):
+    write_items(project, [{"value": 1}])
+    run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--run-id", "r")
+    line = f"{' '.join(COMMAND)} {command} {stdout}"
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
+    assert done.returncode == 74, done.stderr
+    assert f"error: can not write standard output: {reason}" in done.stderr.decode()
+
+
+def test_an_answer_that_can_not_be_written_says_where(project):
+    done = subprocess.run(["/bin/sh", "-c", f"{' '.join(COMMAND)} nodes >/dev/full"], cwd=project, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (74, b"error: can not write standard output: No space left on device\n")
+
+
 def test_the_version_and_the_help_name_what_there_is():
     assert run(ROOT, "--version")[1] == "graphmill 0.1.0\n"
     code, out, _ = run(ROOT, "--help")
@@ -278,3 +303,36 @@ def _read(descriptor):
         return os.read(descriptor, 65536)
     except OSError:  # the other end is gone: the end of what a terminal shows
         return b""
+
+
+WANDERING = """
+import os
+
+def wander(value):
+    os.chdir("/")
+    if value == "bad":
+        raise RuntimeError("lost")
+    return value
+"""
+
+
+@pytest.mark.parametrize("journal", [[], ["--journal", "mine.db"], ["--journal", "sqlite:///mine.db"]])
+def test_a_function_that_changes_the_working_directory_changes_neither_journal_nor_files(project, journal):
+    (project / "functions.py").write_text(WANDERING)
+    (project / "wander.yaml").write_text(WORKFLOW.replace("double", "wander"))
+    write_items(project, [{"value": "a"}, {"value": "bad"}])
+    options = ["--run-id", "r", "-c", 1, *journal]
+    code, out, err = run(project, "batch", "wander.yaml", "-s", "items.jsonl", "-o", "out.jsonl", "--retries", 0, *options)
+    assert (code, "graphmill retry r" in out) == (3, True), err
+    assert [row["status"] for row in rows(project / "out.jsonl")] == ["succeeded", "failed"]
+    assert run(project, "retry", "r", *journal)[0] == 3
+    assert run(project, "resume", "r", *journal)[0] == 3
+    assert run(project, "run", "wander.yaml", "value=a", *journal)[:2] == (0, "twice: a\nnote: none\n")
+
+
+def test_a_source_is_read_from_where_it_was_named(project, monkeypatch):
+    monkeypatch.chdir(project)
+    write_items(project, [1, 2])
+    items = gm.source("items.jsonl")
+    monkeypatch.chdir("/")
+    assert (list(items), items.count(), items.name) == ([1, 2], 2, "items.jsonl")

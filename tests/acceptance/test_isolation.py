@@ -168,6 +168,12 @@ def test_an_item_that_interrupts_its_own_pickling_ends_the_batch_and_hangs_nothi
         isolated(functions.same, [1, functions.Interrupting(), 2])
 
 
+def test_an_unsafe_item_whose_connection_was_refused_in_its_worker_is_tried_again(tmp_path):
+    options = {"isolation": "process", "effect": "unsafe", "journal": "memory:", "policy": gm.Policy(retry=EAGER)}
+    (result,) = gm.batch(functions.knock, [str(tmp_path)], **options).results()
+    assert (result.output, result.attempts) == ("sent", 2)
+
+
 def test_a_timed_out_function_is_killed_though_it_ignores_signals(tmp_path):
     retry = gm.Retry(attempts=50, wait_s=0, cap_s=0)
     (result,) = isolated(functions.spin_once, [str(tmp_path)], retry=retry, timeout_s=1).results()

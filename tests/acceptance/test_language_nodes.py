@@ -94,6 +94,30 @@ def test_an_unsafe_step_that_timed_out_is_not_tried_again(flow, flaky):
     assert (result.error.kind, len(flaky)) == ("ambiguous", 1)
 
 
+KNOCK = """
+from pathlib import Path
+mark = Path(folder) / "knocked"
+if not mark.exists():
+    mark.touch()
+    raise {error}("closed")
+result = "sent"
+"""
+
+
+@pytest.mark.parametrize(("error", "output"), [("ConnectionRefusedError", {"r": "sent"}), ("ConnectionResetError", None)])
+def test_unsafe_code_is_tried_again_if_its_connection_was_refused_and_not_if_it_was_lost(flow, tmp_path, error, output):
+    (tmp_path / "knock.py").write_text(KNOCK.format(error=error))
+    text = """
+        inputs: {folder: {required: true}}
+        nodes:
+          - {id: send, type: python, effect: unsafe, params: {code: !file knock.py, inputs: {folder: "${folder}"}}}
+        outputs: {r: "${send.result}"}
+    """
+    result = flow.result(text, {"folder": str(tmp_path)}, journal="memory:")
+    assert result.output == output
+    assert (result.error and result.error.kind) == (None if output else "ambiguous")
+
+
 def test_an_unsafe_step_that_says_retry_is(flow, flaky):
     result = flow.timed(node("timeout: 5, effect: unsafe, on_ambiguous: retry", "{seconds: 50}"))
     assert (result.error.kind, len(flaky)) == ("timeout", 3)

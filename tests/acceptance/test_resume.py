@@ -232,6 +232,24 @@ def test_a_changed_function_without_results_is_no_matter(journal):
     assert gm.batch(same, [1], run_id="r", journal=journal, version="2").done_now == 1
 
 
+def test_what_was_kept_after_a_change_can_still_be_invalidated_and_once(journal):
+    async def work(item):
+        calls.append(item)
+        return item
+
+    def done(items, version, on_change):
+        calls.clear()
+        gm.batch(work, items, run_id="r", journal=journal, version=version, on_change=on_change)
+        return sorted(calls)
+
+    calls = []
+    assert done([1, 2], "1", "refuse") == [1, 2]
+    assert done([1, 2, 3], "2", "keep") == [3]
+    assert done([1, 2, 3], "2", "refuse") == []
+    assert done([1, 2, 3], "2", "invalidate") == [1, 2, 3]
+    assert done([1, 2, 3], "2", "invalidate") == []
+
+
 def test_an_invalidated_run_that_is_interrupted_goes_on_where_it_was(journal):
     calls = Calls()
     gm.batch(calls, range(5), run_id="r", journal=journal, version="1")

@@ -121,6 +121,15 @@ def end_once(folder):
     return "lived"
 
 
+def knock(folder):
+    """Find the door closed at the first attempt."""
+    mark = Path(folder) / "knocked"
+    if not mark.exists():
+        mark.touch()
+        raise ConnectionRefusedError("closed")
+    return "sent"
+
+
 def write_pid(folder, pid):
     """Write it whole or not at all."""
     partial = Path(folder) / f".{pid}"

@@ -21,7 +21,7 @@ from graphmill.graph.graph import Graph
 from graphmill.journal.intake import Draft, Identify, OnChange
 from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
-from graphmill.journal.opening import default_journal
+from graphmill.journal.opening import fixed
 from graphmill.journal.records import Entry
 from graphmill.report.stored import StoredResults
 
@@ -52,13 +52,11 @@ class Recording:
 
 
 def _held(place: Place | None) -> Journal | str | Path:
-    """Hold on to a place by what it is now: the working directory may change, and memory is opened once."""
+    """Hold on to a place by what it is now: memory is opened once."""
     if isinstance(place, Journal):
         return place
-    name = default_journal() if place is None else place
-    if name == "memory:":
-        return opened(name)
-    return name if isinstance(name, str) and ":" in name else Path(name).absolute()
+    where = fixed(place)
+    return where if isinstance(where, Path) else opened(where)
 
 
 def opened(place: Place | None, *, create: bool = True) -> Journal:
@@ -88,8 +86,9 @@ def planned(  # noqa: PLR0913
     on_change: OnChange,
     effect: Effect,
     version: str | None,
+    is_elsewhere: bool = False,
 ) -> Recording:
-    """Record a batch as a new run, or go on with the one of that id."""
+    """Record a batch as a new run, or go on with the one of that id; ``is_elsewhere`` says that its items may come from another file."""
     if on_change not in ("refuse", "invalidate", "keep"):
         raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
     plan = Plan(
@@ -105,6 +104,7 @@ def planned(  # noqa: PLR0913
         run_id=run_id,
         total=total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items),
         on_change=on_change,
+        is_elsewhere=is_elsewhere,
     )
     return Recording(journal, lambda opened: opened.begin(plan))
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from graphmill.api.batch import Watching, abatch, execute, function_of
+from graphmill.api.batch import Watching, execute, function_of
 from graphmill.api.policy import policy_for
-from graphmill.api.recording import Place, lent, repeated
+from graphmill.api.recording import Place, lent, planned, repeated
 from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.names import suggestion
@@ -48,22 +48,22 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     series = items if items is not None else source_of(run)
-    return await abatch(
-        graph if graph is not None else graph_of(run),
-        series,
-        policy=policy or policy_from(run.manifest.get("policy", {})),
-        concurrency=concurrency,
-        isolation=isolation,
-        id_field=options.get("id_field"),
-        total=series.count() if total is None and isinstance(series, FileSource) else total,
+    function = function_of(graph if graph is not None else graph_of(run))
+    rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
+    recording = planned(
+        journal,
+        graph=function,
+        items=series,
+        policy=rules,
+        options={"id_field": None} | {name: value for name, value in options.items() if name not in ("effect", "version")},
         run_id=run.id,
-        journal=journal,
+        total=total,
         on_change=on_change,
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
-        notes={name: value for name, value in options.items() if name not in ("id_field", "effect", "version")},
-        **watching,
+        is_elsewhere=True,
     )
+    return await execute(function, series, rules, recording, **watching)
 
 
 async def aretry(  # noqa: PLR0913

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
 from graphmill.cli.exit_code import ExitCode
+from graphmill.core.errors import ExportError
 from graphmill.core.json_text import to_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
@@ -38,3 +40,16 @@ def _print(text: str) -> None:
         typer.echo(text)
     except BrokenPipeError:  # a reader that is gone knows why
         raise typer.Exit(ExitCode.OUTPUT) from None
+    except OSError as error:
+        raise unwritable(error) from error
+
+
+def unwritable(error: OSError) -> ExportError:
+    """Say that standard output can not be written, and why."""
+    return ExportError(f"can not write standard output: {error.strerror or error}")
+
+
+def require_stdout() -> None:
+    """Raise ExportError if standard output was closed by whoever started us: what is written there is lost."""
+    if sys.__stdout__ is None:
+        raise ExportError("can not write standard output: it is closed")

@@ -8,9 +8,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from graphmill.cli.answer import require_stdout
+from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.journal import Journal, RunName, opened, require_apart
+from graphmill.core.errors import ExportError
 from graphmill.core.result import Result, Status
-from graphmill.datasets.sink import sink, write_all
+from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
 from graphmill.report.run_view import RunView, view_of
@@ -43,11 +46,22 @@ def export(
     with opened(journal) as store:
         found = store.archive.find(run)
         require_apart(file, store.name)
+        if file == "-":
+            require_stdout()
         target = sink(file, format=file_format)
         rows = _Rows(store.archive, found, None if status is None else Status(status))
-        write_all(rows, target, complete=True)
+        _write(rows, target)
         view = view_of(store.archive, found)
     typer.echo(_closing(view, rows.count, file, status), err=True)
+
+
+def _write(rows: _Rows, target: Sink) -> None:
+    try:
+        write_all(rows, target, complete=True)
+    except ExportError as error:
+        if isinstance(error.__cause__, BrokenPipeError):  # such as head, which has what it wants
+            raise typer.Exit(ExitCode.OUTPUT) from None
+        raise
 
 
 class _Rows:

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 
 import typer
 
 from graphmill.api.batch import Watching
 from graphmill.api.reader import Ended
+from graphmill.cli.answer import require_stdout, unwritable
 from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.interruption import Interruption
@@ -21,7 +23,7 @@ from graphmill.core.json_text import to_json
 from graphmill.core.result import StopReason
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.run import Run
-from graphmill.journal.opening import default_journal
+from graphmill.journal.opening import fixed
 from graphmill.report.next_steps import next_lines
 from graphmill.report.record import report_record
 from graphmill.report.report import Report
@@ -32,8 +34,8 @@ from graphmill.report.run_view import view_of
 class Foreground:
     """How a command shows its run.
 
-    ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if there was
-    nothing to do.
+    ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if all
+    was done before.
     """
 
     title: str
@@ -41,14 +43,16 @@ class Foreground:
     output: str | None
     as_json: bool
     is_recorded: bool
-    journal: str | None = None
+    journal: str | Path | None = None
     if_idle: str = ""
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
             raise UsageError("--json and --output - both want standard output; write the results to a file")
+        if self.output == "-":
+            require_stdout()
         if self.is_recorded:
-            require_apart(self.output, self.journal or default_journal())
+            require_apart(self.output, fixed(self.journal))
 
     def perform(self, work: Callable[[Watching], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
@@ -87,9 +91,10 @@ class Foreground:
         """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
         try:
             self.tell(report, error)
-        except OSError as trouble:
-            if not isinstance(trouble, BrokenPipeError):  # a reader that is gone knows why
-                tell_error(trouble)
+        except BrokenPipeError:  # a reader that is gone knows why
+            return False
+        except (ExportError, OSError) as trouble:
+            tell_error(unwritable(trouble) if isinstance(trouble, OSError) else trouble)
             return False
         return True
 
@@ -97,13 +102,15 @@ class Foreground:
         """Print the summary."""
         if self.as_json:
             typer.echo(to_json(report_record(report, error)))
+            require_stdout()
             return
         lines = [*self.idle(report, error), report.closing_line(), *report.error_lines(), *self.next_steps(report, error)]
         typer.echo("\n".join(lines), err=self.output == "-")
 
     def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
-        """Say that there was nothing to do, if so."""
-        return [self.if_idle] if self.if_idle and not report.done_now and report.stopped is None and error is None else []
+        """Say that all was done before, if so."""
+        is_idle = report.statistics.done > 0 and not report.done_now and report.stopped is None and error is None
+        return [self.if_idle] if self.if_idle and is_idle else []
 
     def next_steps(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Name the commands that go on from here."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from graphmill.core.errors import UsageError
-from graphmill.journal.opening import default_journal, open_store
+from graphmill.journal.opening import fixed, open_store
 from graphmill.journal.ports import Store
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)]
@@ -31,7 +31,7 @@ RunId = Annotated[
 
 
 @contextmanager
-def opened(journal: str | None) -> Iterator[Store]:
+def opened(journal: str | Path | None) -> Iterator[Store]:
     """Open a store that is there, and close it after use; none is made by being looked for."""
     store = open_store(journal, create=False)
     try:
@@ -40,19 +40,19 @@ def opened(journal: str | None) -> Iterator[Store]:
         store.close()
 
 
-def journal_place(journal: str | None, run_id: str | None, *, no_journal: bool) -> str | None:
-    """Tell where a run is to be recorded; None for nowhere."""
+def journal_place(journal: str | None, run_id: str | None, *, no_journal: bool = False) -> str | Path | None:
+    """Tell where a run is to be recorded, also if its functions change the working directory; None for nowhere."""
     if journal == "memory:":
         raise UsageError("a journal in memory is gone when the command ends; name a file, or say --no-journal")
     if no_journal and (run_id is not None or journal is not None):
         raise UsageError("--no-journal records nothing, and --run-id and --journal say where to record; leave one out")
-    return None if no_journal else journal or default_journal()
+    return None if no_journal else fixed(journal)
 
 
-def require_apart(file: str | None, journal: str) -> None:
+def require_apart(file: str | None, journal: str | Path) -> None:
     """Refuse to write results over the journal, or over one of the files beside it."""
     if file is None or file == "-":
         return
-    target, store = Path(file).resolve(), Path(journal.removeprefix("sqlite:///")).resolve()
+    target, store = Path(file).resolve(), Path(journal).resolve()
     if target.parent == store.parent and (target.name == store.name or target.name.startswith(f"{store.name}-")):
         raise UsageError(f"{file!r} is the journal itself, or belongs to it; name another file")

@@ -45,7 +45,7 @@ def prune(
         if dry_run:
             tell(_plan_lines([(run, store.size(run)) for run in gone]))
         else:
-            freed = store.prune(gone) if gone else 0
+            freed = store.prune(gone)  # also for none: an earlier one may have been cut short
             tell([f"{_runs(len(gone))} pruned, {size(freed)} free again"])
 
 

@@ -10,7 +10,7 @@ from graphmill import api
 from graphmill.cli.answer import AsJson, tell
 from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.journal import Journal, RunName, opened
+from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.options import Concurrency, Output, SourceFormat, WhenChanged
 from graphmill.datasets.source import source
 from graphmill.journal.ports import Store
@@ -44,17 +44,18 @@ def resume(
         if found.state is RunState.HELD:
             _release(store, found)
             return
+    place = journal_place(journal, found.id)
     items = None if source_name is None else source(source_name, format=source_format)
     foreground = Foreground(
         title=f"going on with {graph_name(found.manifest)}",
         output=output or output_of(found),
         as_json=as_json,
         is_recorded=True,
-        journal=journal,
+        journal=place,
         if_idle="everything was done already",
     )
     foreground.perform(
-        lambda watching: api.resume(found.id, items=items, journal=journal, concurrency=concurrency, on_change=on_change, **watching)
+        lambda watching: api.resume(found.id, items=items, journal=place, concurrency=concurrency, on_change=on_change, **watching)
     )
 
 

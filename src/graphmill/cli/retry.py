@@ -9,7 +9,7 @@ import typer
 from graphmill import api
 from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.journal import Journal, RunName, opened
+from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.options import Concurrency, Output
 from graphmill.cli.resume import output_of
 from graphmill.report.run_view import graph_name
@@ -41,15 +41,16 @@ def retry(
     """
     with opened(journal) as store:
         found = store.archive.find(run)
+    place = journal_place(journal, found.id)
     foreground = Foreground(
         title=f"the failed items of {graph_name(found.manifest)} again",
         output=output or output_of(found),
         as_json=as_json,
         is_recorded=True,
-        journal=journal,
+        journal=place,
     )
     foreground.perform(
         lambda watching: api.retry(
-            found.id, items=items, kinds=kinds, journal=journal, concurrency=concurrency, on_change=on_change, **watching
+            found.id, items=items, kinds=kinds, journal=place, concurrency=concurrency, on_change=on_change, **watching
         )
     )

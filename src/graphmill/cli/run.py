@@ -13,7 +13,7 @@ from graphmill import api
 from graphmill.api.policy import policy_for
 from graphmill.api.run import only_result, single
 from graphmill.api.single import Single
-from graphmill.cli.answer import AsJson, json_line
+from graphmill.cli.answer import AsJson, json_line, require_stdout
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given
 from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place, opened
@@ -63,7 +63,7 @@ def run(  # noqa: PLR0913  one parameter per option
         as_json=as_json,
         is_recorded=not no_journal,
         if_idle="it was done already" if run_id is not None else "",
-        journal=journal,
+        journal=place,
         item=item,
     )
     foreground.perform(
@@ -84,10 +84,13 @@ class OneJob(Foreground):
         result = only_result(report, self.item)
         if self.as_json:
             typer.echo(json_line(row_of(result) | {"run": report.run_id}))
+            require_stdout()
             return
         if result.is_success:
             typer.echo(_fit(output_text(result.output)))
         typer.echo("\n".join(self._about(report, result, error)), err=True)
+        if result.is_success:
+            require_stdout()
 
     def _about(self, report: Report, result: Result, error: GraphmillError | None) -> Iterable[str]:
         batches = batches_of(self._trace(report), result.output)

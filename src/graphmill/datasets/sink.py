@@ -75,7 +75,7 @@ class FileSink:
                 f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
             )
         self._make_writer = make_writer
-        self._path = self._path if self.is_special else self._path.resolve()
+        self._path = self._path.absolute() if self.is_special else self._path.resolve()
         self._temporary = self._path if self.is_special else self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
         self._stream: BinaryIO | None = None
         self._writer: RowWriter | None = None
@@ -148,13 +148,13 @@ class StdoutSink:
 
     def write(self, result: Result) -> None:
         """Print a result's row."""
-        with _gone_is_told():
+        with _told():
             _write_row(self._writer, result, "standard output")
             self._stream.flush()
 
     def commit(self, *, complete: bool = True) -> None:  # noqa: ARG002  what is out is out
         """Print what stands after the last row."""
-        with _gone_is_told():
+        with _told():
             self._writer.finish()
             self._stream.flush()
 
@@ -164,11 +164,13 @@ class StdoutSink:
 
 
 @contextmanager
-def _gone_is_told() -> Iterator[None]:
+def _told() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
         raise ExportError("whoever read standard output has gone away; what was written there is not whole") from error
+    except OSError as error:
+        raise ExportError(f"can not write standard output: {error.strerror or error}") from error
 
 
 def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002

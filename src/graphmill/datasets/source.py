@@ -26,9 +26,13 @@ _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".yaml": "
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """The items of one file, or of standard input; lazily read, in a thread when a run iterates it."""
+    """The items of one file, or of standard input; lazily read, in a thread when a run iterates it.
+
+    ``place`` is where ``path`` leads also when the working directory is another.
+    """
 
     path: str
+    place: Path
     format: str
     offset: int = 0
     limit: int | None = None
@@ -39,13 +43,13 @@ class FileSource:
 
     def note(self) -> dict[str, Any]:
         """Tell by what it can be opened again; standard input can not."""
-        path = None if self.path == "-" else str(Path(self.path).absolute())
+        path = None if self.path == "-" else str(self.place)
         return {"path": path, "format": self.format, "offset": self.offset, "limit": self.limit}
 
     @property
     def is_stored(self) -> bool:
         """Whether its items are all there, so that reading never waits for anybody."""
-        return Path(self.path).is_file()
+        return self.place.is_file()
 
     def _all(self) -> Generator[Any, None, None]:
         position = 0
@@ -68,7 +72,7 @@ class FileSource:
 
     def count(self) -> int | None:
         """Count the items of a JSON Lines file, for progress; None where that would take long, or it comes only once."""
-        path = Path(self.path)
+        path = self.place
         if self.format != "jsonl" or not path.is_file() or path.stat().st_size > _MOST_BYTES_COUNTED:
             return None
         with self._open() as stream:
@@ -82,7 +86,7 @@ class FileSource:
                 yield stream
             return
         try:
-            stream = Path(self.path).open("rb")  # noqa: SIM115  closed below
+            stream = self.place.open("rb")
         except OSError as error:
             raise SourceError(f"can not read {self.path!r}: {error.strerror}", position=0) from error
         with stream:
@@ -117,7 +121,7 @@ def source(path: str | Path, *, format: str | None = None, offset: int = 0, limi
         raise UsageError(f"no source format {format!r}{suggestion(format, READERS)}; there are {', '.join(READERS)}")
     if name != "-":
         _require_readable(Path(name))
-    return FileSource(name, format, offset, limit)
+    return FileSource(name, Path(name) if name == "-" else Path(name).absolute(), format, offset, limit)
 
 
 def _require_readable(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -34,7 +35,7 @@ class Attempts:
     """The attempts of one run.
 
     ``freed`` is called when a slot may be free, ``finished(ticket, result)`` when a job is over, ``lane_changed(lane, limit, state)``
-    with what its limit and health were before, ``crash`` with a fault of ours.
+    with what its limit and health were before, ``cancel`` when somebody else ends the run's tasks, ``crash`` with a fault of ours.
     """
 
     def __init__(  # noqa: PLR0913  what it works with
@@ -49,6 +50,7 @@ class Attempts:
         freed: Callable[[], None],
         finished: Callable[[Ticket, Result], None],
         lane_changed: Callable[[Lane, int, HealthState], None],
+        cancel: Callable[[], object],
         crash: Callable[[BaseException], None],
     ) -> None:
         self._scheduler = scheduler
@@ -62,6 +64,7 @@ class Attempts:
         self._freed = freed
         self._finished = finished
         self._lane_changed = lane_changed
+        self._cancel = cancel
         self.crash = crash
         self._classifier = Classifier(self._policy.classify)
         self._steps = Steps(workers, delivery, recorder, retry=self._policy.retry, classifier=self._classifier, random=terms.random)
@@ -174,6 +177,8 @@ class Attempts:
         frame, ticket.frame = ticket.frame, None
         if frame is not None and frame.usage is not None:
             ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
+        if isinstance(error, CancelledError) and ticket.verdict is None and self._workers.is_left:
+            self._cancel()  # which gives this ticket a verdict too: cancelled is not failed
         verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state

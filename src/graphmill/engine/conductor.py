@@ -71,6 +71,7 @@ class Conductor:
             freed=self._start_soon,
             finished=self._finished,
             lane_changed=self._lane_changed,
+            cancel=self.cancel,
             crash=self.crash,
         )
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)

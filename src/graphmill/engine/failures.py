@@ -109,16 +109,22 @@ class NotBegun(Exception):  # noqa: N818  an end, not an error
 
 def doubted(failure: Failure, error: BaseException | None) -> Failure:
     """Give what a failure means for an attempt that must not happen twice: nobody knows whether it has, unless it surely was not sent."""
-    if failure.kind not in (Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH) or isinstance(error, ConnectionRefusedError | NotBegun):
+    if failure.kind not in (Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH) or is_unsent(error):
         return failure
     return replace(failure, kind=Kind.AMBIGUOUS, message=f"it may have happened: {failure.message}")
+
+
+def is_unsent(error: BaseException | None) -> bool:
+    """Tell whether an error says that what was attempted has surely not happened."""
+    return error.is_unsent if isinstance(error, Reported) else isinstance(error, ConnectionRefusedError | NotBegun)
 
 
 class Reported(Exception):  # noqa: N818  it carries what has already been named
     """A failure recorded elsewhere, in a worker process for one, and its exception if that could be sent."""
 
-    def __init__(self, failure: Failure, pickled: bytes | None = None) -> None:
+    def __init__(self, failure: Failure, pickled: bytes | None = None, *, is_unsent: bool = False) -> None:
         self.failure = failure
+        self.is_unsent = is_unsent
         self._pickled = pickled
         super().__init__(str(failure))
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from graphmill.core.errors import UsageError
 from graphmill.core.fresh import fresh
 from graphmill.engine.deadlines import Deadlines
+from graphmill.engine.failures import Reported, failure_of, kind_of
 from graphmill.engine.frame import Frame
 from graphmill.engine.frame import current as current_frame
 from graphmill.engine.policy import Policy
@@ -44,6 +45,7 @@ class Workers:
 
     def __init__(self, policy: Policy, *, accept: Callable[[Any], Any] | None, abandoned: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
+        self._owner = asyncio.current_task()
         self.abandoned = abandoned
         self.grace: Deadlines[LoopAttempt] = Deadlines(self.loop, policy.grace_s, LoopAttempt.abandon)
         self.threads = Threads(self.loop, "graphmill")
@@ -63,6 +65,11 @@ class Workers:
         """Give what is interrupted no longer than this from now on."""
         self.grace_s = min(self.grace_s, grace_s)
         self.grace.shorten(grace_s)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the task that the run belongs to was cancelled, as asyncio does with all of them when it closes a loop."""
+        return self._owner is not None and (self._owner.done() or self._owner.cancelling() > 0)
 
     @property
     def stuck(self) -> int:
@@ -256,8 +263,17 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     workers = _current.get(None)
     if workers is None:
         raise UsageError("a workflow runs as a job of a batch: gm.batch(graph, [item])")
-    value = await workers.submit(partial(copy_context().run, function, *args, **kwargs))  # where it is called, not where the run began
+    # In the context of where it is called, not of where the run began.
+    value = await workers.submit(partial(copy_context().run, _plainly, function, *args, **kwargs))
     return await value if _is_awaitable(value) else value
+
+
+def _plainly(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a plain function; no Ctrl-C strikes in a thread, so a KeyboardInterrupt there is its own failure and ends no loop."""
+    try:
+        return function(*args, **kwargs)
+    except KeyboardInterrupt as error:
+        raise Reported(failure_of(error, kind_of(error))) from error
 
 
 def is_async(function: object) -> bool:

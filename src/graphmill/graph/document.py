@@ -98,6 +98,8 @@ _SINGULAR = {"nodes": "node", "edges": "edge", "inputs": "input", "outputs": "ou
 
 
 def _read(path: Path) -> bytes:
+    if "\0" in str(path):
+        raise UsageError(f"can not read the workflow file {str(path)!r}: its name holds a NUL character")
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)

@@ -69,6 +69,8 @@ class Included:
         return self._read[file]
 
     def _inside(self, name: str) -> Path:
+        if "\0" in name:
+            raise ValueError(f"{name!r:.80} is no name of a file: it holds a NUL character")
         try:
             file = (self._folder / name).resolve()
         except (OSError, ValueError, RuntimeError) as error:

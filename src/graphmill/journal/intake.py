@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import islice, starmap
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -140,7 +140,11 @@ class Intake:
     def _plainly(self) -> Iterator[Job]:
         items = iter(self._items)
         try:
-            yield from self._looked_up(items) if self._run.rows else starmap(self._new, enumerate(items))
+            if self._run.rows:
+                yield from self._looked_up(items)
+                return
+            for position, given in enumerate(items):  # not starmap: a StopIteration of an item's own code would end the source
+                yield self._new(position, given)
         finally:
             if isinstance(items, Generator):
                 items.close()  # it ends with its reader, not when the last one forgets it

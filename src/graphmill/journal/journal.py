@@ -29,7 +29,10 @@ _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not."""
+    """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not.
+
+    ``is_elsewhere`` says that its items may come from another file than before.
+    """
 
     items: Any
     identify: Identify
@@ -37,6 +40,7 @@ class Plan:
     run_id: str | None = None
     total: int | None = None
     on_change: OnChange = "refuse"
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,8 @@ class Journal:
             run = self._created(plan)
         ledger = self.store.take(run.id)
         with _released(ledger):
+            if plan.on_change == "refuse" and not plan.is_elsewhere:
+                _require_source(ledger.run, plan.manifest)
             run = self._renewed(ledger, plan.manifest, plan.on_change)
             if plan.total is not None and plan.total != run.total:
                 ledger.append([RunRow(total=plan.total)])
@@ -144,10 +150,14 @@ class Journal:
         """Compare a run with what it was; note what it is now."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
         changes = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
+        kept = manifest.pop("kept", [])  # changes that were made while results stood, which so are of an earlier graph
         generation = run.generation
-        if changes:
+        if changes or (kept and on_change == "invalidate"):
             counts = self.archive.counts(run) if run.rows else ()
             generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _REMEDY)
+            kept = list(dict.fromkeys([*kept, *changes])) if counts or run.steps else []
+        if kept and generation == run.generation:
+            manifest["kept"] = kept
         if manifest != run.manifest or generation != run.generation:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
         return replace(run, generation=generation, manifest=manifest)
@@ -220,6 +230,25 @@ def _generation(run: RunRecord, counts: Sequence[Count], changes: Iterable[str],
             f"run {run.id} has {made} that were made otherwise: {'; '.join(changes)}. Go on with {remedy}, or begin a new run"
         )
     return 1 + max([run.generation, *(count.generation for count in counts)])
+
+
+def _require_source(run: RunRecord, now: Mapping[str, Any]) -> None:
+    """Refuse the file of other items: those of the run that are not in it would be forgotten."""
+    before, given = _file_of(run.manifest), _file_of(now)
+    if before is None or given is None or before == given or not (run.rows or run.steps):
+        return
+    if before.name == given.name and not before.exists():  # it was moved, with its project for one
+        return
+    raise ChangedError(
+        f"run {run.id} takes its items from {str(before)!r}, not from {str(given)!r}. Go on without these: graphmill resume {run.id}; "
+        f"or with these in their place: graphmill resume {run.id} --source FILE, or --on-change keep (on_change='keep'); or begin a new run"
+    )
+
+
+def _file_of(manifest: Mapping[str, Any]) -> Path | None:
+    source = manifest.get("source")
+    path = source.get("path") if isinstance(source, Mapping) else None
+    return Path(path) if isinstance(path, str) else None
 
 
 def _identify_job(position: int, job: Any) -> Draft:

@@ -13,6 +13,7 @@ from graphmill.journal.sqlite.store import SqliteStore
 
 VARIABLE = "GRAPHMILL_JOURNAL"
 BESIDE_THE_PROJECT = ".graphmill/runs.db"
+_IN_MEMORY = "memory:"
 _LATER = ("postgresql", "postgres")
 _SCHEMES = ("memory", "postgresql", "sqlite")
 
@@ -24,7 +25,7 @@ def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
     ``create``, is an UnknownRunError.
     """
     name = str(url or default_journal())
-    if name == "memory:":
+    if name == _IN_MEMORY:
         return MemoryStore()
     path = Path(name if isinstance(url, Path) else _path(name))
     try:
@@ -40,6 +41,12 @@ def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
 def default_journal() -> str:
     """Tell which journal is meant where none is named."""
     return os.environ.get(VARIABLE) or BESIDE_THE_PROJECT
+
+
+def fixed(url: str | Path | None = None) -> str | Path:
+    """Hold on to a journal by what it is now: a function that changes the working directory must not change what is meant."""
+    name = url or default_journal()
+    return name if name == _IN_MEMORY else Path(name if isinstance(name, Path) else _path(name)).absolute()
 
 
 def _path(name: str) -> str:

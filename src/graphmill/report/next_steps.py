@@ -41,9 +41,12 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
 
 
 def _going_on(view: RunView, name: str) -> tuple[str, str]:
+    does = f"goes on with {_items(view.left)} to do" if view.left else "goes on with it"
+    if view.needs_source:
+        return f"graphmill resume {name} --source FILE", f"{does}; its items came by standard input"
     if not view.can_be_opened:
         return f"gm.batch(function, items, run_id={view.name!r})", "goes on with it, in the program that has them"
-    return f"graphmill resume {name}", f"goes on with {_items(view.left)} to do" if view.left else "goes on with it"
+    return f"graphmill resume {name}", does
 
 
 def _again(view: RunView, name: str) -> Iterator[tuple[str, str]]:

@@ -291,7 +291,7 @@ def test_every_file_that_can_not_be_read_is_told_at_once(tmp_path):
         "twice.json:2:2: the key 'a' stands twice in one object",
         "open.yaml:2:1: while parsing a flow node, did not find expected node content",
         "again.yaml:1:4: !file stands in workflow files only, not in files that they bring in",
-        "flow.yaml:11:3: !file: 'a\\x00b' is no name of a file: embedded null byte",
+        "flow.yaml:11:3: !file: 'a\\x00b' is no name of a file: it holds a NUL character",
     ]
 
 
@@ -389,7 +389,7 @@ def test_two_hundred_levels_are_read_from_either_form(tmp_path):
 def test_a_file_that_is_not_there_or_no_file_is_a_usage_error(tmp_path):
     with pytest.raises(gm.UsageError, match=r"there is no workflow file '.*review\.yaml'"):
         Document.read(tmp_path / "review.yaml")
-    with pytest.raises(gm.UsageError, match=r"can not read the workflow file .*: embedded null byte"):
+    with pytest.raises(gm.UsageError, match=r"can not read the workflow file .*: its name holds a NUL character"):
         Document.read("a\0b.yaml")
 
 

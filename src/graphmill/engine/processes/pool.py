@@ -346,12 +346,15 @@ def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]
     except BaseException as error:  # noqa: BLE001  reading a user's object runs its code
         said = f"the output can not be read back from a worker process: {described(error)}"
         return None, Reported(replace(failure_of(error, Kind.PERMANENT), message=said))
-    return (received, None) if sort == VALUE else (None, Reported(*received))
+    if sort == VALUE:
+        return received, None
+    failure, exception, is_unsent = received
+    return None, Reported(failure, exception, is_unsent=is_unsent)
 
 
 def _not_started(error: BaseException) -> Reported:
     said = f"a worker process could not be started: {described(error)}"
-    return Reported(Failure(kind=Kind.TRANSIENT, message=said, type="graphmill.WorkerNotStarted"))
+    return Reported(Failure(kind=Kind.TRANSIENT, message=said, type="graphmill.WorkerNotStarted"), is_unsent=True)
 
 
 def _death(status: int) -> str:

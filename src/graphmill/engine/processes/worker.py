@@ -21,7 +21,7 @@ from typing import Any
 from graphmill.core.errors import Permanent
 from graphmill.core.message import described
 from graphmill.engine import frame
-from graphmill.engine.failures import decisive, failure_of, kind_of
+from graphmill.engine.failures import decisive, failure_of, is_unsent, kind_of
 from graphmill.engine.processes.importable import imported
 from graphmill.engine.processes.messages import FAILURE, PIECE_BYTES, VALUE, Incoming, message
 
@@ -65,7 +65,8 @@ class _Calls:
             return message(VALUE, _packed(self._output(*_unpacked(request))))
         except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
             error = decisive(raised)
-            return message(FAILURE, pickle.dumps((failure_of(error, kind_of(error)), _exception(error)), pickle.HIGHEST_PROTOCOL))
+            report = failure_of(error, kind_of(error)), _exception(error), is_unsent(error)
+            return message(FAILURE, pickle.dumps(report, pickle.HIGHEST_PROTOCOL))
         finally:
             _flush()
 

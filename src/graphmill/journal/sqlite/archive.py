@@ -139,7 +139,7 @@ class SqliteArchive:
 
     def _heads(self, connection: sqlite3.Connection, run: RunRecord, stored: StoredRun) -> Iterator[Stored]:
         """Give the current results without their bodies, in input order."""
-        found = connection.execute(SQL["heads"], (stored.number, stored.first, stored.last))
+        found = connection.execute(SQL["heads"], (stored.number, stored.first, stored.last) * 2)
         return (head for head in Checks(self._name, run).all_heads(found, stored) if head[2] >= head[-1])
 
     def _explain_missing(self, connection: sqlite3.Connection, run: RunRecord, row: int) -> None:

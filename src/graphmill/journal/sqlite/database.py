@@ -9,7 +9,7 @@ from pathlib import Path
 
 from graphmill.journal.sqlite.connection import Readers, connect, connect_writer, writing
 from graphmill.journal.sqlite.faults import translated
-from graphmill.journal.sqlite.files import make_file, make_folder
+from graphmill.journal.sqlite.files import make_file, make_folder, require_base
 from graphmill.journal.sqlite.filesystem import require_trusted
 from graphmill.journal.sqlite.migrations import prepare
 from graphmill.journal.sqlite.owners import let_go, owners_of
@@ -35,6 +35,7 @@ class Database:
             self.owners = owners_of(lock_file)
             try:
                 with self.owners.alone(busy_s):
+                    require_base(path)
                     make_file(path)
                     first = _prepared(path, busy_s=busy_s)
             except BaseException:

@@ -46,6 +46,11 @@ def damaged(name: str, place: str) -> DamagedError:
     return DamagedError(f"the journal {name} is damaged: {place} is not what was written; {_RESTORE}")
 
 
+def emptied(name: str) -> DamagedError:
+    """Say that a store was cut to nothing while the log beside it was not."""
+    return DamagedError(f"the journal {name} is damaged: it is empty, and {name}-wal beside it is not; {_RESTORE}")
+
+
 def _journal_error(name: str, error: sqlite3.Error, code: int) -> JournalError:
     primary = code & 0xFF
     said = f"{error}, {error.sqlite_errorname}"

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from graphmill.journal.sqlite.faults import gone
+from graphmill.journal.sqlite.faults import emptied, gone
 
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
 
@@ -40,6 +40,14 @@ def make_file(path: Path) -> None:
             os.fchmod(descriptor, 0o600)  # whatever the umask
         finally:
             os.close(descriptor)
+
+
+def require_base(path: Path) -> None:
+    """Raise DamagedError for a database that is empty beside a log that is not: SQLite would take it for a new one, and delete the log."""
+    log = Path(f"{path}-wal")
+    with suppress(FileNotFoundError):
+        if path.stat().st_size == 0 and log.stat().st_size > 0:
+            raise emptied(str(path))
 
 
 class Watch:

@@ -52,7 +52,7 @@ class SqliteLookup:
         """List the current results."""
         with translated(self._database.name):
             connection = self._opened()
-            found = connection.execute(SQL["heads"], self._place)
+            found = connection.execute(SQL["heads"], self._place * 2)
             for head in self._checks.all_heads(found, self._stored):
                 if head[2] >= head[-1]:
                     yield head[HEAD + 1], head[1]

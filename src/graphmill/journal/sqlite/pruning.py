@@ -56,8 +56,8 @@ def _delete(database: Database, connection: sqlite3.Connection, run: int, first:
         ("delete_results", (run, first, last, _STEP_ROWS)),
         ("delete_steps", (run, _STEP_ROWS)),
         ("delete_attempts", (run, _STEP_ROWS)),
-        ("delete_wanted", (run, _STEP_ROWS)),
-        ("delete_suspects", (run, _STEP_ROWS)),
+        ("delete_wanted", (run, run, _STEP_ROWS)),
+        ("delete_suspects", (run, run, _STEP_ROWS)),
     ):
         count = _STEP_ROWS
         while count == _STEP_ROWS:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from graphmill.core.errors import OwnedError, UnknownRunError, UsageError
+from graphmill.core.errors import JournalError, OwnedError, UnknownRunError, UsageError
 from graphmill.journal.records import RunRecord, RunState
 from graphmill.journal.run_id import new_run_id, require_run_id
 from graphmill.journal.sqlite.archive import SqliteArchive
@@ -72,15 +72,24 @@ class SqliteStore:
         """Tell about how many bytes a run takes."""
         with self._database.reading() as connection:
             stored = read_run(connection, run.number, run.id, self.name)
-            found: int = connection.execute(SQL["size"], (stored.number, stored.first, stored.last)).fetchone()[0]
+            place = (stored.number, stored.first, stored.last)
+            found: int = connection.execute(SQL["size"], (*place, *[stored.number] * 5)).fetchone()[0]
             return found
 
     def prune(self, runs: Sequence[RunRecord]) -> int:
         """Forget these runs, but not one under way."""
-        for run in runs:
-            if forget(self._database, run):
-                shutil.rmtree(self._folder(run.id), ignore_errors=True)
-        return sweep(self._database)
+        gone = 0
+        try:
+            for run in runs:
+                if forget(self._database, run):
+                    gone += 1
+                    shutil.rmtree(self._folder(run.id), ignore_errors=True)
+            return sweep(self._database)
+        except JournalError as error:
+            if not gone:
+                raise
+            done = f"{gone:,} of {len(runs):,} runs are pruned, and their space is not given back yet; the next prune goes on with it"
+            raise type(error)(f"{done}: {error}") from error
 
     def close(self) -> None:
         """Let go of everything. The last connection of all processes empties the log into the database."""

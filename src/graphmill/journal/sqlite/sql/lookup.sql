@@ -1,9 +1,9 @@
 -- name: newest_generation
-SELECT coalesce(max(generation), 0) FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1;
+SELECT coalesce(max(generation), 0) FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ?;
 
 -- name: next_heads
 SELECT run, key, generation, position, status, kind, content, seal, row FROM results NOT INDEXED
-WHERE row BETWEEN ?2 AND ?3 AND run = ?1 ORDER BY row LIMIT ?4;
+WHERE run = ? AND row BETWEEN ? AND ? ORDER BY row LIMIT ?;
 
 -- name: make_result_lookup
 CREATE TEMP TABLE found_results (key BLOB, generation INTEGER, row INTEGER, PRIMARY KEY (key, generation)) WITHOUT ROWID;
@@ -11,7 +11,7 @@ CREATE TEMP TABLE found_results (key BLOB, generation INTEGER, row INTEGER, PRIM
 -- name: fill_result_lookup
 -- Sorted first: then the table is written from one end to the other.
 INSERT INTO found_results SELECT key, generation, row FROM results NOT INDEXED
-WHERE row BETWEEN ?2 AND ?3 AND run = ?1 ORDER BY key, generation;
+WHERE run = ? AND row BETWEEN ? AND ? ORDER BY key, generation;
 
 -- name: look_up_results
 SELECT r.run, r.key, r.generation, r.position, r.status, r.kind, r.content, r.seal, r.row

@@ -8,7 +8,7 @@ SELECT run, first, last FROM leftovers;
 DELETE FROM leftovers WHERE run = ?;
 
 -- name: delete_results
-DELETE FROM results WHERE row IN (SELECT row FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1 LIMIT ?4);
+DELETE FROM results WHERE row IN (SELECT row FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ? LIMIT ?);
 
 -- name: delete_steps
 DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE run = ? LIMIT ?);
@@ -17,10 +17,10 @@ DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE run = ? LIMIT ?);
 DELETE FROM attempts WHERE row IN (SELECT row FROM attempts WHERE run = ? LIMIT ?);
 
 -- name: delete_wanted
-DELETE FROM wanted WHERE run = ?1 AND key IN (SELECT key FROM wanted WHERE run = ?1 LIMIT ?2);
+DELETE FROM wanted WHERE run = ? AND key IN (SELECT key FROM wanted WHERE run = ? LIMIT ?);
 
 -- name: delete_suspects
-DELETE FROM suspects WHERE run = ?1 AND key IN (SELECT key FROM suspects WHERE run = ?1 LIMIT ?2);
+DELETE FROM suspects WHERE run = ? AND key IN (SELECT key FROM suspects WHERE run = ? LIMIT ?);
 
 -- name: delete_orphans
 DELETE FROM orphans WHERE run = ?;

@@ -2,15 +2,15 @@
 -- In input order, from the table alone: an index that is damaged can hide nothing here. Bodies are not touched.
 WITH again AS MATERIALIZED (
   SELECT key, max(generation) AS newest FROM results NOT INDEXED
-  WHERE row BETWEEN ?2 AND ?3 AND run = ?1 AND generation > 1 GROUP BY key
+  WHERE run = ? AND row BETWEEN ? AND ? AND generation > 1 GROUP BY key
 )
 SELECT r.run, r.key, r.generation, r.position, r.status, r.kind, r.content, r.seal, r.row, coalesce(again.newest, 0)
 FROM results AS r NOT INDEXED LEFT JOIN again ON again.key = r.key
-WHERE r.row BETWEEN ?2 AND ?3 AND r.run = ?1
+WHERE r.run = ? AND r.row BETWEEN ? AND ?
 ORDER BY r.position, r.row;
 
 -- name: results_since
-SELECT count(*) FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1 AND at >= ?4;
+SELECT count(*) FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ? AND at >= ?;
 
 -- name: results_by_row
 SELECT * FROM results WHERE row IN (@some);
@@ -46,9 +46,9 @@ SELECT keys, digest FROM orphans WHERE run = ?;
 -- length() of a blob is in the row's header: bodies are not read.
 SELECT
   (SELECT coalesce(sum(150 + length(item_id) + coalesce(length(input), 0) + coalesce(length(output), 0) + coalesce(length(error), 0)), 0)
-   FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1)
-  + (SELECT coalesce(sum(150 + coalesce(length(output), 0) + coalesce(length(error), 0)), 0) FROM steps WHERE run = ?1)
-  + (SELECT coalesce(sum(140 + coalesce(length(error), 0)), 0) FROM attempts WHERE run = ?1)
-  + (SELECT coalesce(sum(length(body)), 0) FROM manifests WHERE run = ?1)
-  + (SELECT coalesce(sum(length(keys)), 0) FROM orphans WHERE run = ?1)
-  + 40 * (SELECT count(*) FROM wanted WHERE run = ?1);
+   FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ?)
+  + (SELECT coalesce(sum(150 + coalesce(length(output), 0) + coalesce(length(error), 0)), 0) FROM steps WHERE run = ?)
+  + (SELECT coalesce(sum(140 + coalesce(length(error), 0)), 0) FROM attempts WHERE run = ?)
+  + (SELECT coalesce(sum(length(body)), 0) FROM manifests WHERE run = ?)
+  + (SELECT coalesce(sum(length(keys)), 0) FROM orphans WHERE run = ?)
+  + 40 * (SELECT count(*) FROM wanted WHERE run = ?);

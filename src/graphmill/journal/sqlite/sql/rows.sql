@@ -17,20 +17,28 @@ ON CONFLICT (run, key, generation, path, attempt) DO NOTHING;
 
 -- name: replace_attempt
 -- After insert_attempt, and apart from it: so that those really inserted can be counted.
-UPDATE attempts SET kind = ?6, digest = ?7, error = ?8, usage = ?9
-WHERE run = ?1 AND key = ?2 AND generation = ?3 AND path = ?4 AND attempt = ?5;
+UPDATE attempts SET kind = new.kind, digest = new.digest, error = new.error, usage = new.usage
+FROM (
+  SELECT ? AS run, ? AS key, ? AS generation, ? AS path, ? AS attempt, ? AS kind, ? AS digest, ? AS error, ? AS usage
+) AS new
+WHERE attempts.run = new.run AND attempts.key = new.key AND attempts.generation = new.generation
+  AND attempts.path = new.path AND attempts.attempt = new.attempt;
 
 -- name: insert_wanted
 INSERT INTO wanted (run, key, generation, seal) VALUES (?, ?, ?, ?) ON CONFLICT (run, key) DO NOTHING;
 
 -- name: raise_wanted
-UPDATE wanted SET generation = ?3, seal = ?4 WHERE run = ?1 AND key = ?2 AND generation < ?3;
+UPDATE wanted SET generation = new.generation, seal = new.seal
+FROM (SELECT ? AS run, ? AS key, ? AS generation, ? AS seal) AS new
+WHERE wanted.run = new.run AND wanted.key = new.key AND wanted.generation < new.generation;
 
 -- name: insert_suspect
 INSERT INTO suspects (run, key, crashes, alone, seal) VALUES (?, ?, ?, ?, ?) ON CONFLICT (run, key) DO NOTHING;
 
 -- name: replace_suspect
-UPDATE suspects SET crashes = ?3, alone = ?4, seal = ?5 WHERE run = ?1 AND key = ?2;
+UPDATE suspects SET crashes = new.crashes, alone = new.alone, seal = new.seal
+FROM (SELECT ? AS run, ? AS key, ? AS crashes, ? AS alone, ? AS seal) AS new
+WHERE suspects.run = new.run AND suspects.key = new.key;
 
 -- name: put_orphans
 INSERT OR REPLACE INTO orphans (run, keys, digest) VALUES (?, ?, ?);

@@ -1,5 +1,5 @@
 -- name: counted_results
-SELECT count(*) FROM results NOT INDEXED WHERE row BETWEEN ?2 AND ?3 AND run = ?1;
+SELECT count(*) FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ?;
 
 -- name: counted_steps
 -- How many rows the index leads to that are of the run.
