@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent
+from graphmill.core.message import cut
 from graphmill.core.result import Failure
 from graphmill.engine.program import Note, Program
 from graphmill.graph.node_type import Output
@@ -116,7 +117,7 @@ class _Loop:
         rule = self._rule.max
         most = rule if isinstance(rule, int) else rule.resolve(self._place.scope)
         if type(most) is not int or not 1 <= most <= MOST_ROUNDS:
-            raise Permanent(f"loop.max is a whole number from 1 to {MOST_ROUNDS}, not {most!r:.80}")
+            raise Permanent(f"loop.max is a whole number from 1 to {MOST_ROUNDS}, not {cut(repr(most), 80)}")
         return most
 
     def _take(self, values: Mapping[str, Any], place: Place) -> str | None:
