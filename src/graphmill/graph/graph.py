@@ -72,7 +72,7 @@ ANY_ACTION = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """From node to node; it fires when its action is the one that its source returned; in a plain list, with any but error and end."""
+    """From node to node; it fires when its action is the one that its source returned; in a plain list, on any."""
 
     source: str
     target: str

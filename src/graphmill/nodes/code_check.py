@@ -58,6 +58,14 @@ def parsed(code: str) -> Program:
     )
 
 
+def assigns(code: str, name: str) -> bool:
+    """Tell whether code may assign to a name; of what is no code, that it may."""
+    try:
+        return name in parsed(code).assigned
+    except SyntaxError:
+        return True
+
+
 def require_code(code: str, inputs: Mapping[str, Any] | None) -> None:
     """Refuse code that can not go well with these inputs, as far as they are known; ParamError says why."""
     try:

@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -21,7 +21,7 @@ from graphmill.core.message import described, message_of
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call, is_async
 from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
-from graphmill.nodes.code_check import require_code
+from graphmill.nodes.code_check import assigns, require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
 
 
@@ -85,6 +85,11 @@ class Python(NodeType[PythonParams]):
             require_code(code, known)
         else:
             _require_function(function, known)
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
+        """Any, of code that assigns to ``next``."""
+        code = params.get("code")
+        return None if isinstance(code, str) and assigns(code, "next") else ("default",)
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Give the function's; code is among the params."""

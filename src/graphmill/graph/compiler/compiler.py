@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphmill.core.errors import InternalError
+from graphmill.graph.compiler.actions import check_actions
 from graphmill.graph.compiler.build import build_graph
 from graphmill.graph.compiler.children import compile_children
 from graphmill.graph.compiler.library import Child, Library
@@ -42,6 +43,7 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     if not spec.is_whole:
         return None
     order = find_order(spec, problems)
+    check_actions(spec, types, problems)
     known = (types, order, children)
     check_references(spec, values, known, problems)
     return Child(spec, None if library.has_problems else build_graph(spec, values, known))

@@ -12,6 +12,7 @@ from graphmill.core.names import suggestion
 from graphmill.graph.template.syntax import Lookup, Reference, written_index
 from graphmill.graph.template.walk import Texts, is_index, is_sequence, opened, steps_of, walk
 
+ABSENT = "#absent"  # in a scope, where no template can look it up: of names that are not there, why
 _MOST_NAMES = 20
 _MOST_LETTERS = 40
 _MOST_LOOKUP_LETTERS = 200
@@ -62,6 +63,10 @@ def _stop(key: str | int | Reference, value: Any, *, way: str, scope: Mapping[st
 
 
 def _gap(key: str | int, value: Any, *, way: str) -> str:
+    if not way and isinstance(value, Mapping):
+        if key in value.get(ABSENT, ()):
+            return str(value[ABSENT][key])
+        value = {name: entry for name, entry in value.items() if name != ABSENT}
     label = f"[{key}]" if isinstance(key, int) else repr(cut(key, _MOST_LETTERS))
     absent = f"no {label} in {cut(way, _MOST_LOOKUP_LETTERS)}" if way else f"no {label}"
     if isinstance(key, int) and is_sequence(value):
