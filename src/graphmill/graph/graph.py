@@ -68,6 +68,7 @@ class LoopRule:
 
 
 ANY_ACTION = "*"
+_MOST_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ class Node:
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Graph(Programmed):
     """Nodes by id in listed order, and the edges between them. ``given`` are inputs fixed for every job.
 
@@ -146,6 +147,10 @@ class Graph(Programmed):
         if plan is None:
             plan = self._plans[key] = Plan(self, *key)
         return run_job(plan, value)
+
+    def __repr__(self) -> str:
+        inputs = [name if each.is_required else f"{name}?" for name, each in self.inputs.items()]
+        return f"<Graph {self.name!r}: nodes {_listed(list(self.nodes))}; inputs {_listed(inputs)}>"
 
     def __call__(self, item: Any) -> Any:
         """Refuse: its steps need a run around them."""
@@ -180,3 +185,8 @@ class Graph(Programmed):
             if problem := self.inputs[name].problem(value):
                 raise UsageError(f"workflow {self.name!r}: input {name!r}: {problem}")
         return replace(self, given=MappingProxyType({**self.given, **given}), _plans={})
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more or "none"

@@ -12,6 +12,7 @@ from graphmill.graph.compiler.library import Child, Library
 from graphmill.graph.compiler.names import check_names
 from graphmill.graph.compiler.order import find_order
 from graphmill.graph.compiler.references import check_references
+from graphmill.graph.compiler.results import check_results
 from graphmill.graph.compiler.templates import compile_values
 from graphmill.graph.compiler.types import find_types
 from graphmill.graph.document import Document
@@ -39,6 +40,7 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     check_names(spec, problems)
     types = find_types(spec, problems)
     children = compile_children(spec, types, library, problems)
+    check_results(spec, types, children, problems)
     values = compile_values(spec, types, problems)
     if not spec.is_whole:
         return None

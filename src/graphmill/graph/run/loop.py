@@ -127,7 +127,7 @@ class _Loop:
         if self._rule.keep is not None:
             self._compare(self._rule.keep[1].resolve(scope))
         for reason, value in self._rule.until.items():
-            if value.resolve(scope):
+            if _is_true(value.resolve(scope)):
                 return reason
         for reason, value in self._rule.repeats.items():
             if self._is_repeated(reason, text_of(value.resolve(scope))):
@@ -155,6 +155,11 @@ class _Loop:
         is_repeated = any(_is_alike(before, text, self._rule.similarity) for before in earlier)
         earlier.append(text)
         return is_repeated
+
+
+def _is_true(value: Any) -> bool:
+    """Take the text false as what it says, as a branch does."""
+    return bool(value) and not (isinstance(value, str) and value.strip().lower() == "false")
 
 
 def _is_alike(one: str, other: str, similarity: float) -> bool:
