@@ -71,7 +71,8 @@ def require_code(code: str, inputs: Mapping[str, Any] | None) -> None:
     try:
         program = parsed(code)
     except SyntaxError as error:
-        raise ParamError(f"code: {_place(error)}{error.msg}{_quoted(code, error.lineno)}", at=("code",)) from error
+        remedy = "; assign to result instead: result = …" if "'return' outside" in str(error.msg) else ""
+        raise ParamError(f"code: {_place(error)}{error.msg}{_quoted(code, error.lineno)}{remedy}", at=("code",)) from error
     if not program.assigned & {"result", "next"}:
         raise ParamError("code: nothing is assigned to result; add a line such as: result = …", at=("code",))
     if inputs is not None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from graphmill.core.errors import InternalError
 from graphmill.graph.compiler.actions import check_actions
+from graphmill.graph.compiler.braces import note_braces
 from graphmill.graph.compiler.build import build_graph
 from graphmill.graph.compiler.children import compile_children
 from graphmill.graph.compiler.library import Child, Library
@@ -42,10 +43,11 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     children = compile_children(spec, types, library, problems)
     check_results(spec, types, children, problems)
     values = compile_values(spec, types, problems)
-    if not spec.is_whole:
-        return None
+    note_braces(spec, types, problems)
     order = find_order(spec, problems)
     check_actions(spec, types, problems)
     known = (types, order, children)
     check_references(spec, values, known, problems)
+    if not spec.is_whole:
+        return None
     return Child(spec, None if library.has_problems else build_graph(spec, values, known))
