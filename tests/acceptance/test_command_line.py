@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -257,6 +258,13 @@ def test_the_version_and_the_help_name_what_there_is():
     code, out, _ = run(ROOT, "batch", "--help")
     assert code == 0
     assert "Example: graphmill batch" in out
+
+
+def test_the_example_in_the_help_of_run_runs():
+    words = " ".join(run(ROOT, "run", "--help")[1].replace("│", " ").split())
+    example = shlex.split(re.search(r"Example: graphmill (run .+?) Exit status", words)[1])
+    code, out, err = run(ROOT, *example, "--no-journal")
+    assert (code, "score" in out) == (0, True), err
 
 
 @pytest.mark.parametrize(

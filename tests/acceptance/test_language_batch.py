@@ -747,3 +747,21 @@ def test_a_batch_of_many_items_is_one_node_s(flow):
         {"n": list(range(3000))},
     )
     assert [result["x"] for result in output["results"]] == list(range(3000))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "type: value, params: {item: 1, n: 2}",
+        "type: value, params: {original_index: '${item}'}",
+        "type: workflow, params: {workflow: {nodes: [{id: v, type: value, params: {n: 1}}], outputs: {item: '${v.n}'}}}",
+    ],
+)
+def test_an_output_that_the_batch_would_replace_is_refused(flow, node):
+    problem = flow.problem(f"nodes: [{{id: each, {node}, batch: {{items: [1, 2]}}}}]")
+    assert "give that another name" in problem
+
+
+def test_an_output_that_is_what_the_batch_puts_there_is_no_mistake(flow):
+    text = "{nodes: [{id: each, type: value, params: {item: '${x}', original_index: '${__index__}'}, batch: {items: [7], as: x}}]}"
+    assert flow.output(text)["results"] == [{"item": 7, "original_index": 0}]

@@ -104,7 +104,7 @@ def test_until_stops_with_its_reason_when_it_is_truthy(flow, rounds):
     assert (output["stop"], output["round_count"], len(rounds)) == ("passed", 3, 3)
 
 
-@pytest.mark.parametrize("value", [0, "", False, None, [], {}])
+@pytest.mark.parametrize("value", [0, "", False, None, [], {}, "false", " False\n"])
 def test_what_is_falsy_does_not_stop_it(flow, rounds, value):
     assert succeeded(flow.timed(loop('max: 2, until: {passed: "${round.result}"}'), {"given": [value, value]}))["stop"] == "max_rounds"
 

@@ -105,7 +105,7 @@ def test_an_edge_without_an_action_is_default_and_does_not_fire_on_another(flow,
     flow.timed(
         f"""
         nodes:
-          - {{id: route, type: branch, params: {{on: 1, cases: {{1: special}}}}}}
+          - {{id: route, type: branch, params: {{on: 1, cases: {{1: special}}, default: default}}}}
           - {node("plain")}
           - {node("special")}
         edges: [{{from: route, to: plain}}, {{from: route, to: special, action: special}}]
@@ -165,7 +165,7 @@ def test_a_node_does_not_wait_for_an_edge_that_can_no_longer_fire(flow, trail):
     flow.timed(
         f"""
         nodes:
-          - {{id: route, type: branch, params: {{on: 1, cases: {{1: left}}}}}}
+          - {{id: route, type: branch, params: {{on: 1, cases: {{1: left, 2: right}}}}}}
           - {node("left", seconds=1)}
           - {node("right")}
           - {node("far")}
@@ -184,7 +184,7 @@ def test_a_node_does_not_wait_for_an_edge_that_can_no_longer_fire(flow, trail):
 def test_a_node_none_of_whose_edges_fired_is_skipped_and_its_output_is_missing(flow, trail):
     workflow = f"""
         nodes:
-          - {{id: route, type: branch, params: {{on: 1, cases: {{1: left}}}}}}
+          - {{id: route, type: branch, params: {{on: 1, cases: {{1: left, 2: right}}}}}}
           - {node("left", value=1)}
           - {node("right", value=2)}
         edges: [{{from: route, to: left, action: left}}, {{from: route, to: right, action: right}}]
@@ -452,3 +452,115 @@ def test_what_went_well_can_not_take_the_error_edge(flow):
         edges: [{from: a, to: b, action: error}]
     """
     assert "the action error stands for a failure" in flow.result(text).output["said"]
+
+
+def test_a_skipped_chain_may_be_long(flow):
+    count = 3000
+    nodes = "".join(f"  - {{id: n{number}, type: value, params: {{n: {number}}}}}\n" for number in range(count))
+    edges = "".join(f"  - {{from: n{number}, to: n{number + 1}}}\n" for number in range(count - 1))
+    text = "nodes:\n  - {id: pick, type: branch, params: {on: 1, cases: {1: stop}, default: go}}\n"
+    text += nodes + "edges:\n  - {from: pick, to: n0, action: go}\n" + edges + f"outputs: {{n: '${{n{count - 1}.n ?? 0}}'}}\n"
+    assert flow.output(text) == {"n": 0}
+
+
+@pytest.mark.parametrize("action", ["end", "default", "stop"])
+def test_in_a_list_no_action_of_code_ends_the_job(flow, action):
+    text = f"""
+        nodes:
+          - {{id: c, type: code, params: {{code: "result = 1; next = '{action}'"}}}}
+          - {{id: v, type: value, params: {{after: "${{c.result}}"}}}}
+    """
+    assert flow.output(text) == {"after": 1}
+
+
+def test_with_edges_an_action_named_end_leads_along_its_edge(flow):
+    text = """
+        nodes:
+          - {id: c, type: code, params: {code: "result = 1; next = 'end'"}}
+          - {id: other, type: value, params: {took: default}}
+          - {id: v, type: value, params: {took: end}}
+        edges: [{from: c, to: other}, {from: c, to: v, action: end}]
+    """
+    assert flow.output(text) == {"took": "end"}
+
+
+def test_a_branch_can_not_return_the_action_of_a_failure(flow):
+    problem = flow.problem("nodes: [{id: b, type: branch, params: {on: 1, cases: {1: error}, default: go}}]")
+    assert "stands for a failure" in problem
+
+
+PICK = """
+    inputs: {n: {default: 1}}
+    nodes:
+      - {id: pick, type: branch, params: {on: "${n}", cases: {1: keep, 2: drop}}}
+      - {id: out, type: value, params: {text: dropped}}
+      - {id: after, type: value, params: {text: "${out.text}"}}
+    edges: [{from: pick, to: out, action: drop}%s, {from: out, to: after}]
+    outputs: {text: "${%s.text}"}
+"""
+
+
+def test_what_a_skipped_node_would_have_given_is_missing_with_the_reason(flow):
+    for missed in ("out", "after"):
+        message = flow.failure(PICK % ("", missed)).message
+        assert f"node {missed!r} was skipped: 'pick' returned 'keep', which no edge takes" in message
+    message = flow.failure(PICK % (", {from: pick, to: after, action: keep}", "out")).message
+    assert "node 'out' was skipped: 'pick' returned 'keep', and that edge leads elsewhere" in message
+
+
+def test_what_an_end_node_has_left_out_is_missing_with_the_reason(flow):
+    text = "{nodes: [{id: stop, type: end, params: {default: partial}}, {id: v, type: value, params: {n: 1}}], outputs: {n: '${v.n}'}}"
+    assert "node 'v' did not run: 'stop' has ended it" in flow.failure(text).message
+
+
+def test_what_is_missing_of_what_ran_is_told_as_ever(flow):
+    text = PICK.replace("${out.text}", "${out.text ?? n.deep}") % (", {from: pick, to: after, action: keep}", "after")
+    message = flow.failure(text).message
+    assert "node 'out' was skipped" in message
+    assert "no 'deep' in n" in message
+    assert "#" not in message
+
+
+NEVER = {
+    "branch": ("{id: s, type: branch, params: {on: 1, cases: {1: keep, 2: drop}}}", "kep", "'keep'"),
+    "value": ("{id: s, type: value, params: {n: 1}}", "eror", "'error'"),
+    "code": ("{id: s, type: code, params: {code: result = 1}}", "defualt", "'default'"),
+    "batch": ("{id: s, type: branch, params: {on: 1, cases: {1: keep}}, batch: {items: [1]}}", "keep", "returns default, error"),
+    "end": ("{id: s, type: end, params: {default: partial}}", "default", "returns end, error"),
+    "workflow": ("{id: s, type: workflow, params: {workflow: {nodes: [{id: v, type: value}]}}}", "done", "returns default, error"),
+}
+
+
+@pytest.mark.parametrize("source", sorted(NEVER))
+def test_an_edge_on_an_action_that_its_node_never_returns_is_refused(flow, source):
+    node, action, told = NEVER[source]
+    text = f"""
+        nodes:
+          - {node}
+          - {{id: t, type: value, params: {{n: 1}}}}
+        edges:
+          - {{from: s, to: t, action: {action}}}
+    """
+    problem = flow.problem(text)
+    assert f"never returns {action!r}" in problem
+    assert told in problem
+    assert ":6:" in problem
+
+
+@pytest.mark.parametrize("source", ['{id: s, type: code, params: {code: "result = 1; next = str(result)"}}', "{id: s, type: metered}"])
+def test_what_may_return_any_action_may_have_any_edge(flow, metered, source):
+    del metered
+    text = f"{{nodes: [{source}, {{id: t, type: value}}], edges: [{{from: s, to: t, action: whatever}}]}}"
+    assert flow.load(text).notes == ()
+
+
+def test_an_action_of_a_branch_that_no_edge_takes_is_noted(flow):
+    (note,) = flow.load(PICK % ("", "after")).notes
+    assert "no edge takes its action 'keep'" in note.message
+
+
+def test_in_an_older_file_an_edge_that_is_never_taken_is_only_noted(flow):
+    text = '{"ir_version": "0.1.0", "nodes": [{"id": "s", "type": "value"}, {"id": "t", "type": "value"}], '
+    text += '"edges": [{"from": "s", "to": "t", "action": "other"}]}'
+    (note,) = flow.load(text, "old.json").notes
+    assert "never returns 'other'" in note.message

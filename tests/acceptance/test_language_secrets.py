@@ -245,3 +245,74 @@ def test_the_environment_of_the_run_is_not_changed(flow, use):
     before = dict(os.environ)
     flow.output(f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}}}}}}}]')
     assert dict(os.environ) == before
+
+
+LONG = "TOPSECRET-" + "0123456789abcdefghijklmnopqrstuvwxyz" * 3
+JSON_TEXT = json.dumps({LONG[:60]: {LONG[60:]: 1}})
+
+
+def child(nodes, kind="any", outputs=""):
+    return f"""
+        nodes:
+          - id: down
+            type: workflow
+            params:
+              inputs: {{k: {{env: {NAME}}}}}
+              workflow: {{inputs: {{k: {{type: {kind}, required: true}}}}, nodes: [{nodes}]{outputs}}}
+    """
+
+
+def coded(code):
+    return f"nodes: [{{id: c, type: code, params: {{inputs: {{k: {{env: {NAME}}}}}, code: {json.dumps(code)}}}, retry: {{attempts: 1}}}}]"
+
+
+V = "{id: v, type: value, params: {n: 1}%s}"
+SHORTENED = {
+    "a case": f"nodes: [{{id: m, type: branch, params: {{on: {{env: {NAME}}}, cases: {{a: b}}}}}}]",
+    "an action": coded("result = 1\nnext = [k]"),
+    "items": child(V % ', batch: {items: "${k}"}'),
+    "rounds": child(V % ', loop: {max: "${k}"}'),
+    "an integer": child(V % "", "integer"),
+    "an object": child(V % "", "object"),
+    "a long message": coded("raise ValueError('x' * 1980 + k)\nresult = 1"),
+    "the end of a long message": coded("raise ValueError('x' * 1994 + k)\nresult = 1"),
+    "a traced cause": coded("try:\n    raise KeyError('y' * 194 + k)\nexcept KeyError:\n    raise ValueError('no')\nresult = 1"),
+    "a part": coded("raise ValueError(f'no key {k[20:40]} here')\nresult = 1"),
+    "an item": child(
+        '{id: v, type: code, params: {code: "raise ValueError(1)\\nresult = 1"}, retry: {attempts: 1}, batch: {items: ["${k}"]}}'
+    ),
+    "an entry": child(V % ', batch: {items: ["${k.none}"]}'),
+    "an output": f"{{nodes: [{{id: v, type: value, params: {{k: {{env: {NAME}}}}}}}], outputs: {{o: '${{v.k.none}}'}}}}",
+    "a key": child(V % ', batch: {items: "${k.none}"}'),
+}
+
+
+@pytest.mark.parametrize("secret", [LONG, JSON_TEXT], ids=["text", "json"])
+@pytest.mark.parametrize("place", sorted(SHORTENED))
+def test_a_secret_that_a_message_cuts_short_is_not_kept_in_part(flow, monkeypatch, place, secret):
+    monkeypatch.setenv(NAME, secret)
+    journal = flow.folder / "journal" / "runs.db"
+    journal.parent.mkdir()
+    graph = flow.load(SHORTENED[place])
+    report = gm.batch(graph, [{}], run_id="r", journal=journal, policy=PROMPT)
+    report.export(flow.folder / "journal" / "results.jsonl")
+    (result,) = report.results()
+    written = b"".join(path.read_bytes() for path in journal.parent.rglob("*") if path.is_file()).decode("utf-8", "replace") + repr(result)
+    assert result.status == "failed"
+    assert [part for part in (secret[:5], secret[20:30], LONG[:5], LONG[20:28]) if part in written] == []
+
+
+def test_of_secrets_that_begin_alike_the_longer_is_concealed_whole(flow, monkeypatch):
+    monkeypatch.setenv("GM_K1", "abcd")
+    monkeypatch.setenv("GM_K2", "abcdefghSECRET")
+    failure = flow.failure(
+        "nodes: [{id: c, type: code, params: {inputs: {a: {env: GM_K1}, b: {env: GM_K2}}, "
+        "code: \"raise KeyError(f'{b} and {a}.')\\nresult = 1\"}, retry: {attempts: 1}}]"
+    )
+    assert "'{env: GM_K2} and {env: GM_K1}.'" in failure.message
+
+
+def test_a_message_without_the_secret_is_told_as_it_is(flow, monkeypatch):
+    monkeypatch.setenv(NAME, "https://shop.example/key")
+    told = f"see https:// or {{env: {NAME}}}"
+    assert flow.failure(coded(f"raise ValueError('{told}')\nresult = 1")).message.startswith(told)

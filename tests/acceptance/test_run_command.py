@@ -234,3 +234,38 @@ def test_without_a_concurrency_it_is_ten_or_the_widest_batch(project):
     assert gm.batch("halves.yaml", [{"numbers": [1]}], policy=gm.Policy(window=20)).policy.concurrency == 20
     (project / "outer.yaml").write_text("nodes: [{id: in, type: workflow, params: {workflow: ./halves.yaml, inputs: {numbers: [1]}}}]")
     assert gm.load("outer.yaml").widest == 40
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A workflow with its functions beside it, below the folder in which commands are run."""
+    below = tmp_path / "flows"
+    below.mkdir()
+    (below / "helpers_beside.py").write_text("import os\n\ndef go():\n    assert os.path.exists('ready'), 'no'\n    return 'beside'\n")
+    node = '{id: %s, type: python, params: {function: "helpers_beside:go"%s}, retry: {attempts: 1}}'
+    text = f"nodes: [{node % ('a', '')}, {node % ('b', ', isolation: process')}]\noutputs: {{text: '${{a.result}} ${{b.result}}'}}\n"
+    (below / "flow.yaml").write_text(text)
+    return tmp_path
+
+
+def test_functions_beside_the_workflow_are_found_from_another_folder_and_after_a_restart(elsewhere):
+    def told(*arguments):
+        done = subprocess.run(
+            [*COMMAND, *arguments], cwd=elsewhere, capture_output=True, text=True, timeout=HANG_S, env=environment(), check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = told("run", "flows/flow.yaml", "--run-id", "r")
+    assert (code, "AssertionError" in said) == (3, True), said
+    (elsewhere / "ready").touch()
+    code, said = told("retry", "r")
+    assert code == 0, said
+    code, said = told("run", "flows/flow.yaml")
+    assert (code, "beside beside" in said) == (0, True), said
+
+
+def test_a_module_beside_the_workflow_that_has_the_name_of_another_is_refused(tmp_path):
+    (tmp_path / "json.py").write_text("def go(): return 1\n")
+    (tmp_path / "w.yaml").write_text('nodes: [{id: a, type: python, params: {function: "json:go"}}]')
+    with pytest.raises(gm.WorkflowError, match="give that file another name"):
+        gm.load(tmp_path / "w.yaml")

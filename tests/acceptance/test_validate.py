@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+
 from support.command import COMMAND, environment
 
 GOOD = """
@@ -68,3 +70,38 @@ def test_the_schema_is_printed_for_editors(tmp_path):
 def test_nothing_to_check_is_a_usage_error(tmp_path):
     assert run(tmp_path, "validate")[0] == 2
     assert run(tmp_path, "validate", "--schema", "a.yaml")[0] == 2
+
+
+REMEDIES = {
+    "a param beside the node's keys": ("nodes: [{id: a, type: python, function: 'math:sqrt'}]", "stands under 'params'"),
+    "a type alone": ("inputs: {o: string}\nnodes: [{id: a, type: value}]", "{type: string} is wanted"),
+    "a return": ("nodes: [{id: a, type: code, params: {code: return 1}}]", "assign to result instead"),
+    "another word for from": ("nodes: [{id: a, type: value}, {id: b, type: value}]\nedges: [{source: a, to: b}]", "write 'from'"),
+    "a comparison": (
+        "nodes: [{id: a, type: code, params: {code: result = 1}, loop: {max: 2, until: {ok: '${round.result >= 0.8}'}}}]",
+        "let a code node compare",
+    ),
+    "items in JSON Lines": ("nodes: [{id: a, type: value, batch: {items: !file rows.jsonl}}]", "save the items as a list"),
+    "another language's template": ("inputs: {q: {default: 1}}\nnodes: [{id: a, type: value, params: {x: 'Say {{ q }}'}}]", "written ${q}"),
+}
+
+
+@pytest.mark.parametrize("mistake", sorted(REMEDIES))
+def test_a_common_mistake_is_told_with_its_remedy(tmp_path, mistake):
+    text, remedy = REMEDIES[mistake]
+    (tmp_path / "rows.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
+    (tmp_path / "w.yaml").write_text(text)
+    assert remedy in run(tmp_path, "validate", "w.yaml")[1]
+
+
+def test_braces_that_name_nothing_or_stand_in_code_are_not_noted(tmp_path):
+    node = "{id: a, type: code, params: {code: \"result = f'{{q}}'\", inputs: {t: '{{ other }}'}}}"
+    (tmp_path / "w.yaml").write_text(f"inputs: {{q: {{default: 1}}}}\nnodes: [{node}]")
+    code, out, _ = run(tmp_path, "validate", "w.yaml")
+    assert (code, "note" in out) == (0, False)
+
+
+def test_numbers_of_a_csv_file_are_refused_with_the_remedy(tmp_path):
+    (tmp_path / "n.csv").write_text("n\n3\n")
+    (tmp_path / "w.yaml").write_text("inputs: {n: {type: integer, required: true}}\nnodes: [{id: a, type: value}]")
+    assert "as all values of a CSV file are; give the items as JSON Lines" in run(tmp_path, "batch", "w.yaml", "-s", "n.csv")[1]

@@ -48,7 +48,7 @@ def run(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Run a workflow once and print its outputs. It is recorded, and can be resumed whatever ends it.
 
-    Example: graphmill run examples/reviews.yaml review="Good, but late."
+    Example: graphmill run examples/reviews.yaml review="Good, but late." customer=Ada
 
     Exit status: 0 done, 2 usage, 3 failed, 5 parked, 65 damaged data, 74 output or journal, 75 owned elsewhere, 129/130/143 signals.
     """

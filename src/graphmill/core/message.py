@@ -15,7 +15,12 @@ def message_of(error: BaseException) -> str:
             text = f"{text} ({'; '.join(map(str, notes))})"
     except BaseException:  # noqa: BLE001  a message is user code too
         return f"{name} (its message could not be rendered)"
-    return text if len(text) <= MOST_MESSAGE_CHARS else text[: MOST_MESSAGE_CHARS - 1] + "…"
+    return cut(text, MOST_MESSAGE_CHARS)
+
+
+def cut(text: str, most: int) -> str:
+    """Give a text of at most so many characters; where some are left out, ``…`` says so."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def described(error: BaseException) -> str:

@@ -15,12 +15,25 @@ from graphmill.graph.problems import Problems
 
 
 class BlockReader:
-    """Gives the values of a block's keys: those that are right as written, for the others their defaults. Null is left out."""
+    """Gives the values of a block's keys: those that are right as written, for the others their defaults. Null is left out.
 
-    def __init__(self, found: Mapping[Any, Any], at: At, *, block: Block, problems: Problems, dialect: Dialect = legacy.OURS) -> None:
+    ``foreign`` are names that others have for keys of ours.
+    """
+
+    def __init__(
+        self,
+        found: Mapping[Any, Any],
+        at: At,
+        *,
+        block: Block,
+        problems: Problems,
+        dialect: Dialect = legacy.OURS,
+        foreign: Mapping[str, str] | None = None,
+    ) -> None:
         self.at = at
         self.problems = problems
         self._block = block
+        self._foreign = foreign or {}
         self._written = dict(_renamed(found, dialect))
         self._names = {dialect.renamed.get(key, key): key for key in found if isinstance(key, str)}
         self._check(found, dialect)
@@ -58,7 +71,7 @@ class BlockReader:
                 if rule.is_required:
                     self.wrong(f"{key!r} is missing", self.at_key(key))
             elif not rule.kind.fits(value):
-                self.wrong(f"{self._names[key]} is {rule.kind.wanted}, not {shown(value)}{_nearest(value, rule.kind)}", self.at_key(key))
+                self.wrong(f"{self._names[key]} is {rule.kind.wanted}, not {shown(value)}{_hint(value, rule.kind)}", self.at_key(key))
 
     def _check_key(self, key: Any, dialect: Dialect) -> None:
         at = (*self.at, key)
@@ -70,8 +83,14 @@ class BlockReader:
             if dialect.ignored[key]:
                 self.problems.note(at, f"{self._text}: {key}: {dialect.ignored[key]}", is_key=True)
         elif key not in self._block and key not in dialect.renamed:
-            known = ", ".join(self._block)
-            self.wrong(f"unknown key {shown(key)}{suggestion(key[:100], self._block)}; known are {known}", at, is_key=True)
+            self.wrong(f"unknown key {shown(key)}{self._remedy(key)}; known are {', '.join(self._block)}", at, is_key=True)
+
+    def _remedy(self, key: str) -> str:
+        """Give the key that is meant, as far as that can be told."""
+        if key in self._foreign:
+            return f"; write {self._foreign[key]!r}"
+        near = suggestion(key[:100], self._block)
+        return near or ("; what its type takes stands under 'params'" if "params" in self._block else "")
 
 
 def _renamed(found: Mapping[Any, Any], dialect: Dialect) -> Iterator[tuple[Any, Any]]:
@@ -82,5 +101,8 @@ def _renamed(found: Mapping[Any, Any], dialect: Dialect) -> Iterator[tuple[Any, 
             yield name, value
 
 
-def _nearest(value: Any, kind: Any) -> str:
+def _hint(value: Any, kind: Any) -> str:
+    remedy = getattr(kind, "remedy", None)
+    if remedy is not None:
+        return str(remedy(value))
     return suggestion(value[:100], getattr(kind, "choices", ())) if isinstance(value, str) else ""

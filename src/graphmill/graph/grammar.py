@@ -15,6 +15,7 @@ from graphmill.graph.kinds import (
     Count,
     Either,
     Flag,
+    Items,
     Kind,
     ListOf,
     Lookup,
@@ -101,7 +102,7 @@ RETRY: Final[Block] = MappingProxyType(
 BATCH: Final[Block] = MappingProxyType(
     {
         "items": Key(
-            Either(Lookup(), ListOf("a list")),
+            Items(),
             "The items: one reference to a list, or a list that may hold templates.",
             is_required=True,
         ),

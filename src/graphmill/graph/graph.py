@@ -68,11 +68,12 @@ class LoopRule:
 
 
 ANY_ACTION = "*"
+_MOST_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """From node to node; it fires when its action is the one that its source returned; in a plain list, with any but error and end."""
+    """From node to node; it fires when its action is the one that its source returned; in a plain list, on any."""
 
     source: str
     target: str
@@ -121,7 +122,7 @@ class Node:
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Graph(Programmed):
     """Nodes by id in listed order, and the edges between them. ``given`` are inputs fixed for every job.
 
@@ -145,6 +146,10 @@ class Graph(Programmed):
         if known is None:
             known = self._plans[id(policy)] = (policy, Plan(self, policy.retry, policy.timeout_s))
         return run_job(known[1], value)
+
+    def __repr__(self) -> str:
+        inputs = [name if each.is_required else f"{name}?" for name, each in self.inputs.items()]
+        return f"<Graph {self.name!r}: nodes {_listed(list(self.nodes))}; inputs {_listed(inputs)}>"
 
     def __call__(self, item: Any) -> Any:
         """Refuse: its steps need a run around them."""
@@ -179,3 +184,8 @@ class Graph(Programmed):
             if problem := self.inputs[name].problem(value):
                 raise UsageError(f"workflow {self.name!r}: input {name!r}: {problem}")
         return replace(self, given=MappingProxyType({**self.given, **given}), _plans={})
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more or "none"

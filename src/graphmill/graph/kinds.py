@@ -253,6 +253,34 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
+class Items:
+    """What a batch is over: one ``${…}``, or a list."""
+
+    kind: Either = Either(Lookup(), ListOf("a list"))
+
+    @property
+    def wanted(self) -> str:
+        """Name both."""
+        return self.kind.wanted
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Give both."""
+        return self.kind.schema
+
+    def fits(self, value: Any) -> bool:
+        """Tell whether it is one of them."""
+        return self.kind.fits(value)
+
+    @staticmethod
+    def remedy(value: Any) -> str:
+        """Say how the items of a file are given, where what is given looks like JSON Lines."""
+        if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+            return ""
+        return "; !file gives the data of a .json or .yaml file, and the text of any other: save the items as a list in one of these"
+
+
+@dataclass(frozen=True, slots=True)
 class Anything:
     """Any value."""
 

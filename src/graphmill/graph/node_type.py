@@ -97,8 +97,8 @@ class NodeType(Generic[P]):
 
     ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written.
-    What is not ``is_recorded`` is computed again instead. ``example`` is the node as YAML, for the docs. ``package`` is set by the
-    registry: name and version of what it was installed with.
+    What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
+    ``example`` is the node as YAML, for the docs. ``package`` is set by the registry: name and version of what it was installed with.
     """
 
     name: ClassVar[str]
@@ -108,6 +108,7 @@ class NodeType(Generic[P]):
     untemplated: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
     is_recorded: ClassVar[bool] = True
+    is_end: ClassVar[bool] = False
     example: ClassVar[str] = ""
     package: str = ""
 
@@ -118,6 +119,11 @@ class NodeType(Generic[P]):
         """Name, of params as written, the outputs that a step will have; None: any."""
         del params
         return self.outputs
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
+        """Name, of params as written, every action that a step may return; None: any."""
+        del params
+        return None
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Give a text that changes when the code does that runs beside the params."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from graphmill.core.errors import Permanent
-from graphmill.core.result import Failure
 
-_LEAST_CHARS = 4  # what is shorter is no secret, and would be found in any text
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -56,16 +53,6 @@ def revealed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: revealed(entry) for key, entry in value.items()}
     return [revealed(entry) for entry in value] if isinstance(value, list) else value
-
-
-def concealed(names: Iterable[str], failure: Failure) -> Failure:
-    """Put ``{env: NAME}`` wherever a failure repeats the value of one of these variables."""
-    message, traceback = failure.message, failure.traceback
-    for name in names:
-        value = os.environ.get(name, "")
-        for form in {value, repr(value)[1:-1], json.dumps(value)[1:-1]} if len(value) >= _LEAST_CHARS else ():
-            message, traceback = (text.replace(form, f"{{env: {name}}}") for text in (message, traceback))
-    return replace(failure, message=message, traceback=traceback)
 
 
 def secrets_in(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Secret]]:

@@ -11,7 +11,7 @@ from graphmill.graph import grammar, legacy
 from graphmill.graph.block import BlockReader
 from graphmill.graph.document import Document
 from graphmill.graph.grammar import Block
-from graphmill.graph.input_type import is_of_type
+from graphmill.graph.input_type import INPUT_TYPES, is_of_type
 from graphmill.graph.kinds import Lookup, Name, shown, tolerance
 from graphmill.graph.legacy import Dialect
 from graphmill.graph.places import At
@@ -74,7 +74,8 @@ class _Reader:
             text = self._document.at_text(at)
             self._problems.add(at, f"{text}: a name has letters, digits, _ and -, and begins with a letter or _", is_key=True)
             return None
-        block = self._part(rule, at, grammar.INPUT, legacy.INPUT, wanted="{required: true} or {default: …}")
+        wanted = f"{{type: {rule}}}" if isinstance(rule, str) and rule in INPUT_TYPES else "{required: true} or {default: …}"
+        block = self._part(rule, at, grammar.INPUT, legacy.INPUT, wanted=wanted)
         if block is None:
             return None
         kind = None if block["type"] == "any" else block["type"]
@@ -210,7 +211,8 @@ class _Reader:
         return None
 
     def _block(self, found: Mapping[Any, Any], at: At, block: Block, dialect: Dialect) -> BlockReader:
-        return BlockReader(found, at, block=block, problems=self._problems, dialect=dialect if self._is_legacy else legacy.OURS)
+        read_as = dialect if self._is_legacy else legacy.OURS
+        return BlockReader(found, at, block=block, problems=self._problems, dialect=read_as, foreign=dialect.renamed)
 
     def _note_order(self, spec: WorkflowSpec) -> None:
         if self._is_legacy:

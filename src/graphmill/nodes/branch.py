@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
-from graphmill.graph.node_type import Context, Output
+from graphmill.graph.node_type import Context, Output, ParamError, Site
 from graphmill.nodes.cases import ByCases, find_case
 
 
@@ -41,6 +41,20 @@ class Branch(ByCases[BranchParams]):
   type: branch
   params: {on: "${judge.verdict}", cases: {right: keep, wrong: drop}, default: ask}
 """
+
+    def check(self, params: Mapping[str, Any], site: Site) -> None:
+        """Refuse the action of a failure, too."""
+        super().check(params, site)
+        for at, action in (("default", params.get("default")), *(("cases", action) for action in (params.get("cases") or {}).values())):
+            if action == "error":
+                raise ParamError(f"{at}: the action error stands for a failure, and a branch went well; give it another name", at=(at,))
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
+        """Name those of the cases, and the default."""
+        cases, default = params.get("cases"), params.get("default")
+        found = [*cases.values(), default] if isinstance(cases, Mapping) else [default]
+        named = [action for action in found if isinstance(action, str)]
+        return tuple(dict.fromkeys(named)) or None
 
     async def run(self, params: BranchParams, context: Context) -> Output:
         """Return the action of the value's case."""

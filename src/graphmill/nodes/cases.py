@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import to_json
+from graphmill.core.message import cut
 from graphmill.graph.node_type import NodeType, ParamError, Site
 
 P = TypeVar("P")
@@ -37,7 +38,7 @@ def find_case(on: Any, cases: Mapping[Any, T], default: T | None) -> T:
         if text in known:
             return known[text]
     if default is None:
-        shown = f"{to_json(on):.{_MOST_CHARS}}" if [*_texts(on)] else f"a value of type {type(on).__name__}"
+        shown = cut(to_json(on), _MOST_CHARS) if [*_texts(on)] else f"a value of type {type(on).__name__}"
         there = ", ".join(known) or "none"
         raise Permanent(f"no case for {shown}; there are {there}; add that case or a default")
     return default

@@ -58,12 +58,21 @@ def parsed(code: str) -> Program:
     )
 
 
+def assigns(code: str, name: str) -> bool:
+    """Tell whether code may assign to a name; of what is no code, that it may."""
+    try:
+        return name in parsed(code).assigned
+    except SyntaxError:
+        return True
+
+
 def require_code(code: str, inputs: Mapping[str, Any] | None) -> None:
     """Refuse code that can not go well with these inputs, as far as they are known; ParamError says why."""
     try:
         program = parsed(code)
     except SyntaxError as error:
-        raise ParamError(f"code: {_place(error)}{error.msg}{_quoted(code, error.lineno)}", at=("code",)) from error
+        remedy = "; assign to result instead: result = …" if "'return' outside" in str(error.msg) else ""
+        raise ParamError(f"code: {_place(error)}{error.msg}{_quoted(code, error.lineno)}{remedy}", at=("code",)) from error
     if not program.assigned & {"result", "next"}:
         raise ParamError("code: nothing is assigned to result; add a line such as: result = …", at=("code",))
     if inputs is not None:

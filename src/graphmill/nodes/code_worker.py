@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import json_of
+from graphmill.core.message import cut
 from graphmill.graph.node_type import Output, ParamError
 from graphmill.nodes.code_check import FILE_NAME, Program, parsed, require_types
 
@@ -77,7 +78,7 @@ def _action(program: Program, namespace: Mapping[str, Any]) -> str:
         return "default"
     action = namespace["next"]
     if not isinstance(action, str) or not action:
-        raise Permanent(f"next is the action, a text, and the code made it {action!r:.80}")
+        raise Permanent(f"next is the action, a text, and the code made it {cut(repr(action), _LINE_CHARS)}")
     return action
 
 
@@ -90,7 +91,7 @@ def _note_line(error: BaseException, code: str) -> None:
         traceback = traceback.tb_next
     if line:
         text = code.splitlines()[line - 1].strip()
-        error.add_note(f"line {line} of the code: {text:.{_LINE_CHARS}}")
+        error.add_note(f"line {line} of the code: {cut(text, _LINE_CHARS)}")
 
 
 class _Kept(io.RawIOBase):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -49,6 +49,7 @@ class End(ByCases[EndParams]):
     name = "end"
     summary = "Ends the job with a status that a value chooses: nothing listed after it runs."
     Params = EndParams
+    is_end = True
     outputs: ClassVar[Mapping[str, str]] = {"status": "succeeded", "flag": "partial, or null", "reason": "why"}
     example = """\
 - id: finish
@@ -57,6 +58,11 @@ class End(ByCases[EndParams]):
     on: "${judge.verdict}"
     cases: {right: succeeded, unsure: partial, wrong: {status: failed, reason: "${judge.reason}"}}
 """
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Name the one that it returns."""
+        del params
+        return ("end",)
 
     async def run(self, params: EndParams, context: Context) -> Output:
         """End well, with the case's flag; or raise the reason."""

@@ -7,8 +7,9 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from graphmill.core.message import described, message_of
 from graphmill.core.names import suggestion
 from graphmill.engine.workers import call, is_async
 from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
-from graphmill.nodes.code_check import require_code
+from graphmill.nodes.code_check import assigns, require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
 
 
@@ -75,7 +76,6 @@ class Python(NodeType[PythonParams]):
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:
         """Import the function, or parse the code, now: a wrong name or a slip is found before the first item."""
-        del site
         code, function, inputs = params.get("code"), params.get("function"), params.get("inputs", {})
         if (code is None) == (function is None):
             both = "code or function is missing" if code is None else "code and function are both given; leave one out"
@@ -84,7 +84,12 @@ class Python(NodeType[PythonParams]):
         if code is not None:
             require_code(code, known)
         else:
-            _require_function(function, known)
+            _require_function(function, known, site.root)
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
+        """Any, of code that assigns to ``next``."""
+        code = params.get("code")
+        return None if isinstance(code, str) and assigns(code, "next") else ("default",)
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Give the function's; code is among the params."""
@@ -140,9 +145,9 @@ def _outputs(result: Any) -> dict[str, Any]:
     return {"result": result, "stdout": "", "stderr": ""}
 
 
-def _require_function(name: str | None, inputs: Mapping[str, Any] | None) -> None:
+def _require_function(name: str | None, inputs: Mapping[str, Any] | None, root: Path | None) -> None:
     try:
-        function = find_function(name)
+        function = find_function(name, root)
     except ValueError as error:
         raise ParamError(str(error), at=("function",)) from error
     try:
@@ -171,12 +176,12 @@ def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Non
         raise ValueError(f"the inputs do not fit {getattr(function, '__name__', function)}{signature}: {error}") from error
 
 
-def find_function(name: object) -> Callable[..., Any]:
-    """Import ``module:name``; ValueError says what was not found."""
+def find_function(name: object, root: Path | None = None) -> Callable[..., Any]:
+    """Import ``module:name``, also from the folder ``root`` from now on; ValueError says what was not found."""
     module_name, colon, path = name.partition(":") if isinstance(name, str) else ("", "", "")
     if not (module_name and colon and path) or not re.fullmatch(r"[^\W\d]\w*(?:\.\w+)*", module_name):
         raise ValueError(f"function is written module:name, not {name!r}")
-    found: Any = _import(module_name)
+    found: Any = _import(module_name, root)
     for part in path.split("."):
         if not hasattr(found, part):
             raise ValueError(f"{module_name} has no {part!r}{suggestion(part, dir(found))}")
@@ -186,15 +191,32 @@ def find_function(name: object) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _import(module_name: str) -> Any:
+def _import(module_name: str, root: Path | None) -> Any:
     here = os.getcwd()  # noqa: PTH109  sys.path holds text
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does: a workflow's functions stand beside it in the project
+    if root is not None and str(root) not in sys.path:
+        sys.path.append(str(root))  # the last: what stands beside a workflow hides nothing else
     try:
-        return importlib.import_module(module_name)
+        module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise ValueError(
-            f"can not import {module_name!r}: {message_of(error)}; modules are looked for in {here} and among the installed packages"
-        ) from error
+        beside = "" if root is None or str(root) == here else f", beside the workflow in {root}"
+        where = f"modules are looked for in {here}{beside} and among the installed packages"
+        raise ValueError(f"can not import {module_name!r}: {message_of(error)}; {where}") from error
     except (Exception, SystemExit) as error:  # a script without a __main__ guard leaves while it is imported
         raise ValueError(f"importing {module_name!r} raised {described(error)}") from error
+    _require_no_other(module, root, Path(here))
+    return module
+
+
+def _require_no_other(module: Any, root: Path | None, here: Path) -> None:
+    """Refuse a module that is not the one beside the workflow, nor that in the current folder, but only has its name."""
+    file, name = getattr(module, "__file__", None), module.__name__
+    beside = None if root is None or root == here else _file_in(root, name)
+    if file is not None and beside is not None and Path(file).resolve() not in (beside, _file_in(here, name)):
+        raise ValueError(f"{name} is {file}, and not {beside} beside the workflow; give that file another name")
+
+
+def _file_in(folder: Path, module_name: str) -> Path | None:
+    path = folder.joinpath(*module_name.split("."))
+    return next((each.resolve() for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)

@@ -26,6 +26,11 @@ class Value(NodeType[Mapping[str, Any]]):
         """Name what is given."""
         return params
 
+    def actions(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Name the one of a node that chooses none."""
+        del params
+        return ("default",)
+
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Its params say it all."""
         del params

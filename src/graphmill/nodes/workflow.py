@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -44,6 +44,11 @@ class Workflow(NodeType[WorkflowParams]):
         del site
         if not params["workflow"]:
             raise ParamError("workflow: a path, a name or a workflow is wanted, not an empty one", at=("workflow",))
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Name the one of a node that chooses none."""
+        del params
+        return ("default",)
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Its child's fingerprint says it all."""

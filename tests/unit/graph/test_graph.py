@@ -189,3 +189,10 @@ def test_an_output_of_numbers_that_json_lacks_is_no_failure(tmp_path):
 def test_an_output_that_is_not_json_fails_for_good_and_names_the_type(tmp_path):
     graph = load_workflow(tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: ['${it}']}}]")
     assert message_of_permanent(graph, {"it": b"bytes"}) == "the output is not JSON: bytes is not a JSON type (in node 'n')"
+
+
+def test_a_graph_is_printed_by_its_name_nodes_and_inputs(tmp_path):
+    text = "{name: w, inputs: {a: {required: true}, b: {default: 1}}, nodes: [{id: x, type: value}, {id: y, type: value}]}"
+    assert repr(load_workflow(tmp_path, text)) == "<Graph 'w': nodes x, y; inputs a, b?>"
+    many = ", ".join(f"{{id: n{number}, type: value}}" for number in range(500))
+    assert repr(load_workflow(tmp_path, f"nodes: [{many}]")).endswith("n9 and 490 more; inputs none>")

@@ -137,6 +137,7 @@ WANTED = "a name is wanted, of letters, digits, _ and -, that begins with a lett
 NOT_CLOSED = "it is not closed: a } is wanted; for the text ${ write $${"
 INDEX = "an index is a whole number, as [0] or [-1], or one reference, as [${i}]; a key is written behind a dot, as .key"
 DEFAULT = 'a default is written behind ??, as ${name ?? "text"}'
+LOOKS_UP = "a template only looks up; let a code node compare or compute, and look up its result; for the text ${ write $${"
 ANY = "names joined by dots, [index] and ?? are all that can stand in it; for the text ${ write $${"
 
 
@@ -168,8 +169,8 @@ ANY = "names joined by dots, [index] and ?? are all that can stand in it; for th
         ("${a()}", 3, "'(' can not stand here: nothing can be called"),
         ("${a:-x}", 3, f"':' can not stand here: {DEFAULT}"),
         ("${a ? b}", 4, f"'?' can not stand here: {DEFAULT}"),
-        ("${a+b}", 3, f"'+' can not stand here: {ANY}"),
-        ("${a == b}", 4, f"'=' can not stand here: {ANY}"),
+        ("${a+b}", 3, f"'+' can not stand here: {LOOKS_UP}"),
+        ("${a == b}", 4, f"'=' can not stand here: {LOOKS_UP}"),
         ("${a[0]b}", 6, f"'b' can not stand here: {ANY}"),
         ("${a[]}", 4, f"']' can not stand here: {INDEX}"),
         ("${a[x]}", 4, f"'x' can not stand here: {INDEX}"),

@@ -170,7 +170,10 @@ def test_code_that_ends_its_process_is_a_crash_of_its_own():
     ("code", "message"),
     [
         ("x = 1\nresult = = 2", "code: line 2, column 10: invalid syntax: result = = 2"),
-        ("result = 1\nreturn result", "code: line 2, column 1: 'return' outside function: return result"),
+        (
+            "result = 1\nreturn result",
+            "code: line 2, column 1: 'return' outside function: return result; assign to result instead: result = …",
+        ),
         ("if True:\nresult = 1", "code: line 2, column 1: expected an indented block after 'if' statement on line 1: result = 1"),
         ("x = 1", "code: nothing is assigned to result; add a line such as: result = …"),
         ("result: int", "code: nothing is assigned to result; add a line such as: result = …"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphmill.core.errors import InternalError
+from graphmill.graph.compiler.actions import check_actions
+from graphmill.graph.compiler.braces import note_braces
 from graphmill.graph.compiler.build import build_graph
 from graphmill.graph.compiler.children import compile_children
 from graphmill.graph.compiler.library import Child, Library
 from graphmill.graph.compiler.names import check_names
 from graphmill.graph.compiler.order import find_order
 from graphmill.graph.compiler.references import check_references
+from graphmill.graph.compiler.results import check_results
 from graphmill.graph.compiler.templates import compile_values
 from graphmill.graph.compiler.types import find_types
 from graphmill.graph.document import Document
@@ -38,10 +41,13 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     check_names(spec, problems)
     types = find_types(spec, problems)
     children = compile_children(spec, types, library, problems)
+    check_results(spec, types, children, problems)
     values = compile_values(spec, types, problems)
-    if not spec.is_whole:
-        return None
+    note_braces(spec, types, problems)
     order = find_order(spec, problems)
+    check_actions(spec, types, problems)
     known = (types, order, children)
     check_references(spec, values, known, problems)
+    if not spec.is_whole:
+        return None
     return Child(spec, None if library.has_problems else build_graph(spec, values, known))

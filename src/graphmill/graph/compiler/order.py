@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from graphmill.graph.compiler.telling import listed, nearest, tell
-from graphmill.graph.compiler.vague import has_vague_edges
+from graphmill.graph.compiler.vague import has_vague_edges, lost_names
 from graphmill.graph.graph import ANY_ACTION, Edge
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import EdgeSpec, WorkflowSpec
@@ -44,13 +44,14 @@ def find_order(spec: WorkflowSpec, problems: Problems) -> Order:
     """Take the edges, else the listed order; refuse cycles, unknown ends and nodes that no job can reach."""
     told = len(problems.found)
     ids = list(dict.fromkeys(node.id for node in spec.nodes))
-    edges = _chain(ids) if spec.edges is None else _checked(spec.edges, ids, problems)
-    starts = _starts(spec, ids, edges, problems)
+    lost = lost_names(spec)
+    edges = _chain(ids) if spec.edges is None else _checked(spec.edges, ids, lost, problems)
+    starts = _starts(spec, ids, edges, problems, lost=lost)
     has_all_ends = len(problems.found) == told
     rounds = _Sorted(ids, edges)
     for cycle in rounds.cycles:
         _tell_cycle(cycle, spec, problems)
-    if not has_all_ends or rounds.cycles or len(ids) < len(spec.nodes) or has_vague_edges(spec):
+    if not has_all_ends or rounds.cycles or len(ids) < len(spec.nodes) or has_vague_edges(spec) or not spec.is_whole:
         return Order(edges, starts, is_sound=False)
     _refuse_unreachable(spec, starts, edges, problems)
     bits = {node_id: 1 << number for number, node_id in enumerate(ids)}
@@ -61,14 +62,16 @@ def _chain(ids: Iterable[str]) -> tuple[Edge, ...]:
     return tuple(Edge(source=source, target=target, action=ANY_ACTION) for source, target in pairwise(ids))
 
 
-def _checked(edges: Iterable[EdgeSpec], ids: list[str], problems: Problems) -> tuple[Edge, ...]:
+def _checked(edges: Iterable[EdgeSpec], ids: list[str], lost: Collection[str] | None, problems: Problems) -> tuple[Edge, ...]:
+    """Give the edges between nodes that are there; an end that was lost, or may have been, is told already."""
     made: dict[Edge, None] = {}
     known = frozenset(ids)
     for each in edges:
         edge = Edge(source=each.source, target=each.target, action=each.action)
         unknown = [(key, name) for key, name in (("from", each.source), ("to", each.target)) if name not in known]
         for key, name in unknown:
-            tell(problems, (*each.at, key), _no_node(name, ids))
+            if lost is not None and name not in lost:
+                tell(problems, (*each.at, key), _no_node(name, ids))
         if each.action == ANY_ACTION:
             tell(problems, (*each.at, "action"), "an edge fires on one action; write an edge for each, or leave it out for default")
         if edge in made:
@@ -82,11 +85,13 @@ def _no_node(name: str, ids: list[str]) -> str:
     return f"no node {name!r}{nearest(name, ids)}; there are {listed(ids)}"
 
 
-def _starts(spec: WorkflowSpec, ids: list[str], edges: tuple[Edge, ...], problems: Problems) -> tuple[str, ...]:
+def _starts(
+    spec: WorkflowSpec, ids: list[str], edges: tuple[Edge, ...], problems: Problems, *, lost: Collection[str] | None
+) -> tuple[str, ...]:
     if spec.start_node is None:
         targets = {edge.target for edge in edges}
         return tuple(node_id for node_id in ids if node_id not in targets)
-    if spec.start_node not in ids:
+    if spec.start_node not in ids and lost is not None and spec.start_node not in lost:
         tell(problems, (*spec.at, "start_node"), _no_node(spec.start_node, ids))
     return (spec.start_node,)
 

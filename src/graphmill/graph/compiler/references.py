@@ -12,7 +12,7 @@ from graphmill.graph.compiler.order import ERROR, Order
 from graphmill.graph.compiler.telling import listed, nearest, tell
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
 from graphmill.graph.compiler.types import Types
-from graphmill.graph.compiler.vague import has_vague_inputs, is_vague
+from graphmill.graph.compiler.vague import has_vague_inputs, is_vague, lost_names
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.template import Reference, compile_value
@@ -93,7 +93,9 @@ class _Check:
         self._order = order
         self._children = children
         self._inputs = tuple(each.name for each in spec.inputs)
-        self._knows_inputs = not has_vague_inputs(spec)
+        self._is_whole = spec.is_whole
+        self._lost = lost_names(spec)
+        self._knows_inputs = not has_vague_inputs(spec) and self._lost is not None
         named = Counter(node.id for node in spec.nodes)
         self._vague = frozenset(node.id for node in spec.nodes if named[node.id] > 1 or is_vague(node, spec))
         self._nodes = {node.id: node for node in spec.nodes}
@@ -103,7 +105,7 @@ class _Check:
         root = reference.root
         if root in spot.names:
             return self._of_round(reference, spot) if root == "round" else None
-        if root in self._inputs:
+        if root in self._inputs or root in (self._lost or ()):
             return None
         if root in self._nodes:
             return self._of_node(reference, self._nodes[root], spot)
@@ -132,7 +134,7 @@ class _Check:
         return None
 
     def _of_error(self, source: NodeSpec, here: str | None) -> str | None:
-        if self._order.can_have_failed(source.id, here):
+        if not self._is_whole or self._order.can_have_failed(source.id, here):
             return None
         where = "there is none" if here is None else f"none leads to {here!r}"
         return f"the error of node {source.id!r} can be read only behind an edge from it with `action: error`, and {where}"
@@ -163,6 +165,8 @@ class _Check:
     def _out_of_place(self, root: str, spot: _Spot) -> str | None:
         if root in _ONLY_IN:
             return f"it can be read only in {_ONLY_IN[root]}"
+        if not self._knows_inputs:
+            return None
         own = [node_id for node_id in self._borrowed.get(root, ()) if spot.node is not None and node_id == spot.node.id]
         owners = own or self._borrowed.get(root)
         if not owners:

@@ -78,17 +78,17 @@ def compile_values(spec: WorkflowSpec, types: Types, problems: Problems) -> Valu
     return Values(nodes, {name: _written(raw, (*spec.at, "outputs", name), problems) for name, raw in spec.outputs.items()})
 
 
-def texts(raw: Any, at: At) -> Iterator[tuple[At, str]]:
+def texts(raw: Any, at: At, opening: str = "${") -> Iterator[tuple[At, str]]:
     """Give every text inside a value that holds a template or what looks like one, with its place."""
     if isinstance(raw, str):
-        if "${" in raw:
+        if opening in raw:
             yield at, raw
     elif isinstance(raw, Mapping):
         for key, entry in raw.items():
-            yield from texts(entry, (*at, key))
+            yield from texts(entry, (*at, key), opening)
     elif isinstance(raw, list | tuple):
         for number, entry in enumerate(raw):
-            yield from texts(entry, (*at, number))
+            yield from texts(entry, (*at, number), opening)
 
 
 def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphmill.core.names import suggestion
 from graphmill.graph import grammar, legacy
+from graphmill.graph.kinds import Name
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
 
 _NODE_KEYS = frozenset({*grammar.NODE, *legacy.NODE.renamed, *legacy.NODE.ignored})
@@ -24,6 +25,17 @@ def is_vague(node: NodeSpec, spec: WorkflowSpec) -> bool:
         or _differs(loop, "history", node.loop.history if node.loop else None)
         or _is_misspelt(written, _NODE_KEYS, ("params", "batch", "loop"))
     )
+
+
+def lost_names(spec: WorkflowSpec) -> frozenset[str] | None:
+    """Give the names of nodes and inputs that could not be read; None if some part without a name was lost."""
+    if spec.is_whole:
+        return frozenset()
+    nodes, read = spec.document.get((*spec.at, "nodes")), {node.at[-1] for node in spec.nodes}
+    lost: list[Any] = [node.get("id") if isinstance(node, Mapping) else None for number, node in enumerate(nodes) if number not in read]
+    inputs, known = spec.document.get((*spec.at, "inputs")), {each.name for each in spec.inputs}
+    lost += [name for name in (inputs if isinstance(inputs, Mapping) else ()) if name not in known]
+    return frozenset(lost) if all(Name().fits(name) for name in lost) else None
 
 
 def has_vague_inputs(spec: WorkflowSpec) -> bool:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.core.keys import canonical, digest
+from graphmill.core.message import cut
 from graphmill.core.result import Failure, Kind
-from graphmill.engine.policy import Retry
-from graphmill.engine.program import Aside, Note, Program
+from graphmill.engine.program import Aside, Note, Program, StepRules
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch_output import ERRORS_TOLD, batch_output, batch_summary
 from graphmill.graph.run.ended_items import EndedItems
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 RunItem = Callable[[Place, str], Program]
 
 
-def run_batch(rule: BatchRule, retry: Retry, place: Place, path: str, run_item: RunItem) -> Program:
+def run_batch(rule: BatchRule, rules: StepRules, place: Place, path: str, run_item: RunItem) -> Program:
     """Run a node for each item; give the batch's Output, or raise NodeFailed with it."""
     if not place.room.is_asked:
         place.room.is_asked = True
         place.room.pages = yield Aside()
-    batch = _Batch(rule, retry, place, path, run_item)
+    batch = _Batch(rule, rules, place, path, run_item)
     if rule.is_parallel:
         yield batch
     else:
@@ -52,9 +52,9 @@ class _Batch:
 
     timeout_s: float | None = None
 
-    def __init__(self, rule: BatchRule, retry: Retry, place: Place, path: str, run_item: RunItem) -> None:
+    def __init__(self, rule: BatchRule, rules: StepRules, place: Place, path: str, run_item: RunItem) -> None:
         self._rule = rule
-        self._retry = retry
+        self._rules = rules
         self._place = place
         self._path = path
         self._run_item = run_item
@@ -101,9 +101,10 @@ class _Batch:
             raise self._fault
         # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
         self._count = max(self._count or 0, self._taken)
-        self._values = batch_output(self._rule, self._retry, self._ended, self._count, path=self._path)
+        self._values = batch_output(self._rule, self._rules.retry, self._ended, self._count, path=self._path)
         is_degraded = self._failures > 0 and not self._is_failed()
-        return batch_summary(self._values, self._first_failed, timed_out=self._timed_out, is_degraded=is_degraded)
+        errors = [outcome.noted(self._rules.told) for outcome in self._first_failed]
+        return batch_summary(self._values, errors, timed_out=self._timed_out, is_degraded=is_degraded)
 
     def output(self) -> Output:
         """Give what became of all items; raise NodeFailed if that is a failure."""
@@ -120,7 +121,7 @@ class _Batch:
         try:
             item = next(self._items, _END)
         except Exception as error:  # noqa: BLE001  a source handle is a stranger's code
-            self._fault, self.is_stopped = NodeFailed.of(error), True
+            self._fault, self.is_stopped = NodeFailed.of(error, self._rules.told), True
             return _END
         if item is _END:
             self._count = self._taken  # whatever length it claimed
@@ -145,7 +146,7 @@ class _Batch:
         try:
             return entry.resolve(self._place.scope)
         except GraphmillError as error:  # such as a name that is missing: of this item, and of no other
-            raise NodeFailed.of(error) from error
+            raise NodeFailed.of(error, self._rules.told) from error
 
     def _is_too_much(self) -> bool:
         """Tell whether more items have failed than may: a share is one of all items, or while nobody knows how many, of those ended."""
@@ -181,7 +182,7 @@ def items_of(value: Any) -> Iterable[Any]:
 
 def _array_in(text: str) -> Any:
     if text.lstrip()[:1] != "[":
-        raise Permanent(f"a batch's items are an array, or one as JSON text; this text is none: {text!r:.80}")
+        raise Permanent(f"a batch's items are an array, or one as JSON text; this text is none: {cut(repr(text), 80)}")
     try:
         return json.loads(text)
     except ValueError as error:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.json_text import to_json
 from graphmill.engine.policy import Retry
 from graphmill.graph.run.ended_items import EndedItems, Rest
 from graphmill.graph.run.outcome import Outcome, cancelled
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 
 ERRORS_TOLD = 5
-_ITEM_CHARS = 100
-_TEXT_CHARS = 500
 
 
 def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *, path: str) -> dict[str, Any]:
@@ -34,25 +31,16 @@ def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *
     }
 
 
-def batch_summary(values: Mapping[str, Any], first_failed: Iterable[Outcome], *, timed_out: int, is_degraded: bool) -> dict[str, Any]:
+def batch_summary(values: Mapping[str, Any], errors: list[dict[str, Any]], *, timed_out: int, is_degraded: bool) -> dict[str, Any]:
     """Give the output of a batch node in short: how many items ended how, and its first errors."""
-    errors = [outcome.error() for outcome in first_failed]
     return {
         "succeeded": values["success_count"],
         "failed": values["error_count"] - timed_out,
         "timed_out": timed_out,
         "cancelled": values["cancelled_count"],
         "degraded": is_degraded,
-        "errors": [{**error, "item": _shortened(error["item"]), "error": error["error"][:_TEXT_CHARS]} for error in errors],
+        "errors": errors,
     }
-
-
-def _shortened(item: Any) -> str:
-    try:
-        text = to_json(item)
-    except (TypeError, ValueError, RecursionError):
-        text = repr(item)
-    return text[:_ITEM_CHARS]
 
 
 def _lists(rule: BatchRule, ended: Sequence[Outcome], count: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
 from graphmill.graph.run.step import plain, run_step
+from graphmill.graph.template.missing import ABSENT
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Edge, Graph, Node
@@ -53,7 +54,9 @@ def _run_list(plan: Plan, place: Place, run_node: RunNode) -> Program:
         scope[node.id] = output.values
         if output.flags:
             place.flags.update(output.flags)
-        if output.action in ("error", "end"):
+        if output.action == "end" and node.type.is_end:
+            left = (each.id for each in plan.nodes if each.id not in scope)
+            scope[ABSENT] = {node_id: f"node {node_id!r} did not run: {node.id!r} has ended it" for node_id in left}
             break
     return _outputs(plan.graph, place)
 
@@ -76,6 +79,8 @@ class _Flow:
         self._run_node = run_node
         self._open = plan.incoming.copy()
         self._is_reached = dict.fromkeys(self._graph.starts, True)
+        self._actions: dict[str, str] = {}
+        self._causes: dict[str, str] = {}
         self.ready = deque(self._graph.starts)
 
     def run(self, node_id: str) -> Program:
@@ -94,21 +99,40 @@ class _Flow:
         self._place.flags.update(output.flags)
         self._leave(node, output.action)
 
-    def _leave(self, node: Node, action: str | None) -> None:
-        """Go along the edges of a node that has ended with this action; None: it was skipped."""
-        for edge in node.outgoing:
-            self._arrive(edge, is_fired=action is not None and _fires(edge, action))
+    def _leave(self, node: Node, action: str) -> None:
+        """Go along the edges of a node that has ended with this action, and of all that are skipped then."""
+        self._actions[node.id] = action
+        open_edges = [(edge, edge.action == action) for edge in reversed(node.outgoing)]
+        while open_edges:
+            edge, is_fired = open_edges.pop()
+            if (skipped := self._arrive(edge, is_fired=is_fired)) is not None:
+                open_edges.extend((each, False) for each in reversed(skipped.outgoing))
 
-    def _arrive(self, edge: Edge, *, is_fired: bool) -> None:
+    def _arrive(self, edge: Edge, *, is_fired: bool) -> Node | None:
+        """Count an edge that will not fire any more; give the node that it leads to if that is skipped now."""
         target = edge.target
         self._open[target] -= 1
         self._is_reached[target] = self._is_reached.get(target, False) or is_fired
         if self._open[target]:
-            return
+            return None
         if self._is_reached[target]:
             self.ready.append(target)
-        else:
-            self._leave(self._graph.nodes[target], None)
+            return None
+        return self._skip(self._graph.nodes[target])
+
+    def _skip(self, node: Node) -> Node:
+        cause = self._causes[node.id] = self._cause(node)
+        self._place.scope.setdefault(ABSENT, {})[node.id] = f"node {node.id!r} was skipped: {cause}"
+        return node
+
+    def _cause(self, node: Node) -> str:
+        """Say which node's action has led past this one, by the first way that could have led to it."""
+        for edge in node.incoming:
+            if (action := self._actions.get(edge.source)) is not None:
+                is_taken = any(each.action == action for each in self._graph.nodes[edge.source].outgoing)
+                ending = "and that edge leads elsewhere" if is_taken else "which no edge takes"
+                return f"{edge.source!r} returned {action!r}, {ending}"
+        return self._causes[node.incoming[0].source]
 
 
 class _Branches:
@@ -140,10 +164,6 @@ class _Branches:
         except NodeFailed as failed:
             return failed
         return None
-
-
-def _fires(edge: Edge, action: str) -> bool:
-    return edge.action == action or (edge.action == "*" and action not in ("error", "end"))
 
 
 def _placed(failed: NodeFailed, node: Node) -> NodeFailed:

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent
+from graphmill.core.message import cut
 from graphmill.core.result import Failure
 from graphmill.engine.program import Note, Program
 from graphmill.graph.node_type import Output
@@ -116,7 +117,7 @@ class _Loop:
         rule = self._rule.max
         most = rule if isinstance(rule, int) else rule.resolve(self._place.scope)
         if type(most) is not int or not 1 <= most <= MOST_ROUNDS:
-            raise Permanent(f"loop.max is a whole number from 1 to {MOST_ROUNDS}, not {most!r:.80}")
+            raise Permanent(f"loop.max is a whole number from 1 to {MOST_ROUNDS}, not {cut(repr(most), 80)}")
         return most
 
     def _take(self, values: Mapping[str, Any], place: Place) -> str | None:
@@ -126,7 +127,7 @@ class _Loop:
         if self._rule.keep is not None:
             self._compare(self._rule.keep[1].resolve(scope))
         for reason, value in self._rule.until.items():
-            if value.resolve(scope):
+            if _is_true(value.resolve(scope)):
                 return reason
         for reason, value in self._rule.repeats.items():
             if self._is_repeated(reason, text_of(value.resolve(scope))):
@@ -154,6 +155,11 @@ class _Loop:
         is_repeated = any(_is_alike(before, text, self._rule.similarity) for before in earlier)
         earlier.append(text)
         return is_repeated
+
+
+def _is_true(value: Any) -> bool:
+    """Take the text false as what it says, as a branch does."""
+    return bool(value) and not (isinstance(value, str) and value.strip().lower() == "false")
 
 
 def _is_alike(one: str, other: str, similarity: float) -> bool:

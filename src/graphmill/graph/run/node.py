@@ -27,9 +27,7 @@ def run_node(plan: Plan, node: Node, place: Place) -> Program:
     path = place.path_of(node.id)
     try:
         if node.batch is not None:
-            return (
-                yield from run_batch(node.batch, plan.rules[node.id].retry, place, path, lambda inner, at: _run_item(plan, node, inner, at))
-            )
+            return (yield from run_batch(node.batch, plan.rules[node.id], place, path, lambda inner, at: _run_item(plan, node, inner, at)))
         return (yield from _run_item(plan, node, place, path))
     except GraphmillError as error:
         raise NodeFailed.of(error, plan.told) from error

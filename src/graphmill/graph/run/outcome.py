@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure, Kind
+
+_ITEM_CHARS = 100
+_TEXT_CHARS = 500
 
 
 class Outcome(NamedTuple):
@@ -41,6 +46,14 @@ class Outcome(NamedTuple):
             "attempts": self.attempts,
         }
 
+    def noted(self, told: Callable[[Failure], Failure] | None) -> dict[str, Any]:
+        """Give it in short as an error that may be kept: its item, too, as ``told`` gives texts."""
+        error, failure = self.error(), self.failure
+        item = _text(self.item)
+        if told is not None and failure is not None:
+            item = told(replace(failure, message=item, traceback="")).message
+        return {**error, "item": item[:_ITEM_CHARS], "error": error["error"][:_TEXT_CHARS]}
+
     def told(self) -> dict[str, Any]:
         """Give it as one of ``outcomes``."""
         told = {"result": self.result()} if self.failure is None else {"error": self.error()}
@@ -50,3 +63,10 @@ class Outcome(NamedTuple):
 def cancelled() -> dict[str, Any]:
     """Give the outcome of an item that did not end."""
     return {"status": "cancelled", "error": None}
+
+
+def _text(item: Any) -> str:
+    try:
+        return to_json(item)
+    except (TypeError, ValueError, RecursionError):
+        return repr(item)

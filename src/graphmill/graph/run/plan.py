@@ -12,7 +12,7 @@ from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import StepRules
 from graphmill.graph.binding import Binding
-from graphmill.graph.secret import concealed
+from graphmill.graph.concealment import concealed
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Node, RetryRule

@@ -7,10 +7,12 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.errors import Permanent
+from graphmill.core.message import cut
 from graphmill.core.names import suggestion
 from graphmill.graph.template.syntax import Lookup, Reference, written_index
 from graphmill.graph.template.walk import Texts, is_index, is_sequence, opened, steps_of, walk
 
+ABSENT = "#absent"  # in a scope, where no template can look it up: of names that are not there, why
 _MOST_NAMES = 20
 _MOST_LETTERS = 40
 _MOST_LOOKUP_LETTERS = 200
@@ -24,7 +26,7 @@ class Missing(Permanent):
 def missing(lookup: Lookup, scope: Mapping[str, Any], texts: Texts) -> Missing:
     """Explain of each reference why it is missing, by going its way again."""
     reasons = [_reason(reference, scope, texts) for reference in lookup.alternatives if isinstance(reference, Reference)]
-    return Missing(f"{_cut(str(lookup), _MOST_LOOKUP_LETTERS)} is missing: {'; '.join(reasons)}")
+    return Missing(f"{cut(str(lookup), _MOST_LOOKUP_LETTERS)} is missing: {'; '.join(reasons)}")
 
 
 def _reason(reference: Reference, scope: Mapping[str, Any], texts: Texts) -> str:
@@ -61,8 +63,12 @@ def _stop(key: str | int | Reference, value: Any, *, way: str, scope: Mapping[st
 
 
 def _gap(key: str | int, value: Any, *, way: str) -> str:
-    label = f"[{key}]" if isinstance(key, int) else repr(_cut(key, _MOST_LETTERS))
-    absent = f"no {label} in {_cut(way, _MOST_LOOKUP_LETTERS)}" if way else f"no {label}"
+    if not way and isinstance(value, Mapping):
+        if key in value.get(ABSENT, ()):
+            return str(value[ABSENT][key])
+        value = {name: entry for name, entry in value.items() if name != ABSENT}
+    label = f"[{key}]" if isinstance(key, int) else repr(cut(key, _MOST_LETTERS))
+    absent = f"no {label} in {cut(way, _MOST_LOOKUP_LETTERS)}" if way else f"no {label}"
     if isinstance(key, int) and is_sequence(value):
         return f"{absent}; it has {len(value)} {'entry' if len(value) == 1 else 'entries'}"
     if isinstance(value, Mapping):
@@ -78,9 +84,9 @@ def _names(value: Mapping[Any, Any]) -> str:
 
 def _shown(key: Any) -> str:
     if not isinstance(key, str):
-        return f"{_cut(repr(key), _MOST_LETTERS)} ({type(key).__name__})"
-    cut = _cut(key, _MOST_LETTERS)
-    return cut if cut.isprintable() and cut else repr(cut)
+        return f"{cut(repr(key), _MOST_LETTERS)} ({type(key).__name__})"
+    name = cut(key, _MOST_LETTERS)
+    return name if name.isprintable() and name else repr(name)
 
 
 def _nearest(key: str | int, value: Mapping[Any, Any]) -> str:
@@ -88,10 +94,6 @@ def _nearest(key: str | int, value: Mapping[Any, Any]) -> str:
     if not isinstance(key, str) or len(key) > _MOST_LETTERS:
         return ""
     return suggestion(key, [name for name in islice(value, _MOST_CANDIDATES) if isinstance(name, str) and len(name) <= _MOST_LETTERS])
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _kind(value: Any) -> str:

@@ -30,7 +30,9 @@ _AN_INDEX = "an index is a whole number, as [0] or [-1], or one reference, as [$
 _A_DEFAULT = 'a default is written behind ??, as ${name ?? "text"}'
 _A_TEXT = "a text stands in double quotes"
 _A_DEEP_LITERAL = f"this JSON literal is nested deeper than {MOST_LITERAL_LEVELS} levels"
+_A_RESULT = "a template only looks up; let a code node compare or compute, and look up its result; for the text ${ write $${"
 _REMEDIES = {
+    **dict.fromkeys("<>=!+*/%&^~", _A_RESULT),
     "(": "nothing can be called",
     "|": "there are no filters",
     ":": _A_DEFAULT,

@@ -31,10 +31,10 @@ def test_without_edges_nodes_are_a_chain_in_listed_order():
 
 
 def test_with_edges_the_starts_are_the_nodes_that_none_leads_to():
-    graph = load_data(workflow(4, [edge(0, 2), edge(1, 2), edge(2, 3, "again")]))
+    graph = load_data(workflow(4, [edge(0, 2), edge(1, 2), edge(2, 3, "error")]))
     assert graph.starts == ("n0", "n1")
     assert [each.source for each in graph.nodes["n2"].incoming] == ["n0", "n1"]
-    assert graph.nodes["n3"].incoming[0].action == "again"
+    assert graph.nodes["n3"].incoming[0].action == "error"
     assert load_data(workflow(2, [edge(0, 1)], start_node="n0")).starts == ("n0",)
 
 
