@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import typer
 
-from graphmill.api.batch import Watching
 from graphmill.api.reader import Ended
+from graphmill.api.watching import Watching
 from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.interruption import Interruption
