@@ -121,7 +121,7 @@ def test_runs_as_json_are_one_object(tmp_path, humaneval):
     assert found["id"] == "k7f2"
     assert (found["state"], found["is_live"], found["graph"], found["damage"]) == ("finished", False, "reviews", None)
     assert found["counts"] == {
-        "total": 164, "done": 164, "left": 0, "succeeded": 162, "failed": 1, "timed_out": 1, "cancelled": 0, "paused": 0,
+        "total": 164, "done": 164, "left": 0, "degraded": 0, "succeeded": 162, "failed": 1, "timed_out": 1, "cancelled": 0, "paused": 0,
     }  # fmt: skip
     assert found["kinds"] == {"timeout": 1, "permanent": 1}
     assert found["summary"] == "162/164 items succeeded, 2 failed"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 from textwrap import dedent
@@ -158,6 +159,28 @@ def test_a_batch_inside_is_summed_up_with_its_errors_and_the_job_is_degraded(pro
     assert lines[2] == "  halve: 2/9 items succeeded, 7 failed"
     assert lines[3] == '    [1]   "bad"   permanent: no half of \\x1b[31mbad (1 attempt)'
     assert lines[8] == "    ...and 2 more"
+
+
+def test_a_batch_says_how_many_items_are_degraded_and_errors_names_them(project):
+    lists = [[1], [1, "bad"], ["bad", 2], [3]]
+    (project / "lists.jsonl").write_text("".join(json.dumps({"id": f"list {at}", "numbers": each}) + "\n" for at, each in enumerate(lists)))
+    code, out, _ = run(project, "batch", "halves.yaml", "--source", "lists.jsonl", "--run-id", "lists")
+    assert code == 0
+    assert out.startswith("4/4 items succeeded, 2 degraded · ")
+    assert re.search(r"graphmill errors lists +tells which items are degraded\n", out)
+    assert "4/4 items succeeded, 2 degraded" in run(project, "status", "lists")[1]
+    assert run(project, "errors", "lists")[1].splitlines() == [
+        "run lists · finished · 4/4 items succeeded, 2 degraded",
+        "no item failed",
+        "2 items are degraded: succeeded, though something inside failed",
+        "  graphmill show lists 'list 1'",
+        "  graphmill show lists 'list 2'",
+    ]
+    assert "  ...and 1 more" in run(project, "errors", "lists", "--limit", "1")[1]
+    found = json.loads(run(project, "errors", "lists", "--json")[1])
+    assert (found["degraded"], found["degraded_items"]) == (2, ["list 1", "list 2"])
+    again = json.loads(run(project, "resume", "lists", "--json")[1])
+    assert (again["summary"], again["statistics"]["degraded"]) == ("4/4 items succeeded, 2 degraded", 2)
 
 
 def test_what_the_outputs_hold_of_a_batch_is_summed_up_without_a_journal(project):

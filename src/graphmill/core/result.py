@@ -111,6 +111,11 @@ class Result:
         return self.status is Status.SUCCEEDED
 
     @property
+    def is_degraded(self) -> bool:
+        """Whether the job succeeded though something in it failed, such as an item of a batch under ``continue``."""
+        return bool(self.metadata) and self.is_success and self.metadata.get("degraded") is True
+
+    @property
     def is_failure(self) -> bool:
         """Whether the job failed or timed out; a cancelled or a paused one did neither."""
         return self.status is Status.FAILED or self.status is Status.TIMED_OUT
