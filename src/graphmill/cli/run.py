@@ -19,6 +19,7 @@ from graphmill.cli.inputs import InputsFile, inputs_given
 from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place, opened
 from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, Retries, Timeout, WhenChanged
 from graphmill.cli.policy import policy_of
+from graphmill.cli.width import fitted
 from graphmill.core.errors import GraphmillError
 from graphmill.core.identity import JOB_ID
 from graphmill.core.keys import item_key
@@ -87,7 +88,7 @@ class OneJob(Foreground):
             return
         if result.is_success:
             typer.echo(_fit(output_text(result.output)))
-        typer.echo("\n".join(self._about(report, result, error)), err=True)
+        typer.echo("\n".join(fitted(self._about(report, result, error), sys.stderr)), err=True)
 
     def _about(self, report: Report, result: Result, error: GraphmillError | None) -> Iterable[str]:
         batches = batches_of(self._trace(report), result.output)

@@ -9,6 +9,7 @@ import typer
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, opened
 from graphmill.cli.prune import prune
+from graphmill.cli.width import terminal_width
 from graphmill.core.errors import UnknownRunError
 from graphmill.journal.records import RunState
 from graphmill.report.runs import RunsView, runs_lines, runs_record, runs_view
@@ -40,7 +41,7 @@ def _runs(
     if as_json:
         tell_json(runs_record(view))
     else:
-        tell(runs_lines(view) if view.runs else [_none(state)])
+        tell(runs_lines(view, terminal_width()) if view.runs else [_none(state)])
 
 
 def _view(journal: str | None, state: RunState | None, limit: int) -> RunsView:
