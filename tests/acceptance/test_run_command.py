@@ -196,8 +196,8 @@ def test_a_job_that_fails_is_exit_3_and_can_be_retried(project):
     assert "permanent: 1 of 1 items failed; the first, item 0: no half of" in err
     assert "graphmill retry h" in err
     code, out, err = run(project, "retry", "h")
-    assert code == 3, err
-    assert out.startswith("0/1 items succeeded, 1 failed")
+    assert (code, out) == (3, "")
+    assert "\nfailed · " in err
 
 
 def test_a_run_that_was_killed_is_resumed_with_its_inputs_and_does_no_step_twice(project):
@@ -207,11 +207,34 @@ def test_a_run_that_was_killed_is_resumed_with_its_inputs_and_does_no_step_twice
         command.wait()
     (project / "go").touch()
     code, out, err = run(project, "resume", "s")
-    assert code == 0, err
-    assert out.startswith("1/1 items succeeded")
+    assert (code, out) == (0, "slow Zoe\n"), err
+    assert "\nsucceeded · " in err
+    assert json.loads(run(project, "resume", "s", "--json")[1])["output"] == {"text": "slow Zoe"}
     (result,) = gm.resume("s").results()
     assert result.output == {"text": "slow Zoe"}
     assert (project / "calls").read_text() == "Zoe\n"
+
+
+def test_a_run_that_was_interrupted_says_so_in_plain_words_and_what_to_do(project):
+    with Command(project, "run", "slow.yaml", "name=Zoe", "--run-id", "s") as command:
+        command.until_file("begun-*")
+        command.send(signal.SIGINT)
+        command.until_said("once more cancels it")
+        command.process.send_signal(signal.SIGTERM)
+        assert command.wait() == 130
+    assert "paused: stopped by Ctrl-C before it was done\n" in run(project, "status", "s")[1]
+    assert "graphmill resume s " in run(project, "status", "s")[1]
+    assert re.search("^paused · (?!0.0 s)", command.err, re.MULTILINE)
+
+
+def test_an_edit_is_refused_with_how_little_runs_again(project):
+    (project / "two.yaml").write_text(SLOW.replace("run_functions:slow", "run_functions:count"))
+    assert run(project, "run", "two.yaml", "name=Zoe", "--run-id", "two")[0] == 0
+    edited = SLOW.replace('"run_functions:slow", inputs: {name: "${name}"}', '"run_functions:count", inputs: {name: "${name}!"}')
+    (project / "two.yaml").write_text(edited)
+    code, _, err = run(project, "resume", "two")
+    assert code == 2
+    assert "only steps whose node, or what it is given, has changed run again; all other finished steps stand" in err
 
 
 def test_a_run_that_is_done_gives_its_result_again_and_other_inputs_are_refused(project):

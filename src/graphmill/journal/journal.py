@@ -23,7 +23,9 @@ from graphmill.journal.scribe import Scribe
 
 _CRASHES_TO_SUSPECT = 2
 _WANTED_AT_ONCE = 1000
-_REMEDY = "--on-change invalidate (on_change='invalidate': do them again) or keep (keep them)"
+_REMEDY = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
+_ALL_AGAIN = "do them again"
+_SOME_AGAIN = "only steps whose node, or what it is given, has changed run again; all other finished steps stand"
 _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
 
 
@@ -147,7 +149,7 @@ class Journal:
         generation = run.generation
         if changes:
             counts = self.archive.counts(run) if run.rows else ()
-            generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _REMEDY)
+            generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _remedy(run))
         if manifest != run.manifest or generation != run.generation:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
         return replace(run, generation=generation, manifest=manifest)
@@ -220,6 +222,10 @@ def _generation(run: RunRecord, counts: Sequence[Count], changes: Iterable[str],
             f"run {run.id} has {made} that were made otherwise: {'; '.join(changes)}. Go on with {remedy}, or begin a new run"
         )
     return 1 + max([run.generation, *(count.generation for count in counts)])
+
+
+def _remedy(run: RunRecord) -> str:
+    return _REMEDY.format(_SOME_AGAIN if run.steps else _ALL_AGAIN)
 
 
 def _identify_job(position: int, job: Any) -> Draft:
