@@ -89,7 +89,8 @@ class Result:
     """A job's final record.
 
     ``queued_s`` is the wait from admission to the first attempt, ``duration_s`` the time from there to the end,
-    waits between attempts included. ``usage`` and ``cost`` are None where nothing was metered.
+    waits between attempts included, and of one that is made of steps also what earlier
+    processes did of it. ``usage`` and ``cost`` are None where nothing was metered.
     """
 
     job_id: str
