@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from graphmill.api.items import id_rule, no_item
+from graphmill.api.items import id_rule, no_item, require_id
 from graphmill.api.policy import policy_for
 from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
@@ -68,6 +68,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     exception's ``report``. A batch that is cancelled, by Ctrl-C for one, still commits its sinks.
     """
     require_known(abatch, watching)
+    require_id(items, id_field)
     function = function_of(graph)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None

@@ -11,7 +11,7 @@ from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.width import fitted
 from graphmill.core.json_text import to_json
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object, on one line.")]
 
 
 def tell(lines: Iterable[str]) -> None:
