@@ -747,3 +747,20 @@ def test_a_batch_of_many_items_is_one_node_s(flow):
         {"n": list(range(3000))},
     )
     assert [result["x"] for result in output["results"]] == list(range(3000))
+
+
+@pytest.mark.parametrize("rule", ["parallel: true, max_concurrent: 1", "parallel: false"])
+def test_the_progress_of_one_job_tells_how_far_the_batch_inside_is(flow, rule):
+    runs, seen = [], []
+
+    @flow.act
+    async def go(value):
+        series = runs[0].progress().series
+        seen.append((series.path, series.done, series.total))
+        return value
+
+    node = "{id: score, type: python, params: {function: 'acts:go', inputs: {value: '${item}'}}, batch: {items: [1, 2, 3], RULE}}"
+    graph = flow.load(f"nodes: [{node.replace('RULE', rule)}]")
+    assert gm.run(graph, on_start=runs.append).is_success
+    assert seen == [("score", 0, 3), ("score", 1, 3), ("score", 2, 3)]
+    assert runs[0].progress().series is None

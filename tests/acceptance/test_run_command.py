@@ -28,6 +28,9 @@ def slow(name):
         time.sleep(0.01)
     return f"slow {name}"
 
+def wait(n):
+    return slow(n) if n == "wait" else n
+
 def count(name):
     with open("calls", "a") as calls:
         calls.write(f"{name}\\n")
@@ -225,6 +228,19 @@ def test_a_run_that_was_interrupted_says_so_in_plain_words_and_what_to_do(projec
     assert "paused: stopped by Ctrl-C before it was done\n" in run(project, "status", "s")[1]
     assert "graphmill resume s " in run(project, "status", "s")[1]
     assert re.search("^paused · (?!0.0 s)", command.err, re.MULTILINE)
+
+
+def test_a_batch_that_was_interrupted_claims_no_more_than_it_knows(project):
+    numbers = json.dumps([1, 2, "wait", *range(9)])
+    text = HALVES.replace("run_functions:half", "run_functions:wait").replace("parallel: true, max_concurrent: 40, ", "")
+    (project / "waits.yaml").write_text(dedent(text))
+    with Command(project, "run", "waits.yaml", f"numbers={numbers}", "--run-id", "w") as command:
+        command.until_file("begun-*")
+        command.send(signal.SIGINT)
+        command.until_said("once more cancels it")
+        command.send(signal.SIGTERM)
+        assert command.wait() == 130
+    assert "  halve: 2 items succeeded so far\n" in command.err
 
 
 def test_an_edit_is_refused_with_how_little_runs_again(project):

@@ -22,6 +22,7 @@ _BAR_WIDTH = 30
 _LEAST_BAR = 4
 _TROUBLE_CHARS = 60
 _NOTE_CHARS = 300
+_PATH_CHARS = 30
 
 
 class Display:
@@ -85,12 +86,12 @@ def progress_line(progress: Progress, width: int | None = None) -> str:
 
 def _parts(progress: Progress) -> Iterator[tuple[int, str]]:
     """Give the parts of a line, each with how easily it can be done without."""
-    done, failed = _done(progress), progress.failed + progress.timed_out
-    yield 0, f"{done:,}" if progress.total is None else f"{done:,}/{progress.total:,}"
+    done, failed, series = _done(progress), progress.failed + progress.timed_out, progress.series
+    yield 0, _counted(done, progress.total) if series is None else f"{shown(series.path, _PATH_CHARS)} {_counted(*_far(progress))} items"
     yield 5, f"{progress.running:,} running"
     yield 4, f"{progress.retrying:,} retrying" if progress.retrying else ""
     yield 2, f"{failed:,} failed" if failed else ""
-    yield 3, per_time(progress.rate)
+    yield 3, per_time(progress.rate) if series is None else ""
     yield 1, "" if progress.eta_s is None else f"eta {clock(progress.eta_s)}"
     yield 1, "" if progress.held is None else f"held: {progress.held}"
     trouble = next((lane.trouble for lane in progress.lanes if lane.trouble), "")
@@ -107,11 +108,22 @@ def _bar(progress: Progress, width: int) -> Text:
 
     line = progress_line(progress, width)
     room = min(_BAR_WIDTH, width - len(line) - 1)
-    if not progress.total or room < _LEAST_BAR:
+    done, total = _far(progress)
+    if not total or room < _LEAST_BAR:
         return Text(line, no_wrap=True)
-    filled = min(room, room * _done(progress) // progress.total)
+    filled = min(room, room * done // total)
     bar = Text("━" * filled, style="green", no_wrap=True).append("━" * (room - filled), style="dim")
     return bar.append(f" {line}", style="default")
+
+
+def _counted(done: int, total: int | None) -> str:
+    return f"{done:,}" if total is None else f"{done:,}/{total:,}"
+
+
+def _far(progress: Progress) -> tuple[int, int | None]:
+    """Tell how far it is: the batch inside of its only job, if there is one, else the run."""
+    series = progress.series
+    return (_done(progress), progress.total) if series is None else (series.done, series.total)
 
 
 def _done(progress: Progress) -> int:

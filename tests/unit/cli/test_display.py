@@ -5,7 +5,7 @@ import pytest
 
 from graphmill.cli import display
 from graphmill.cli.display import Display, progress_line
-from graphmill.engine.progress import LaneProgress, Progress
+from graphmill.engine.progress import LaneProgress, Progress, SeriesProgress
 
 
 def lane(trouble=""):
@@ -28,6 +28,10 @@ def reading(**changes):
         ({"total": None, "eta_s": None, "rate": 1234.56}, "118 · 3 running · 2 failed · 1,234.6/s"),
         ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
         ({"held": "memory 91 % in use"}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use"),
+        (
+            {"total": 1, "succeeded": 0, "series": SeriesProgress(path="score", done=1627, total=5000), "eta_s": None},
+            "score 1,627/5,000 items · 3 running · 2 failed",
+        ),
         ({"lanes": (lane(),)}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
         ({"lanes": (lane(), lane("no credit"))}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · unavailable: no credit"),
     ],
