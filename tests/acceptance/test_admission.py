@@ -320,7 +320,7 @@ def test_a_source_that_raises_half_way_keeps_what_was_done_and_names_the_positio
 def test_something_that_is_no_job_ends_the_source_with_its_position():
     async def main():
         async with gm.BatchExecutor().start([gm.Job(id="a", graph=echo), {"id": "b"}]) as run:
-            with pytest.raises(gm.SourceError, match=r"after 1 items: UsageError: expected a Job, got dict"):
+            with pytest.raises(gm.SourceError, match=r"after 1 items: expected a Job, got dict"):
                 await run.wait()
             return run.statistics()
 

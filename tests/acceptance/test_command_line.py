@@ -179,7 +179,9 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--retries", "-1"], "greater than or equal to"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--on-change", "forget"], "'forget' is not one of"),
         (["runs", "--limit", "0"], "greater than or equal to"),
-        (["btch"], "No such command 'btch'"),
+        (["btch"], "No such command 'btch'; did you mean 'batch'?"),
+        (["results", "x"], "No such command 'results'; did you mean 'export' or 'show'?"),
+        (["prune"], "did you mean 'runs prune'?"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
     ],
 )
@@ -283,6 +285,27 @@ def test_a_command_does_not_load_what_it_has_no_use_for(project, arguments, unne
     assert done.returncode == 0, done.stderr
     assert "typer" in loaded
     assert unneeded not in loaded
+
+
+def test_an_id_field_that_the_first_item_lacks_is_refused_before_a_run_is_recorded(project):
+    write_items(project, [{"value": 1}, {"value": 2}])
+    code, out, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--id", "qid")
+    assert (code, out) == (2, "")
+    assert (
+        err == "error: the item at position 0 has no id: its field 'qid' is not there; it has 'value'; give it one, or name another field\n"
+    )
+    assert not (project / ".graphmill").exists()
+
+
+def test_an_item_without_its_id_ends_the_run_and_once_it_has_one_resume_goes_on(project):
+    items = [{"qid": 1, "value": 1}, {"value": 2}]
+    write_items(project, items)
+    code, out, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--id", "qid", "--run-id", "r")
+    assert code == 65
+    assert "error: the source failed after 1 items: the item at position 1 has no id: " in err
+    assert "graphmill resume r" in out
+    write_items(project, [items[0], {"qid": 2, **items[1]}])
+    assert run(project, "resume", "r")[1].startswith("2/2 items succeeded")
 
 
 def test_on_a_terminal_progress_is_one_moving_line(project):

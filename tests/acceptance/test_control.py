@@ -177,7 +177,7 @@ def test_a_drained_run_starts_nothing_more_and_what_runs_ends_by_itself():
     assert took_s == pytest.approx(20, abs=0.1)  # not the 25 s of the drain
     assert run.stopped == "drained"
     left = by_id(results)["19"]
-    assert (left.error.kind, left.error.message, left.attempts) == ("paused", "the run was drained before this was done", 0)
+    assert (left.error.kind, left.error.message, left.attempts) == ("paused", "stopped before it was done", 0)
 
 
 @pytest.mark.parametrize(("work", "grace_s"), [(forever, 0), (immortal, 2)])

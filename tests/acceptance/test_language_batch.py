@@ -765,3 +765,20 @@ def test_an_output_that_the_batch_would_replace_is_refused(flow, node):
 def test_an_output_that_is_what_the_batch_puts_there_is_no_mistake(flow):
     text = "{nodes: [{id: each, type: value, params: {item: '${x}', original_index: '${__index__}'}, batch: {items: [7], as: x}}]}"
     assert flow.output(text)["results"] == [{"item": 7, "original_index": 0}]
+
+
+@pytest.mark.parametrize("rule", ["parallel: true, max_concurrent: 1", "parallel: false"])
+def test_the_progress_of_one_job_tells_how_far_the_batch_inside_is(flow, rule):
+    runs, seen = [], []
+
+    @flow.act
+    async def go(value):
+        series = runs[0].progress().series
+        seen.append((series.path, series.done, series.total))
+        return value
+
+    node = "{id: score, type: python, params: {function: 'acts:go', inputs: {value: '${item}'}}, batch: {items: [1, 2, 3], RULE}}"
+    graph = flow.load(f"nodes: [{node.replace('RULE', rule)}]")
+    assert gm.run(graph, on_start=runs.append).is_success
+    assert seen == [("score", 0, 3), ("score", 1, 3), ("score", 2, 3)]
+    assert runs[0].progress().series is None

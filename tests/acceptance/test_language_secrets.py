@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -92,9 +93,9 @@ def test_it_is_read_at_the_attempt(flow, monkeypatch):
 
 
 def test_it_is_read_at_the_attempt_also_for_a_worker_process(flow, monkeypatch):
-    def change(event):
-        if isinstance(event, gm.RetryScheduled):
-            monkeypatch.setenv(NAME, "new")
+    def change(error):  # between the attempts, whatever else is slow
+        del error
+        monkeypatch.setenv(NAME, "new")
 
     text = f"""
         nodes:
@@ -107,7 +108,7 @@ def test_it_is_read_at_the_attempt_also_for_a_worker_process(flow, monkeypatch):
                     raise ConnectionError("again")
                 result = key
     """
-    assert flow.output(text, observers=[change])["result"] == "new"
+    assert flow.output(text, policy=replace(PROMPT, classify=change))["result"] == "new"
 
 
 def test_it_is_not_read_when_the_workflow_is_loaded_or_the_graph_is_made(flow, use, monkeypatch):

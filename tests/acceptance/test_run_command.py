@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 from textwrap import dedent
@@ -26,6 +27,9 @@ def slow(name):
     while not os.path.exists("go"):
         time.sleep(0.01)
     return f"slow {name}"
+
+def wait(n):
+    return slow(n) if n == "wait" else n
 
 def count(name):
     with open("calls", "a") as calls:
@@ -160,6 +164,28 @@ def test_a_batch_inside_is_summed_up_with_its_errors_and_the_job_is_degraded(pro
     assert lines[8] == "    ...and 2 more"
 
 
+def test_a_batch_says_how_many_items_are_degraded_and_errors_names_them(project):
+    lists = [[1], [1, "bad"], ["bad", 2], [3]]
+    (project / "lists.jsonl").write_text("".join(json.dumps({"id": f"list {at}", "numbers": each}) + "\n" for at, each in enumerate(lists)))
+    code, out, _ = run(project, "batch", "halves.yaml", "--source", "lists.jsonl", "--run-id", "lists")
+    assert code == 0
+    assert out.startswith("4/4 items succeeded, 2 degraded · ")
+    assert re.search(r"graphmill errors lists +tells which items are degraded\n", out)
+    assert "4/4 items succeeded, 2 degraded" in run(project, "status", "lists")[1]
+    assert run(project, "errors", "lists")[1].splitlines() == [
+        "run lists · finished · 4/4 items succeeded, 2 degraded",
+        "no item failed",
+        "2 items are degraded: succeeded, though something inside failed",
+        "  graphmill show lists 'list 1'",
+        "  graphmill show lists 'list 2'",
+    ]
+    assert "  ...and 1 more" in run(project, "errors", "lists", "--limit", "1")[1]
+    found = json.loads(run(project, "errors", "lists", "--json")[1])
+    assert (found["degraded"], found["degraded_items"]) == (2, ["list 1", "list 2"])
+    again = json.loads(run(project, "resume", "lists", "--json")[1])
+    assert (again["summary"], again["statistics"]["degraded"]) == ("4/4 items succeeded, 2 degraded", 2)
+
+
 def test_what_the_outputs_hold_of_a_batch_is_summed_up_without_a_journal(project):
     _, _, err = run(project, "run", "halves.yaml", 'numbers=[1, "bad"]', "--no-journal")
     assert "items: 1/2 items succeeded, 1 failed\n" in err
@@ -173,8 +199,8 @@ def test_a_job_that_fails_is_exit_3_and_can_be_retried(project):
     assert "permanent: 1 of 1 items failed; the first, item 0: no half of" in err
     assert "graphmill retry h" in err
     code, out, err = run(project, "retry", "h")
-    assert code == 3, err
-    assert out.startswith("0/1 items succeeded, 1 failed")
+    assert (code, out) == (3, "")
+    assert "\nfailed · " in err
 
 
 def test_a_run_that_was_killed_is_resumed_with_its_inputs_and_does_no_step_twice(project):
@@ -184,11 +210,47 @@ def test_a_run_that_was_killed_is_resumed_with_its_inputs_and_does_no_step_twice
         command.wait()
     (project / "go").touch()
     code, out, err = run(project, "resume", "s")
-    assert code == 0, err
-    assert out.startswith("1/1 items succeeded")
+    assert (code, out) == (0, "slow Zoe\n"), err
+    assert "\nsucceeded · " in err
+    assert json.loads(run(project, "resume", "s", "--json")[1])["output"] == {"text": "slow Zoe"}
     (result,) = gm.resume("s").results()
     assert result.output == {"text": "slow Zoe"}
     assert (project / "calls").read_text() == "Zoe\n"
+
+
+def test_a_run_that_was_interrupted_says_so_in_plain_words_and_what_to_do(project):
+    with Command(project, "run", "slow.yaml", "name=Zoe", "--run-id", "s") as command:
+        command.until_file("begun-*")
+        command.send(signal.SIGINT)
+        command.until_said("once more cancels it")
+        command.process.send_signal(signal.SIGTERM)
+        assert command.wait() == 130
+    assert "paused: stopped by Ctrl-C before it was done\n" in run(project, "status", "s")[1]
+    assert "graphmill resume s " in run(project, "status", "s")[1]
+    assert re.search("^paused · (?!0.0 s)", command.err, re.MULTILINE)
+
+
+def test_a_batch_that_was_interrupted_claims_no_more_than_it_knows(project):
+    numbers = json.dumps([1, 2, "wait", *range(9)])
+    text = HALVES.replace("run_functions:half", "run_functions:wait").replace("parallel: true, max_concurrent: 40, ", "")
+    (project / "waits.yaml").write_text(dedent(text))
+    with Command(project, "run", "waits.yaml", f"numbers={numbers}", "--run-id", "w") as command:
+        command.until_file("begun-*")
+        command.send(signal.SIGINT)
+        command.until_said("once more cancels it")
+        command.send(signal.SIGTERM)
+        assert command.wait() == 130
+    assert "  halve: 2 items succeeded so far\n" in command.err
+
+
+def test_an_edit_is_refused_with_how_little_runs_again(project):
+    (project / "two.yaml").write_text(SLOW.replace("run_functions:slow", "run_functions:count"))
+    assert run(project, "run", "two.yaml", "name=Zoe", "--run-id", "two")[0] == 0
+    edited = SLOW.replace('"run_functions:slow", inputs: {name: "${name}"}', '"run_functions:count", inputs: {name: "${name}!"}')
+    (project / "two.yaml").write_text(edited)
+    code, _, err = run(project, "resume", "two")
+    assert code == 2
+    assert "only steps whose node, or what it is given, has changed run again; all other finished steps stand" in err
 
 
 def test_a_run_that_is_done_gives_its_result_again_and_other_inputs_are_refused(project):

@@ -124,6 +124,29 @@ def test_the_steps_of_a_function_are_drawn_too(tmp_path, monkeypatch):
     assert "abs#1" in out.partition("steps:\n")[2]
 
 
+def test_times_go_on_after_a_retry_and_earlier_attempts_say_that_they_are(project):
+    (project / "again.yaml").write_text(
+        dedent("""
+            nodes:
+              - {id: one, type: code, params: {code: "import time; time.sleep(0.2); result = 1"}}
+              - {id: two, type: python, retry: {attempts: 2, wait_s: 0}, params: {function: "trace_functions:there", inputs: {name: go}}}
+        """)
+    )
+    with (project / "trace_functions.py").open("a") as functions:
+        functions.write(
+            "import os\n\ndef there(name):\n    if not os.path.exists(name):\n        raise gm.Transient('not there')\n    return 1\n"
+        )
+    assert run(project, "run", "again.yaml", "--run-id", "r")[0] == 3
+    (project / "go").touch()
+    assert run(project, "retry", "r")[0] == 0
+    lines = run(project, "show", "r", "job")[1].splitlines()
+    assert next(line for line in lines if "attempt 1" in line and "transient" in line).endswith("transient: not there · of generation 1")
+    found = json.loads(run(project, "show", "r", "job", "--json")[1])
+    one, two = found["trace"]
+    assert two["began_s"] >= one["began_s"] + one["duration_s"] > 0.2
+    assert found["results"][-1]["duration_s"] >= two["began_s"]
+
+
 def summed_up(project, items, handling="continue"):
     """Run a batch over items, of which one without a number fails before its step begins; give what run and show say of it."""
     (project / "sums.yaml").write_text(

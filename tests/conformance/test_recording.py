@@ -13,6 +13,7 @@ from graphmill.journal.records import (
     AttemptRow,
     Notes,
     OrphansRow,
+    Query,
     RunRow,
     RunState,
     StepRow,
@@ -46,6 +47,14 @@ def test_a_result_comes_back_as_it_was_recorded(store, taken, clock):
     assert (row.error, row.attempts, row.queued_s, row.duration_s, dict(row.metadata)) == (None, 3, 0.25, 1.5, {})
 
 
+def test_results_that_are_degraded_are_counted_and_found(store, taken):
+    taken.append([result("a", 0), result("b", 1, is_degraded=True), failed("c", 2), result("d", 3, is_degraded=True)])
+    counts = {(count.status, count.is_degraded): count.number for count in store.archive.counts(taken.run)}
+    assert counts == {(Status.SUCCEEDED, False): 1, (Status.SUCCEEDED, True): 2, (Status.FAILED, False): 1}
+    assert [entry.result.job_id for entry in entries(store, taken, Query(is_degraded=True))] == ["b", "d"]
+    assert [entry.result.job_id for entry in entries(store, taken, Query(statuses=frozenset({Status.SUCCEEDED})))] == ["a", "b", "d"]
+
+
 def test_a_failure_comes_back_as_it_was_recorded(store, taken):
     taken.append([failed("a", kind=Kind.TIMEOUT)])
     [entry] = entries(store, taken)
@@ -64,7 +73,7 @@ def test_each_generation_is_recorded_and_the_highest_counts(store, taken):
     taken.append([result("a", generation=3), result("a", generation=2, output=b"2")])
     assert [(entry.generation, dict(entry.result.metadata)) for entry in entries(store, taken)] == [(3, {"generation": 3}), (1, {})]
     assert [entry.generation for entry in history(store, taken).entries] == [1, 2, 3]
-    assert sorted(count[2:] for count in store.archive.counts(taken.run)) == [(1, 1), (3, 1)]
+    assert sorted(count[2:4] for count in store.archive.counts(taken.run)) == [(1, 1), (3, 1)]
     assert store.archive.find("r").rows == 4
 
 

@@ -6,40 +6,25 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-from graphmill.api.items import id_rule, no_item
+from graphmill.api.items import id_rule, no_item, require_id
 from graphmill.api.policy import policy_for
 from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
+from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Effect, Job
 from graphmill.core.json_text import require_json
-from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
-from graphmill.engine.alerts import Alert
 from graphmill.engine.bridge import blocking
-from graphmill.engine.events import Event
 from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
-from graphmill.engine.progress import Progress
-from graphmill.engine.run import Run
 from graphmill.graph.graph import Graph
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
 from graphmill.report.report import Report
-
-
-class Watching(TypedDict, total=False):
-    """Who is told, and what is kept, while a batch runs; see ``abatch``."""
-
-    sinks: Sequence[Sink]
-    on_start: Callable[[Run], Any] | None
-    on_result: Callable[[Job, Result], Any] | None
-    on_progress: Callable[[Progress], Any] | None
-    on_alert: Callable[[Alert], Any] | None
-    observers: Sequence[Callable[[Event], Any]]
 
 
 async def abatch(  # noqa: PLR0913  one parameter per choice
@@ -82,6 +67,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     finished, a sink that fails raises ExportError, a journal that fails JournalError; the report up to there is the
     exception's ``report``. A batch that is cancelled, by Ctrl-C for one, still commits its sinks.
     """
+    require_known(abatch, watching)
+    require_id(items, id_field)
     function = function_of(graph)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None

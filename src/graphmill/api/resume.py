@@ -6,10 +6,11 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from graphmill.api.batch import Watching, execute, function_of
+from graphmill.api.batch import execute, function_of
 from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, planned, repeated
 from graphmill.api.single import Single
+from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
 from graphmill.core.names import suggestion
 from graphmill.core.result import Kind
@@ -45,6 +46,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     Graph, items and policy are opened again as the run's manifest names them, unless they are given; a lambda or a generator
     can not be, and must be. ``run_id`` may be the beginning of one.
     """
+    require_known(aresume, watching)
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     series = items if items is not None else source_of(run)
@@ -84,6 +86,7 @@ async def aretry(  # noqa: PLR0913
     Their inputs are those that were recorded; the attempts are counted from 1 again. After a change of the graph say
     ``on_change="keep"``: what succeeded before stays.
     """
+    require_known(aretry, watching)
     if on_change not in ("refuse", "keep"):
         raise UsageError(f"on_change is refuse or keep here, not {on_change!r:.80}; to do everything again, resume with 'invalidate'")
     run = _found(journal, run_id)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from graphmill.api.batch import Watching, abatch, function_of
+from graphmill.api.batch import abatch, function_of
 from graphmill.api.recording import Place
 from graphmill.api.single import Single
+from graphmill.api.watching import Watching, require_known
 from graphmill.core.identity import JOB_ID
 from graphmill.core.job import Effect
 from graphmill.core.result import Result, Status, StopReason
@@ -43,6 +44,7 @@ async def arun(  # noqa: PLR0913  one parameter per choice
     A failed job gives a result with its error, it does not raise. With a ``run_id`` or a ``journal`` it is recorded, and goes on
     where it was if that run is there already; one that is done is not run again. The rest is as for ``gm.batch``.
     """
+    require_known(arun, watching, more=" (the inputs are one mapping: gm.run(graph, {{}: …}))")
     function = function_of(graph)
     item = single(function, inputs)
     report = await abatch(

@@ -9,15 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from graphmill.cli.exit_code import ExitCode
+from graphmill.cli.width import fitted
 from graphmill.core.errors import ExportError
 from graphmill.core.json_text import to_json
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object, on one line.")]
 
 
 def tell(lines: Iterable[str]) -> None:
-    """Print lines."""
-    _print("\n".join("".join(char if char.isprintable() else " " for char in line) for line in lines))
+    """Print lines, which fit the terminal if there is one."""
+    plain = ("".join(char if char.isprintable() else " " for char in line) for line in lines)
+    _print("\n".join(fitted(plain)))
 
 
 def tell_json(value: Any) -> None:

@@ -34,6 +34,35 @@ COMMANDS = {
 }
 
 
+# What others call it, or what a person may look for.
+_MEANT = {
+    "check": "validate",
+    "continue": "resume",
+    "delete": "runs prune",
+    "failures": "errors",
+    "kill": "cancel",
+    "lint": "validate",
+    "list": "runs",
+    "log": "show",
+    "logs": "show",
+    "ls": "runs",
+    "output": "export",
+    "outputs": "export",
+    "progress": "status",
+    "prune": "runs prune",
+    "rerun": "retry",
+    "restart": "resume",
+    "result": "export' or 'show",
+    "results": "export' or 'show",
+    "rm": "runs prune",
+    "stop": "pause' or 'cancel",
+    "trace": "show",
+    "types": "nodes",
+    "unpause": "resume",
+    "watch": "status --watch",
+}
+
+
 class Commands(TyperGroup):
     """A group that knows its commands by name and imports the one that is run."""
 
@@ -49,7 +78,7 @@ class Commands(TyperGroup):
     def resolve_command(self, context: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """Find the command that is meant; for a wrong name, say which is near."""
         if args[0] not in COMMANDS:
-            context.fail(f"No such command {args[0]!r}{suggestion(args[0], COMMANDS)}")
+            context.fail(f"No such command {args[0]!r}{_suggested(args[0])}")
         return super().resolve_command(context, args)
 
     def get_command(self, context: Context, name: str) -> Command | None:
@@ -65,6 +94,11 @@ class Commands(TyperGroup):
         """Show the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _suggested(name: str) -> str:
+    meant = _MEANT.get(name.lower())
+    return suggestion(name, COMMANDS) if meant is None else f"; did you mean '{meant}'?"
 
 
 def _app(command: Any) -> typer.Typer:

@@ -6,19 +6,23 @@ import os
 import select
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from graphmill.engine.progress import Progress
 from graphmill.report.text import clock, per_time, shown
 
 if TYPE_CHECKING:
     from rich.live import Live
+    from rich.text import Text
 
 PLAIN_EVERY_S = 5.0
 _BAR_WIDTH = 30
+_LEAST_BAR = 4
 _TROUBLE_CHARS = 60
 _NOTE_CHARS = 300
+_PATH_CHARS = 30
 
 
 class Display:
@@ -52,7 +56,7 @@ class Display:
     def show(self, progress: Progress) -> None:
         """Show the newest reading; without a terminal only now and then."""
         if self._live is not None:
-            self._live.update(_bar(progress), refresh=True)
+            self._live.update(_bar(progress, self._live.console.width), refresh=True)
         elif time.monotonic() - self._shown_at >= PLAIN_EVERY_S:
             self._shown_at = time.monotonic()
             self._print(progress_line(progress))
@@ -72,33 +76,54 @@ class Display:
             sys.stderr.flush()
 
 
-def progress_line(progress: Progress) -> str:
-    """Write a reading as one line."""
-    done = _done(progress)
-    parts = [f"{done:,}" if progress.total is None else f"{done:,}/{progress.total:,}", f"{progress.running:,} running"]
-    parts += [
-        f"{count:,} {word}" for count, word in ((progress.retrying, "retrying"), (progress.failed + progress.timed_out, "failed")) if count
-    ]
-    parts.append(per_time(progress.rate))
-    if progress.eta_s is not None:
-        parts.append(f"eta {clock(progress.eta_s)}")
-    if progress.held is not None:
-        parts.append(f"held: {progress.held}")
-    parts += [f"unavailable: {shown(lane.trouble, _TROUBLE_CHARS)}" for lane in progress.lanes if lane.trouble][:1]
-    return " · ".join(parts)
+def progress_line(progress: Progress, width: int | None = None) -> str:
+    """Write a reading as one line; where it would be wider than this, without what matters least."""
+    parts = [part for part in _parts(progress) if part[1]]
+    while width is not None and len(_joined(parts)) > width and len(parts) > 1:
+        parts.remove(max(parts))
+    return _joined(parts)
 
 
-def _bar(progress: Progress) -> Any:
-    from rich.table import Table  # noqa: PLC0415
+def _parts(progress: Progress) -> Iterator[tuple[int, str]]:
+    """Give the parts of a line, each with how easily it can be done without."""
+    done, failed, series = _done(progress), progress.failed + progress.timed_out, progress.series
+    yield 0, _counted(done, progress.total) if series is None else f"{shown(series.path, _PATH_CHARS)} {_counted(*_far(progress))} items"
+    yield 5, f"{progress.running:,} running"
+    yield 4, f"{progress.retrying:,} retrying" if progress.retrying else ""
+    yield 2, f"{failed:,} failed" if failed else ""
+    yield 3, per_time(progress.rate) if series is None else ""
+    yield 1, "" if progress.eta_s is None else f"eta {clock(progress.eta_s)}"
+    yield 1, "" if progress.held is None else f"held: {progress.held}"
+    trouble = next((lane.trouble for lane in progress.lanes if lane.trouble), "")
+    yield 1, f"unavailable: {shown(trouble, _TROUBLE_CHARS)}" if trouble else ""
+
+
+def _joined(parts: Sequence[tuple[int, str]]) -> str:
+    return " · ".join(text for _, text in parts)
+
+
+def _bar(progress: Progress, width: int) -> Text:
+    """Draw a bar before the line, as far as there is room for it."""
     from rich.text import Text  # noqa: PLC0415
 
-    if not progress.total:
-        return Text(progress_line(progress))
-    filled = min(_BAR_WIDTH, _BAR_WIDTH * _done(progress) // progress.total)
-    bar = Text("━" * filled, style="green").append("━" * (_BAR_WIDTH - filled), style="dim")
-    row = Table.grid(padding=(0, 1))
-    row.add_row(bar, Text(progress_line(progress), no_wrap=True))
-    return row
+    line = progress_line(progress, width)
+    room = min(_BAR_WIDTH, width - len(line) - 1)
+    done, total = _far(progress)
+    if not total or room < _LEAST_BAR:
+        return Text(line, no_wrap=True)
+    filled = min(room, room * done // total)
+    bar = Text("━" * filled, style="green", no_wrap=True).append("━" * (room - filled), style="dim")
+    return bar.append(f" {line}", style="default")
+
+
+def _counted(done: int, total: int | None) -> str:
+    return f"{done:,}" if total is None else f"{done:,}/{total:,}"
+
+
+def _far(progress: Progress) -> tuple[int, int | None]:
+    """Tell how far it is: the batch inside of its only job, if there is one, else the run."""
+    series = progress.series
+    return (_done(progress), progress.total) if series is None else (series.done, series.total)
 
 
 def _done(progress: Progress) -> int:

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import typer
 
-from graphmill.api.batch import Watching
 from graphmill.api.reader import Ended
+from graphmill.api.watching import Watching
 from graphmill.cli.answer import require_stdout, unwritable
 from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.interruption import Interruption
 from graphmill.cli.journal import opened, require_apart
 from graphmill.cli.stderr import tell_error
+from graphmill.cli.width import fitted
 from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
 from graphmill.core.json_text import to_json
 from graphmill.core.result import StopReason
@@ -105,7 +106,8 @@ class Foreground:
             require_stdout()
             return
         lines = [*self.idle(report, error), report.closing_line(), *report.error_lines(), *self.next_steps(report, error)]
-        typer.echo("\n".join(lines), err=self.output == "-")
+        stream = sys.stderr if self.output == "-" else sys.stdout
+        typer.echo("\n".join(fitted(lines, stream)), file=stream)
 
     def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Say that all was done before, if so."""

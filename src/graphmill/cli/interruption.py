@@ -16,6 +16,7 @@ from graphmill.cli.signals import listen
 from graphmill.datasets.sink import FileSink, Sink
 from graphmill.engine.run import Run
 
+_WORDS = {"SIGINT": "Ctrl-C", "SIGHUP": "the end of its terminal (SIGHUP)"}
 ECHO_S = 0.3  # `timeout`, wrappers and shells pass on a signal that the whole process group has got already
 _LAST_S = 1.5  # a run in haste ends within this, unless nobody reads what it writes
 
@@ -66,11 +67,11 @@ class Interruption:
             self._loop.call_soon_threadsafe(self._drain if self._count == 1 else self._hurry, self._run, signal.Signals(number).name)
 
     def _drain(self, run: Run, name: str) -> None:
-        run.drain()
+        run.drain(because=_WORDS.get(name, name))
         self._display.note(f"{name}: nothing more is started, what runs has {run.drain_s:g} s to end; once more cancels it")
 
     def _hurry(self, run: Run, name: str) -> None:
-        run.drain(0)
+        run.drain(0, because=_WORDS.get(name, name))
         self._display.note(f"{name}: what runs is cancelled, what is done is written; once more leaves at once, without writing")
         if not isinstance(self._target, FileSink) or self._target.is_special:  # what its reader does not take by then can not be kept
             last = Timer(_LAST_S, self._leave, [self.code])

@@ -8,6 +8,7 @@ import typer
 
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.stderr import tell_note
+from graphmill.cli.width import terminal_width
 from graphmill.core.errors import UsageError
 from graphmill.graph.node_registry import registry
 from graphmill.graph.node_type import NodeType
@@ -30,7 +31,7 @@ def nodes(
     if as_json:
         tell_json(node_record(found))
     else:
-        tell(node_page(found))
+        tell(node_page(found, terminal_width()))
 
 
 def _list(*, as_json: bool) -> None:

@@ -9,8 +9,8 @@ import typer
 from graphmill import api
 from graphmill.cli.answer import AsJson, tell
 from graphmill.cli.asking import ask, not_answered, stands
-from graphmill.cli.foreground import Foreground
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
+from graphmill.cli.one_job import foreground_of
 from graphmill.cli.options import Concurrency, Output, SourceFormat, WhenChanged
 from graphmill.datasets.source import source
 from graphmill.journal.ports import Store
@@ -46,11 +46,11 @@ def resume(
             return
     place = journal_place(journal, found.id)
     items = None if source_name is None else source(source_name, format=source_format)
-    foreground = Foreground(
+    foreground = foreground_of(
+        found,
         title=f"going on with {graph_name(found.manifest)}",
         output=output or output_of(found),
         as_json=as_json,
-        is_recorded=True,
         journal=place,
         if_idle="everything was done already",
     )

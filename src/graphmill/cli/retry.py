@@ -8,8 +8,8 @@ import typer
 
 from graphmill import api
 from graphmill.cli.answer import AsJson
-from graphmill.cli.foreground import Foreground
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
+from graphmill.cli.one_job import foreground_of
 from graphmill.cli.options import Concurrency, Output
 from graphmill.cli.resume import output_of
 from graphmill.report.run_view import graph_name
@@ -42,11 +42,11 @@ def retry(
     with opened(journal) as store:
         found = store.archive.find(run)
     place = journal_place(journal, found.id)
-    foreground = Foreground(
+    foreground = foreground_of(
+        found,
         title=f"the failed items of {graph_name(found.manifest)} again",
         output=output or output_of(found),
         as_json=as_json,
-        is_recorded=True,
         journal=place,
     )
     foreground.perform(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +10,9 @@ import typer
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, opened
 from graphmill.cli.prune import prune
+from graphmill.cli.width import terminal_width
 from graphmill.core.errors import UnknownRunError
+from graphmill.journal.opening import default_journal
 from graphmill.journal.records import RunState
 from graphmill.report.runs import RunsView, runs_lines, runs_record, runs_view
 
@@ -40,7 +43,7 @@ def _runs(
     if as_json:
         tell_json(runs_record(view))
     else:
-        tell(runs_lines(view) if view.runs else [_none(state)])
+        tell(runs_lines(view, terminal_width()) if view.runs else [_none(journal, state)])
 
 
 def _view(journal: str | None, state: RunState | None, limit: int) -> RunsView:
@@ -52,5 +55,9 @@ def _view(journal: str | None, state: RunState | None, limit: int) -> RunsView:
         return RunsView(runs=[])
 
 
-def _none(state: RunState | None) -> str:
-    return "no runs here yet" if state is None else f"no runs here that are {state}"
+def _none(journal: str | None, state: RunState | None) -> str:
+    if state is not None:
+        return f"no runs here that are {state}"
+    place = journal or default_journal()
+    where = place if ":" in place else Path(place).absolute()
+    return f"no runs here yet, in {where}; --journal names another place"

@@ -12,6 +12,7 @@ from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.cli.signals import listen
 from graphmill.journal.ports import Archive
+from graphmill.report.next_steps import next_lines
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of
 
 _EVERY_S = 1.0
@@ -37,7 +38,7 @@ def status(
     if as_json:
         tell_json(run_record(view))
     else:
-        tell(status_lines(view))
+        tell([*status_lines(view), *([] if view.run.state.is_live or not view.can_go_on else next_lines(view))])
 
 
 def _read(archive: Archive, name: str) -> RunView:

@@ -90,7 +90,8 @@ class Result:
     """A job's final record.
 
     ``queued_s`` is the wait from admission to the first attempt, ``duration_s`` the time from there to the end,
-    waits between attempts included. ``usage`` and ``cost`` are None where nothing was metered.
+    waits between attempts included, and of one that is made of steps also what earlier
+    processes did of it. ``usage`` and ``cost`` are None where nothing was metered.
     """
 
     job_id: str
@@ -110,6 +111,11 @@ class Result:
     def is_success(self) -> bool:
         """Whether the job succeeded."""
         return self.status is Status.SUCCEEDED
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether the job succeeded though something in it failed, such as an item of a batch under ``continue``."""
+        return bool(self.metadata) and self.is_success and self.metadata.get("degraded") is True
 
     @property
     def is_failure(self) -> bool:

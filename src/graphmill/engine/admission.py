@@ -7,7 +7,7 @@ from typing import Any
 
 from graphmill.core.errors import ChangedError, GraphmillError, JournalError, SourceError
 from graphmill.core.job import Job
-from graphmill.core.message import described
+from graphmill.core.message import described, message_of
 from graphmill.engine.feed import ContainerFeed, Feed, by_priority, open_feed
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.workers import Workers
@@ -94,6 +94,7 @@ def _has_priorities(jobs: Sequence[Any]) -> bool:
 def _source_error(position: int, error: BaseException) -> GraphmillError:
     if isinstance(error, SourceError | ChangedError | JournalError):
         return error
-    found = SourceError(f"the source failed after {position:,} items: {described(error)}", position=position)
+    told = message_of(error) if isinstance(error, GraphmillError) else described(error)
+    found = SourceError(f"the source failed after {position:,} items: {told}", position=position)
     found.__cause__ = error
     return found

@@ -38,6 +38,8 @@ MOST_STUCK = 100
 HASTE_S = 0.5
 _MOST_STARTED_AT_ONCE = 20  # no turn of the loop is long, and what a burst has made is gone before a garbage collector looks at it
 
+_TOO_MUCH = {StopReason.FAIL_FAST: "and the first failure ends it", StopReason.MAX_FAILURES: "more than max_failures allows"}
+
 _NO_TIMER: asyncio.TimerHandle | None = None
 
 
@@ -336,7 +338,7 @@ class Conductor:
         if self._delivery.settle(ticket, result, is_undone=is_undone):
             self._flush_soon()
         if reason := self._scheduler.reason_to_stop():
-            self.stop(reason, cancelled(f"{reason}: {self._scheduler.failed_so_far()}"))
+            self.stop(reason, cancelled(f"{self._scheduler.failed_so_far()}, {_TOO_MUCH[reason]}"))
 
     def _flush_soon(self) -> None:
         """Let results go two turns late, so that what takes the free slots is under way before."""

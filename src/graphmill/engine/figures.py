@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from graphmill.core.result import Result, Status
 from graphmill.engine.lane import Lane
 from graphmill.engine.machine import Reading
-from graphmill.engine.progress import LaneProgress, Progress, RateMeter
+from graphmill.engine.progress import LaneProgress, Progress, RateMeter, SeriesProgress
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics, Tally
 
@@ -80,7 +80,15 @@ class Figures:
             rate=rate,
             eta_s=None if left is None or not rate or not scheduler.is_going_on else left / rate,
             elapsed_s=self.elapsed_s(now),
+            series=self._series() if self._total == 1 else None,
         )
+
+    def _series(self) -> SeriesProgress | None:
+        """Read the batch inside of the only job, unless it is over."""
+        for ticket in self._scheduler.under_way():
+            if (series := ticket.series) is not None and series.done != series.count:
+                return SeriesProgress(path=series.path, done=series.done, total=series.count)
+        return None
 
     def statistics(self, now: float, *, stuck: int, hook_errors: int) -> Statistics:
         """Read all figures."""

@@ -120,9 +120,32 @@ class Aside:
     __slots__ = ()
 
 
+class Series(Protocol):
+    """Items of a job, one after the other or several at once; ``count`` is None while nobody knows how many there are."""
+
+    path: str
+
+    @property
+    def done(self) -> int:
+        """How many have ended."""
+
+    @property
+    def count(self) -> int | None:
+        """How many there are."""
+
+
+class Begun:
+    """A series has begun, and may be told of while it is under way; there is no answer."""
+
+    __slots__ = ("series",)
+
+    def __init__(self, series: Series) -> None:
+        self.series = series
+
+
 # It asks for a step and gets its StepEnd, for a note and gets what it says, for pages, or for a fork and goes on when that is over.
-# What it returns is its value.
-Program: TypeAlias = Generator[Step | Note | Aside | Fork, Any, Any]
+# It may tell that a series has begun. What it returns is its value.
+Program: TypeAlias = Generator[Step | Note | Aside | Begun | Fork, Any, Any]
 
 
 class Finished(NamedTuple):

@@ -28,12 +28,22 @@ class LaneProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesProgress:
+    """How far a batch inside a job is; ``total`` is None where nobody knows it yet."""
+
+    path: str
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """A reading of a live run.
 
     ``done`` counts all jobs that have a result, ``rate`` those that succeeded or failed, per second of late; ``total`` and ``eta_s`` are
     None where they are not known. ``concurrency`` is the most attempts at once as things stand. ``held`` says why nothing new
     starts, if so: the run was paused, or the machine is full, which still lets one attempt run at a time.
+    Of a run of one job ``series`` is the batch inside that is under way, if there is one.
     """
 
     total: int | None
@@ -52,6 +62,7 @@ class Progress:
     rate: float
     eta_s: float | None
     elapsed_s: float
+    series: SeriesProgress | None = None
 
 
 class RateMeter:

@@ -130,15 +130,16 @@ class Run:
         """Go on after ``pause``; tell whether the run was paused."""
         return self._ask(self._conductor.unpause)
 
-    def drain(self, within_s: float | None = None) -> bool:
+    def drain(self, within_s: float | None = None, *, because: str = "") -> bool:
         """End the run gently: start nothing more, let what runs end by itself within this time (the policy's ``drain_s``).
 
         What was not finished is given as paused. Called again it sets the time anew; 0 ends what runs now, with a grace of
-        half a second at most. Tell whether there was something to end.
+        half a second at most. ``because`` names who asks, such as a signal. Tell whether there was something to end.
         """
         seconds = self.drain_s if within_s is None else within_s
         require_seconds("within_s", seconds)
-        return self._ask(lambda: self._conductor.drain(StopReason.DRAINED, "the run was drained before this was done", within_s=seconds))
+        message = f"stopped by {because} before it was done" if because else "stopped before it was done"
+        return self._ask(lambda: self._conductor.drain(StopReason.DRAINED, message, within_s=seconds))
 
     def cancel(self, job_id: str | None = None) -> bool:
         """Cancel one job, or the whole run; tell whether there was something to cancel."""

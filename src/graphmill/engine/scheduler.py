@@ -391,7 +391,7 @@ class Scheduler:
             error=failure,
             attempts=ticket.attempts,
             queued_s=started_at - ticket.admitted_at,
-            duration_s=now - started_at,
+            duration_s=ticket.past_s + now - started_at,
             usage=None if ticket.usage is None else ticket.usage.counts,
             cost=None if ticket.usage is None else ticket.usage.cost_usd,
         )

@@ -41,6 +41,7 @@ class SlowJob:
 class Statistics:
     """The figures of a run. ``done`` counts the jobs that have a result; ``total`` is None where it is not known.
 
+    ``degraded`` counts those of the succeeded in which something failed;
     ``throughput`` is jobs per second, cancelled and paused ones left out; ``hook_errors`` how often ``on_result`` and the other hooks
     raised; ``stuck`` how many abandoned functions still run; ``held_s`` for how long nothing new was started, because the
     run was paused or the machine was full. ``memory`` and ``cpu`` are the last readings: shares of what this process may
@@ -50,6 +51,7 @@ class Statistics:
     total: int | None
     done: int
     succeeded: int
+    degraded: int
     failed: int
     timed_out: int
     cancelled: int
@@ -120,6 +122,7 @@ class Tally:
     def __init__(self) -> None:
         self.done = 0
         self.retries = 0
+        self.degraded = 0
         self.by_status: Counter[Status] = Counter()
         self._queued = Sketch()
         self._duration = Sketch()
@@ -130,6 +133,8 @@ class Tally:
         """Count one result."""
         self.done += 1
         self.by_status[result.status] += 1
+        if result.is_degraded:
+            self.degraded += 1
         if result.attempts > 1:
             self.retries += result.attempts - 1
         if result.attempts:
@@ -152,6 +157,7 @@ class Tally:
             total=total,
             done=self.done,
             succeeded=self.by_status[Status.SUCCEEDED],
+            degraded=self.degraded,
             failed=self.by_status[Status.FAILED],
             timed_out=self.by_status[Status.TIMED_OUT],
             cancelled=self.by_status[Status.CANCELLED],

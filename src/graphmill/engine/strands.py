@@ -16,7 +16,7 @@ from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, cancelled
 from graphmill.engine.notebook import Notebook
 from graphmill.engine.policy import Policy
-from graphmill.engine.program import Aside, Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
+from graphmill.engine.program import Aside, Begun, Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
 from graphmill.engine.recorder import NO_ATTEMPTS, Recall, Recorder, StepOutcome
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
@@ -122,6 +122,8 @@ class Strands:
                 return self._enqueue(strand, asked, self._loop.time() if now is None else now)
             if isinstance(asked, Aside):
                 value = None if self._recorder is None else self._recorder.pages()
+            elif isinstance(asked, Begun):
+                strand.root.series, value = asked.series, None
             elif isinstance(asked, Note):
                 value, order = self._notebook.look_up(strand.root, asked)
                 if order is not None:

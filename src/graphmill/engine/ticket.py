@@ -16,7 +16,7 @@ from graphmill.engine.workers import Attempt
 if TYPE_CHECKING:
     from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
-    from graphmill.engine.program import StepRules
+    from graphmill.engine.program import Series, StepRules
     from graphmill.engine.replay import Replay
     from graphmill.engine.strand import Strand
 
@@ -48,6 +48,7 @@ class Ticket:
         "refusals",
         "replay",
         "rules",
+        "series",
         "stamp",
         "started_at",
         "status",
@@ -89,6 +90,7 @@ class Ticket:
         self.frame: Frame | None = None
         self.usage: Usage | None = None
         self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
+        self.series: Series | None = None  # the last that it has told of
         self.past_s = 0.0  # when in the time of such a job its last process had recorded all it did
         self.busy = 0  # how many of them hold a slot
 

@@ -23,7 +23,9 @@ from graphmill.journal.scribe import Scribe
 
 _CRASHES_TO_SUSPECT = 2
 _WANTED_AT_ONCE = 1000
-_REMEDY = "--on-change invalidate (on_change='invalidate': do them again) or keep (keep them)"
+_REMEDY = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
+_ALL_AGAIN = "do them again"
+_SOME_AGAIN = "only steps whose node, or what it is given, has changed run again; all other finished steps stand"
 _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
 
 
@@ -154,7 +156,7 @@ class Journal:
         generation = run.generation
         if changes or (kept and on_change == "invalidate"):
             counts = self.archive.counts(run) if run.rows else ()
-            generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _REMEDY)
+            generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _remedy(run))
             kept = list(dict.fromkeys([*kept, *changes])) if counts or run.steps else []
         if kept and generation == run.generation:
             manifest["kept"] = kept
@@ -249,6 +251,10 @@ def _file_of(manifest: Mapping[str, Any]) -> Path | None:
     source = manifest.get("source")
     path = source.get("path") if isinstance(source, Mapping) else None
     return Path(path) if isinstance(path, str) else None
+
+
+def _remedy(run: RunRecord) -> str:
+    return _REMEDY.format(_SOME_AGAIN if run.steps else _ALL_AGAIN)
 
 
 def _identify_job(position: int, job: Any) -> Draft:

@@ -185,8 +185,8 @@ class MemoryArchive:
     def counts(self, run: RunRecord) -> Sequence[Count]:
         """Count the current results."""
         with self._store.lock:
-            counter = Counter((row.status, row.kind, row.generation) for row, _ in self._store.of(run).current())
-        return [Count(*found, count) for found, count in counter.items()]
+            counter = Counter(((row.status, row.kind, row.generation), row.is_degraded) for row, _ in self._store.of(run).current())
+        return [Count(*found, number, is_degraded) for (found, is_degraded), number in counter.items()]
 
     def count_since(self, run: RunRecord, at: float) -> int:
         """Count the results since this time."""
@@ -254,4 +254,6 @@ class MemoryLookup:
 
 
 def _fits(row: ResultRow, query: Query) -> bool:
+    if query.is_degraded and not row.is_degraded:
+        return False
     return (query.statuses is None or row.status in query.statuses) and (query.kinds is None or row.kind in query.kinds)

@@ -32,7 +32,7 @@ def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
         if path.is_dir():
             raise UsageError(f"the journal {name!r} is a folder; name a file in it")
         if not create and not path.exists():
-            raise UnknownRunError(f"no runs here yet: there is no journal {name!r}")
+            raise UnknownRunError(f"no runs here yet: there is no journal {str(path.absolute())!r}; --journal names another place")
     except OSError as error:  # such as a name that no file system takes
         raise UsageError(f"can not open the journal {name!r}: {error.strerror}") from error
     return SqliteStore(path)

@@ -75,7 +75,7 @@ class RunRecord:
 class ResultRow(NamedTuple):
     """The outcome of one item in one generation; recorded once. Bodies are canonical JSON; ``content`` is the input's hash.
 
-    ``more`` is what is to be noted beside the outcome: usage, cost, and flags.
+    ``more`` is what is to be noted beside the outcome: usage, cost, and flags; ``is_degraded`` is one of these, for counts.
     """
 
     key: bytes
@@ -92,6 +92,7 @@ class ResultRow(NamedTuple):
     output: bytes | None
     error: bytes | None
     more: bytes | None = None
+    is_degraded: bool = False
 
 
 class StepRow(NamedTuple):
@@ -197,12 +198,13 @@ class Request(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How many current results of a run have this status, kind and generation."""
+    """How many current results of a run have this status, kind and generation, and are degraded or not."""
 
     status: Status
     kind: Kind | None
     generation: int
     number: int
+    is_degraded: bool = False
 
 
 class Entry(NamedTuple):
@@ -234,10 +236,11 @@ class History(Notes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which results are asked for: None is all. Only the highest generation of each item counts."""
+    """Which results are asked for: None is all, ``is_degraded`` those that are. Only the highest generation of each item counts."""
 
     statuses: frozenset[Status] | None = None
     kinds: frozenset[Kind] | None = None
+    is_degraded: bool = False
     limit: int | None = None
 
 

@@ -142,6 +142,7 @@ class Scribe:
                 body,
                 said,
                 None if result.usage is None and not result.metadata else more_body(result),
+                result.is_degraded,
             )
         )
 

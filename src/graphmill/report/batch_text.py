@@ -39,9 +39,15 @@ class BatchView:
     rest: int = 0
     reason: str = "cancelled"
     errors: Sequence[ItemError] = ()
+    is_ended: bool = True
 
     def summary(self) -> str:
         """Say how many items succeeded, as in '8/10 items succeeded, 2 failed'."""
+        if not self.is_ended:  # how many there are is known at its end only
+            told = ((self.failed, "failed"), (self.rest, self.reason))
+            return f"{self.succeeded:,} {'item' if self.succeeded == 1 else 'items'} succeeded so far" + "".join(
+                f", {count:,} {word}" for count, word in told if count
+            )
         return counts_line({Status.SUCCEEDED: self.succeeded, Status.FAILED: self.failed}, self.count, rest=self.reason)
 
 
@@ -84,6 +90,7 @@ def batch_view(branch: Branch) -> BatchView:
         rest=rest,
         reason="without a step that ended",
         errors=errors,
+        is_ended=False,
     )
 
 

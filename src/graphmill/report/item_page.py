@@ -35,13 +35,17 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
     lines += _section("attempts that failed", [_attempt_row(row) for row in failed])
     trace = trace_of(history.steps, history.attempts)
     lines += _batch_section(history, trace)
-    lines += _titled("steps", trace_lines(trace, max((row.generation for row in history.steps), default=1)))
+    lines += _titled("steps", trace_lines(trace, _newest(history)))
     return lines + (_section("generations", [_generation_row(entry) for entry in history.entries]) if len(history.entries) > 1 else [])
 
 
 def current(history: History) -> Entry:
     """Tell which of an item's results counts."""
     return max(history.entries, key=lambda entry: entry.generation)
+
+
+def _newest(history: History) -> int:
+    return max([1, *(row.generation for row in history.steps), *(entry.generation for entry in history.entries)])
 
 
 def _standing(history: History) -> str:

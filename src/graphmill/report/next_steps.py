@@ -31,8 +31,8 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
         yield _going_on(view, name)
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
-    elif view.failed:
-        yield f"graphmill errors {name}", "tells what failed, and why"
+    elif view.failed or view.degraded:
+        yield f"graphmill errors {name}", "tells what failed, and why" if view.failed else "tells which items are degraded"
     if view.failed and not view.run.state.is_live:
         yield from _again(view, name)
     if view.done and not view.is_single:

@@ -71,9 +71,10 @@ def node_lines(types: Iterable[NodeType[Any]]) -> list[str]:
     return columns([(_title(node_type), node_type.summary) for node_type in types])
 
 
-def node_page(node_type: NodeType[Any]) -> list[str]:
-    """Show a type in full: its params, its outputs, an example."""
-    lines = [f"{_title(node_type)}: {node_type.summary}", "", "params:", *_param_lines(node_type), "", "outputs:"]
+def node_page(node_type: NodeType[Any], width: int | None = None) -> list[str]:
+    """Show a type in full: its params, its outputs, an example; with texts no wider than this."""
+    params = _param_lines(node_type, min(width or _WIDTH, _WIDTH))
+    lines = [f"{_title(node_type)}: {node_type.summary}", "", "params:", *params, "", "outputs:"]
     lines += (
         [f"  {line}" for line in columns([(name, _plain(text)) for name, text in node_type.outputs.items()])]
         if node_type.outputs
@@ -121,12 +122,12 @@ def _title(node_type: NodeType[Any]) -> str:
     return f"{node_type.name} (also {', '.join(aliases)})" if aliases else node_type.name
 
 
-def _param_lines(node_type: NodeType[Any]) -> Iterator[str]:
+def _param_lines(node_type: NodeType[Any], width: int) -> Iterator[str]:
     if node_type.Params is None:
         yield "  any"
     for doc in param_docs(node_type):
         yield f"  {doc.name}: {_plain(doc.type)}, {_standing(doc)}"
-        yield from wrap(_plain(doc.description), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+        yield from wrap(_plain(doc.description), width, initial_indent=_INDENT, subsequent_indent=_INDENT)
 
 
 def _plain(text: str) -> str:

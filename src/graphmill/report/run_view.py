@@ -25,13 +25,14 @@ _IS_WAITING = frozenset({RunState.PAUSED, RunState.INTERRUPTED})
 class RunView:
     """A run and how many of its items stand how; ``kinds`` counts those that failed. With ``damage`` the counts say nothing.
 
-    ``rate`` is results per second of late, of a run that is running.
+    ``degraded`` counts those of the succeeded in which something failed; ``rate`` is results per second of late, of a run that is running.
     """
 
     run: RunRecord
     counts: Mapping[Status, int]
     kinds: Mapping[Kind, int]
     elapsed_s: float
+    degraded: int = 0
     rate: float | None = None
     damage: str = ""
 
@@ -90,7 +91,7 @@ class RunView:
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
         rest = "to do" if self.run.state.is_live or self.can_go_on else "not reached"
-        return counts_line(self.counts, self.run.total, rest=rest) + (" so far" if self.left is None else "")
+        return counts_line(self.counts, self.run.total, degraded=self.degraded, rest=rest) + (" so far" if self.left is None else "")
 
 
 def is_single(run: RunRecord) -> bool:
@@ -112,13 +113,15 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
     """Count a run's results; ``now`` is a time of the wall clock, by default this one."""
     counts: Counter[Status] = Counter()
     kinds: Counter[Kind] = Counter()
+    degraded = 0
     for count in archive.counts(run):
         counts[count.status] += count.number
+        degraded += count.number * count.is_degraded
         if count.kind is not None and count.status in FAILURES:
             kinds[count.kind] += count.number
     now = time.time() if now is None else now
     rate = rate_of(archive, run, now)
-    return RunView(run=run, counts=counts, kinds=dict(kinds.most_common()), elapsed_s=run.elapsed_at(now), rate=rate)
+    return RunView(run=run, counts=counts, kinds=dict(kinds.most_common()), elapsed_s=run.elapsed_at(now), degraded=degraded, rate=rate)
 
 
 def graph_name(manifest: Mapping[str, Any]) -> str:
@@ -173,7 +176,9 @@ def run_record(view: RunView) -> dict[str, Any]:
         "generation": run.generation,
         "owner": None if run.owner is None else {"host": run.owner.host, "pid": run.owner.pid, "since": instant(run.owner.since)},
         "summary": view.summary() if is_known else None,
-        "counts": {"total": run.total, "done": view.done, "left": view.left, **_by_status(view.counts)} if is_known else None,
+        "counts": {"total": run.total, "done": view.done, "left": view.left, "degraded": view.degraded, **_by_status(view.counts)}
+        if is_known
+        else None,
         "kinds": {str(kind): count for kind, count in view.kinds.items()} if is_known else None,
         "damage": view.damage or None,
     }

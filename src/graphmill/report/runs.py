@@ -14,6 +14,8 @@ from graphmill.report.text import columns, moment, shown, size
 
 _HEAD = (" ", "id", "state", "begun", "graph", "items", "size")
 _DAMAGE_CHARS = 80
+_GRAPH = 4
+_LEAST_NAME = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +39,28 @@ def _counted(store: Store, run: RunRecord) -> tuple[RunView, int | None]:
         return RunView(run=run, counts={}, kinds={}, elapsed_s=run.elapsed_s, damage=str(error)), None
 
 
-def runs_lines(view: RunsView) -> list[str]:
-    """Show the runs as a table, newest last, with a star at those under way."""
+def runs_lines(view: RunsView, width: int | None = None) -> list[str]:
+    """Show the runs as a table, newest last, with a star at those under way; in short where it would be wider than this."""
     lines = [f"...and {view.older:,} older; --limit shows more"] if view.older else []
-    return [*lines, *columns([_HEAD, *(_row(run, bytes_) for run, bytes_ in view.runs)], gap="  ")]
+    table = _table([_HEAD, *(_row(run, bytes_) for run, bytes_ in view.runs)])
+    return [*lines, *(table if width is None or max(map(len, table)) <= width else _narrow(view, width))]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    return columns(rows, gap="  ")
+
+
+def _narrow(view: RunsView, width: int) -> list[str]:
+    """Leave out the year, the size and words that repeat; if that is not enough, cut the names of graphs."""
+    rows = [_HEAD[:-1], *(_short(_row(run, bytes_)) for run, bytes_ in view.runs)]
+    over = max(map(len, _table(rows))) - width
+    most = max(_LEAST_NAME, max(len(row[_GRAPH]) for row in rows) - over)
+    return _table([(*row[:_GRAPH], shown(row[_GRAPH], most), *row[_GRAPH + 1 :]) for row in rows])
+
+
+def _short(row: Sequence[str]) -> tuple[str, ...]:
+    star, name, state, begun, graph, items, _ = row
+    return star, name, state, begun.partition("-")[2], graph, items.replace(" items succeeded", "")
 
 
 def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:

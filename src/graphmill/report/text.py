@@ -21,14 +21,15 @@ def summary_line(statistics: Statistics) -> str:
         Status.CANCELLED: statistics.cancelled,
         Status.PAUSED: statistics.paused,
     }
-    return counts_line(counts, statistics.total)
+    return counts_line(counts, statistics.total, degraded=statistics.degraded)
 
 
-def counts_line(counts: Mapping[Status, int], total: int | None, *, rest: str = "not reached") -> str:
-    """Say the same of counts by status; ``rest`` is the word for items that have no result."""
+def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "not reached") -> str:
+    """Say the same of counts by status; so many of the succeeded are ``degraded``; ``rest`` is the word for items that have no result."""
     done = sum(counts.values())
     total = max(total or 0, done)
     parts = (
+        (degraded, "degraded"),
         (counts.get(Status.FAILED, 0) + counts.get(Status.TIMED_OUT, 0), "failed"),
         (counts.get(Status.CANCELLED, 0), "cancelled"),
         (counts.get(Status.PAUSED, 0), "paused"),

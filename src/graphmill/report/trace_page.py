@@ -38,7 +38,8 @@ def _rows(part: Folded, depth: int, generation: int) -> Iterator[Cells]:
     inner = "  " * (depth + 1)
     failed = branch.failed_attempts
     for attempt in failed[:_ATTEMPTS_SHOWN]:
-        yield f"{inner}attempt {attempt.attempt}", "", "", visible(error_message(attempt.error), _TEXT_CHARS)
+        earlier = f" · of generation {attempt.generation}" if attempt.generation < generation else ""
+        yield f"{inner}attempt {attempt.attempt}", "", "", visible(error_message(attempt.error), _TEXT_CHARS) + earlier
     if len(failed) > _ATTEMPTS_SHOWN:
         yield f"{inner}… and {len(failed) - _ATTEMPTS_SHOWN:,} more failed attempts", "", "", ""
     for child in part.children:

@@ -1,8 +1,11 @@
+import io
+import re
+
 import pytest
 
 from graphmill.cli import display
 from graphmill.cli.display import Display, progress_line
-from graphmill.engine.progress import LaneProgress, Progress
+from graphmill.engine.progress import LaneProgress, Progress, SeriesProgress
 
 
 def lane(trouble=""):
@@ -25,12 +28,40 @@ def reading(**changes):
         ({"total": None, "eta_s": None, "rate": 1234.56}, "118 · 3 running · 2 failed · 1,234.6/s"),
         ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
         ({"held": "memory 91 % in use"}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use"),
+        (
+            {"total": 1, "succeeded": 0, "series": SeriesProgress(path="score", done=1627, total=5000), "eta_s": None},
+            "score 1,627/5,000 items · 3 running · 2 failed",
+        ),
         ({"lanes": (lane(),)}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
         ({"lanes": (lane(), lane("no credit"))}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · unavailable: no credit"),
     ],
 )
 def test_a_reading_is_one_line(changes, line):
     assert progress_line(reading(**changes)) == line
+
+
+WIDE = {"total": 2000, "succeeded": 1201, "failed": 3, "timed_out": 0, "running": 17, "retrying": 12, "rate": 371.4, "eta_s": 6122.0}
+
+
+@pytest.mark.parametrize(
+    ("width", "bar", "line"),
+    [
+        (120, 30, "1,204/2,000 · 17 running · 12 retrying · 3 failed · 371.4/s · eta 1:42:02"),
+        (80, 6, "1,204/2,000 · 17 running · 12 retrying · 3 failed · 371.4/s · eta 1:42:02"),
+        (60, 0, "1,204/2,000 · 12 retrying · 3 failed · 371.4/s · eta 1:42:02"),
+        (40, 0, "1,204/2,000 · 3 failed · eta 1:42:02"),
+    ],
+)
+def test_on_a_narrow_terminal_the_bar_shrinks_first_and_the_rest_of_time_stays(monkeypatch, width, bar, line):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(display.sys, "stderr", terminal)
+    for name, value in {"COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with Display() as shown:
+        shown.show(reading(**WIDE))
+    seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).splitlines()[0]
+    assert seen == ("━" * bar + " " + line).strip()
 
 
 def test_without_a_terminal_a_plain_line_is_printed_every_few_seconds(monkeypatch, capsys):

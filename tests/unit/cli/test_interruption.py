@@ -20,7 +20,8 @@ class Recorder:
     def __init__(self):
         self.drained = []
 
-    def drain(self, within_s=None):
+    def drain(self, within_s=None, *, because):
+        assert because
         self.drained.append(within_s)
 
     def call_soon_threadsafe(self, act, *args):

@@ -57,7 +57,7 @@ def test_a_batch_counts_its_items_and_one_without_a_step_is_known_by_those_after
     trace = trace_of([row("b[0]"), row("b[1]", error="no"), row("b[3]/x", began_s=0), row("b[3]/y", error="late", began_s=5)])
     (view,) = batches_of(trace)
     assert (view.count, view.succeeded, view.failed, view.rest) == (4, 1, 2, 1)
-    assert view.summary() == "1/4 items succeeded, 2 failed, 1 without a step that ended"
+    assert view.summary() == "1 item succeeded so far, 2 failed, 1 without a step that ended"
     assert [(error.index, error.message) for error in view.errors] == [(1, "permanent: no"), (3, "permanent: late")]
 
 
@@ -73,7 +73,7 @@ def test_what_a_batch_has_noted_at_its_end_counts_and_what_times_out_has_failed(
 
 def test_while_a_batch_is_done_again_its_steps_tell_of_it():
     rows = [row("b[0]"), row("b[1]", error="no"), summary("b", succeeded=1, degraded=True), row("b[1]", generation=2)]
-    assert batches_of(trace_of(rows))[0].summary() == "2/2 items succeeded"
+    assert batches_of(trace_of(rows))[0].summary() == "2 items succeeded so far"
     assert batches_of(trace_of([*rows, summary("b", 2, succeeded=5)]))[0].summary() == "5/6 items succeeded, 1 failed"
 
 
@@ -111,7 +111,7 @@ def test_ten_thousand_items_are_folded_quickly_to_the_first_and_the_failed():
     record = trace_record(trace_of(rows))
     assert perf_counter() - began < 2
     assert len(lines) == 1 + 3 + 10 + 1
-    assert "9,990/10,000 items succeeded, 10 failed" in lines[0]
+    assert "9,990 items succeeded so far, 10 failed" in lines[0]
     assert lines[-1].split("   ")[0].strip() == "… and 9,987 more"
     assert lines[-1].endswith("9,987 succeeded")
     assert record[0]["hidden"] == {"count": 9987, "succeeded": 9987, "failed": 0, "unfinished": 0}
@@ -127,7 +127,7 @@ def test_usage_adds_up_and_a_step_that_calls_others_counts_them_already():
     one = Usage(requests=1, input_tokens=600, output_tokens=600, cost_usd=0.25)
     trace = trace_of([row("b[0]", usage=one), row("b[1]", usage=one), row("b[1]/inner", usage=one)])
     assert trace.usage == one + one
-    assert trace_lines(trace)[0].endswith("2/2 items succeeded · 2,400 tokens · $0.5000")
+    assert trace_lines(trace)[0].endswith("2 items succeeded so far · 2,400 tokens · $0.5000")
 
 
 def test_what_failed_attempts_used_counts_until_their_step_has_ended_and_says_so_itself():

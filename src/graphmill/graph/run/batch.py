@@ -13,7 +13,7 @@ from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.core.keys import canonical, digest
 from graphmill.core.message import cut
 from graphmill.core.result import Failure, Kind
-from graphmill.engine.program import Aside, Note, Program, StepRules
+from graphmill.engine.program import Aside, Begun, Note, Program, StepRules
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch_output import ERRORS_TOLD, batch_output, batch_summary
 from graphmill.graph.run.ended_items import EndedItems
@@ -35,6 +35,8 @@ def run_batch(rule: BatchRule, rules: StepRules, place: Place, path: str, run_it
         place.room.is_asked = True
         place.room.pages = yield Aside()
     batch = _Batch(rule, rules, place, path, run_item)
+    if "[" not in path:  # not inside of another's item
+        yield Begun(batch)
     if rule.is_parallel:
         yield batch
     else:
@@ -56,7 +58,7 @@ class _Batch:
         self._rule = rule
         self._rules = rules
         self._place = place
-        self._path = path
+        self.path = path
         self._run_item = run_item
         items = items_of(rule.items.resolve(place.scope)) if rule.entries is None else rule.entries
         self._count = len(items) if isinstance(items, Sized) else None
@@ -69,6 +71,16 @@ class _Batch:
         self._fault: NodeFailed | None = None
         self._values: dict[str, Any] = {}
         self.is_stopped = False
+
+    @property
+    def done(self) -> int:
+        """How many items have ended."""
+        return len(self._ended)
+
+    @property
+    def count(self) -> int | None:
+        """How many items there are, as far as that is known."""
+        return self._count
 
     def more(self) -> Program | None:
         if self._running >= self._rule.max_concurrent or (item := self._next()) is _END:
@@ -101,7 +113,7 @@ class _Batch:
             raise self._fault
         # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
         self._count = max(self._count or 0, self._taken)
-        self._values = batch_output(self._rule, self._rules.retry, self._ended, self._count, path=self._path)
+        self._values = batch_output(self._rule, self._rules.retry, self._ended, self._count, path=self.path)
         is_degraded = self._failures > 0 and not self._is_failed()
         errors = [outcome.noted(self._rules.told) for outcome in self._first_failed]
         return batch_summary(self._values, errors, timed_out=self._timed_out, is_degraded=is_degraded)
@@ -135,7 +147,7 @@ class _Batch:
                 entry, item = item, None
                 item = self._resolved(entry)
             place = self._place.within({self._rule.alias: item, "__index__": index}, meter=meter)
-            output = yield from self._run_item(place, f"{self._path}[{index}]")
+            output = yield from self._run_item(place, f"{self.path}[{index}]")
             self._place.flags.update(output.flags)
         except NodeFailed as failed:
             failure = failed.failure

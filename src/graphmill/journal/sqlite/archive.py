@@ -11,7 +11,7 @@ from graphmill.core.keys import KEY_BYTES
 from graphmill.journal.records import Count, Entry, History, Query, Request, RunRecord
 from graphmill.journal.run_name import meant_run
 from graphmill.journal.sqlite.checks import Checks
-from graphmill.journal.sqlite.codes import KIND_CODES, KINDS, STATUS_CODES, STATUSES
+from graphmill.journal.sqlite.codes import DEGRADED, KIND_CODES, KINDS, STATUS_CODES, STATUSES
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.lookup import SqliteLookup
@@ -42,7 +42,10 @@ class SqliteArchive:
         with self._database.reading() as connection:
             stored = self._read(connection, run)
             counter = Counter((head[4], head[5], head[2]) for head in self._heads(connection, run, stored))
-        return [Count(STATUSES[status], KINDS[kind], generation, count) for (status, kind, generation), count in counter.items()]
+        return [
+            Count(STATUSES[status], KINDS[kind], generation, count, kind == DEGRADED)
+            for (status, kind, generation), count in counter.items()
+        ]
 
     def count_since(self, run: RunRecord, at: float) -> int:
         """Count the results since this time."""
@@ -120,7 +123,7 @@ class SqliteArchive:
 
     def _matching(self, run: RunRecord, query: Query) -> tuple[array[int], frozenset[bytes]]:
         statuses = None if query.statuses is None else {STATUS_CODES[status] for status in query.statuses}
-        kinds = None if query.kinds is None else {KIND_CODES[kind] for kind in query.kinds}
+        kinds = {DEGRADED} if query.is_degraded else None if query.kinds is None else {KIND_CODES[kind] for kind in query.kinds}
         rows = array("q")
         with self._database.reading() as connection:
             stored = self._read(connection, run)

@@ -31,6 +31,7 @@ KIND_CODES: dict[Kind | None, int] = {
     Kind.CANCELLED: 8,
     Kind.PAUSED: 9,
 }
+DEGRADED = 10  # in the place of a kind: it succeeded, and so has none
 STATE_CODES = {
     RunState.RUNNING: 1,
     RunState.HELD: 2,
@@ -40,5 +41,5 @@ STATE_CODES = {
     RunState.FAILED: 6,
 }
 STATUSES = {code: status for status, code in STATUS_CODES.items()}
-KINDS = {code: kind for kind, code in KIND_CODES.items()}
+KINDS = {code: kind for kind, code in KIND_CODES.items()} | {DEGRADED: None}
 STATES = {code: state for state, code in STATE_CODES.items()}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from graphmill.core.result import Status
 from graphmill.journal.records import AttemptRow, ResultRow, StepRow, SuspectRow, WantedRow
-from graphmill.journal.sqlite.codes import KIND_CODES, KINDS, STATUS_CODES, STATUSES
+from graphmill.journal.sqlite.codes import DEGRADED, KIND_CODES, KINDS, STATUS_CODES, STATUSES
 
 Stored = tuple[Any, ...]
 
@@ -53,10 +53,11 @@ def seal_of(values: Stored) -> int:
 
 def encode_result(run: int, row: ResultRow, at: float) -> Stored:
     """Give the values of ``insert_result``."""
-    key, generation, item_id, position, content, status, kind, attempts, queued_s, duration_s, given, output, error, more = row
+    key, generation, item_id, position, content, status, kind, attempts, queued_s, duration_s, given, output, error, more, is_degraded = row
     # The usual case without a look-up: the hash of an Enum is a call into Python.
     status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
-    head = (run, key, generation, position, status_code, 0 if kind is None else KIND_CODES[kind], content)
+    kind_code = DEGRADED if is_degraded else 0 if kind is None else KIND_CODES[kind]
+    head = (run, key, generation, position, status_code, kind_code, content)
     # + 0.0, since what is stored as a real comes back as a float, and never as minus nought
     tail = (
         at,
@@ -96,6 +97,7 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
         output=_body(output),
         error=_body(error),
         more=_body(more),
+        is_degraded=kind == DEGRADED,
     )
     return row, at
 

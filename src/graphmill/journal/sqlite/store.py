@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,8 @@ from graphmill.journal.sqlite.codes import STATE_CODES
 from graphmill.journal.sqlite.connection import reading, writing
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import translated
-from graphmill.journal.sqlite.files import make_private
 from graphmill.journal.sqlite.ledger import SqliteLedger
+from graphmill.journal.sqlite.local_folder import LocalFolder
 from graphmill.journal.sqlite.pruning import forget, sweep
 from graphmill.journal.sqlite.rows import bytes_of, digest_of
 from graphmill.journal.sqlite.statements import SQL
@@ -36,6 +34,7 @@ class SqliteStore:
         self._database = Database(Path(os.path.realpath(path)), clock=clock, busy_s=busy_s)
         self.name = self._database.name
         self.archive = SqliteArchive(self._database)
+        self._local = LocalFolder(self.name)
 
     def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
         """Note a new run, running and without an owner."""
@@ -56,13 +55,15 @@ class SqliteStore:
         """Become the owner of a run."""
         owners = self._database.owners
         with self._database.reading() as connection:
-            found = next((run for run in read_runs(connection, self.name) if run.name == run_id), None)
+            runs = read_runs(connection, self.name)
+        found = next((run for run in runs if run.name == run_id), None)
         if found is None:
             raise UnknownRunError(f"{self.name} holds no run {run_id!r:.80}")
         if not owners.take(found.number):
             with self._database.reading() as connection:  # once more: it may have been taken since
                 raise self._owned(read_run(connection, found.number, run_id, self.name))
         try:
+            self._local.sweep(runs, owners)
             return self._taken(found.number, run_id)
         except BaseException:
             owners.release(found.number)
@@ -83,7 +84,7 @@ class SqliteStore:
             for run in runs:
                 if forget(self._database, run):
                     gone += 1
-                    shutil.rmtree(self._folder(run.id), ignore_errors=True)
+                    self._local.remove(run.id)
             return sweep(self._database)
         except JournalError as error:
             if not gone:
@@ -110,29 +111,21 @@ class SqliteStore:
                     connection.execute(SQL["delete_requests"], (number,))
                     write_run(connection, after, before.epoch)
                 database.note_verified(after)
-                folder = self._folder(run_id)
-                make_private(folder.parent)
-                make_private(folder)
                 return SqliteLedger(
                     database,
                     connection,
                     after,
                     run=record,
-                    folder=folder,
-                    released=lambda: self._released(number, folder),
+                    folder=self._local.make(run_id),
+                    released=lambda: self._released(number, run_id),
                 )
             except BaseException:
                 connection.close()
                 raise
 
-    def _released(self, number: int, folder: Path) -> None:
-        with suppress(OSError):  # not empty, or gone
-            folder.rmdir()
-            folder.parent.rmdir()
+    def _released(self, number: int, run_id: str) -> None:
+        self._local.remove(run_id, is_empty=True)
         self._database.owners.release(number)
-
-    def _folder(self, run_id: str) -> Path:
-        return Path(f"{self.name}-local") / run_id
 
     def _owned(self, run: StoredRun) -> OwnedError:
         who = "another process"

@@ -6,11 +6,26 @@ import pytest
 from graphmill.core.errors import UnknownRunError
 from graphmill.core.keys import canonical, item_key
 from graphmill.core.result import Kind
-from graphmill.journal.records import EVERYTHING, AttemptRow, OrphansRow, StepRow, SuspectRow, WantedRow
+from graphmill.journal.records import EVERYTHING, AttemptRow, OrphansRow, RunRow, RunState, StepRow, SuspectRow, WantedRow
 from graphmill.journal.sqlite import pruning
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_process import journal_process
 from support.journal_rows import CONTENT, results
+
+
+def test_what_dead_processes_have_left_beside_the_store_is_removed_when_a_run_is_next_taken(store, path):
+    local = path.parent / "runs.db-local"
+    for name, bytes_ in (("empty", bytes(64)), ("killed", b"k" * 16 + bytes(48)), ("finished", b"k" * 16)):
+        ledger = store.take(store.create(name, {}).id)
+        (local / name / "flight-1").write_bytes(bytes_)
+        if name == "finished":
+            ledger.append([RunRow(state=RunState.FINISHED)])
+        ledger.release()
+    ledger = store.take(store.create("next", {}).id)
+    assert sorted(folder.name for folder in local.iterdir()) == ["killed", "next"]
+    ledger.release()
+    store.take("killed").release()
+    assert [folder.name for folder in local.iterdir()] == ["killed"]
 
 
 def fill(store, run_id, count=3000):

@@ -1,0 +1,81 @@
+"""What commands print on a terminal fits its width; elsewhere it is left as it is."""
+
+import os
+import pty
+import subprocess
+
+import pytest
+
+from graphmill.journal.opening import open_store
+from graphmill.journal.records import RunState
+from support.command import COMMAND, environment
+from support.journal import MANIFEST, attempt, failed, record, step, succeeded
+
+LONG = "the server at the other end of the line said that it can not answer this just now, and to ask later"
+
+
+@pytest.fixture
+def project(tmp_path):
+    store = open_store(tmp_path / ".graphmill" / "runs.db")
+    manifest = MANIFEST | {"graph": {"name": "a-rather-long-name-of-a-workflow"}}
+    rows = [*(succeeded(f"item-{at}", at) for at in range(1200)), failed("HumanEval/1200", 1200, LONG, attempts=3)]
+    more = [attempt("HumanEval/1200", 1, LONG), step("HumanEval/1200", "solve", {"text": f"{LONG} {LONG}"})]
+    record(store, "k7f2", rows, more=more, state=RunState.PAUSED, reason="drained", total=5000, manifest=manifest)
+    store.close()
+    return tmp_path
+
+
+def printed(project, *arguments, columns):
+    """Run a command on a terminal of this width; give the lines it prints there."""
+    reader, writer = pty.openpty()
+    process = subprocess.Popen([*COMMAND, *arguments], cwd=project, stdout=writer, env=environment(TERM="xterm", COLUMNS=str(columns)))
+    os.close(writer)
+    seen = b""
+    while chunk := _read(reader):
+        seen += chunk
+    os.close(reader)
+    assert process.wait(timeout=60) == 0
+    return seen.decode().replace("\r\n", "\n").splitlines()
+
+
+def _read(descriptor):
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # a terminal is at its end when nobody writes to it
+        return b""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs",),
+        ("status", "k7f2"),
+        ("show", "k7f2"),
+        ("show", "k7f2", "HumanEval/1200"),
+        ("errors", "k7f2"),
+        ("nodes",),
+        ("nodes", "python"),
+    ],
+)
+def test_no_line_is_wider_than_the_terminal(project, arguments, columns):
+    lines = printed(project, *arguments, columns=columns)
+    assert max(map(len, lines)) <= columns
+
+
+def test_what_goes_elsewhere_than_to_a_terminal_is_left_as_it_is(project):
+    done = subprocess.run([*COMMAND, "errors", "k7f2"], cwd=project, env=environment(COLUMNS="80"), capture_output=True, check=True)
+    assert f"  HumanEval/1200   permanent   {LONG} (3 attempts)\n" in done.stdout.decode()
+
+
+def test_a_text_that_is_wrapped_stays_in_its_column_and_the_id_whole(project):
+    lines = printed(project, "errors", "k7f2", columns=80)
+    at = next(number for number, line in enumerate(lines) if line.startswith("  HumanEval/1200   permanent   the server"))
+    assert lines[at + 1].startswith(" " * len("  HumanEval/1200   permanent   ") + "it can not")
+
+
+def test_the_list_of_runs_leaves_out_what_matters_least_where_there_is_no_room(project):
+    head, line = printed(project, "runs", columns=80)
+    assert head.split() == ["id", "state", "begun", "graph", "items"]
+    assert line.split()[0] == "k7f2"
+    assert line.endswith("  1,200/5,000, 1 failed, 3,799 to do")
