@@ -23,6 +23,7 @@ demo: setup
 	@$(BIN)/python examples/make_reviews.py 2000 > .demo-reviews.jsonl
 	@$(BIN)/graphmill batch examples/reviews.yaml --source .demo-reviews.jsonl --concurrency 32 --max-failures 5% --output demo-results.jsonl
 	@rm -f .demo-reviews.jsonl
+	@echo "here, graphmill is $(BIN)/graphmill; . $(BIN)/activate lets you leave the folder out"
 	@echo "first row of demo-results.jsonl:" && head -n 1 demo-results.jsonl
 
 test: setup
