@@ -306,3 +306,17 @@ def test_a_run_of_jobs_is_recorded_and_gone_on_with_by_the_executor(journal):
     assert asyncio.run(main(4)) == (["job-2", "job-3"], [2, 3])
     with pytest.raises(gm.UsageError, match="there is none"):
         gm.BatchExecutor().start([], run_id="r")
+
+
+def test_a_result_tells_where_its_item_stands_in_the_source_also_after_a_resume_and_in_input_order(journal):
+    async def slower_first(item):
+        await asyncio.sleep(0.001 * (10 - item))
+        return item
+
+    async def positions(items):
+        jobs = [gm.Job(id=f"n{item}", graph=slower_first, input=item) for item in items]
+        async with gm.BatchExecutor(gm.Policy(concurrency=4), journal=journal).start(jobs, run_id="r") as run:
+            return [(result.job_id, result.position) async for result in run.results(ordered=True)]
+
+    assert asyncio.run(positions([1, 3])) == [("n1", 0), ("n3", 1)]
+    assert asyncio.run(positions(range(6))) == [("n0", 0), ("n2", 2), ("n4", 4), ("n5", 5)]

@@ -15,13 +15,15 @@ Effect = Literal["repeatable", "unsafe"]
 class Past:
     """What happened to a job in earlier processes: attempts that failed, how many of them count, and how many killed a worker.
 
-    A suspect was under way more than once when the whole process died; suspects are run one at a time.
+    A suspect was under way more than once when the whole process died; suspects are run one at a time. ``position`` is where the
+    item stands in its source, if that is not where the job stands among those that are left.
     """
 
     attempts: int = 0
     counted: int = 0
     crashes: int = 0
     is_suspect: bool = False
+    position: int | None = None
 
 
 NO_PAST = Past()

@@ -56,7 +56,7 @@ class Conductor:
         self._scheduler = scheduler
         self._policy = policy
         self._figures = Figures(scheduler, total=total, before={} if recorder is None else recorder.done, now=self._loop.time())
-        self._outbox = Outbox()
+        self._outbox = Outbox(lambda result: scheduler.number_of(result.job_id))
         self._recorder = recorder
         self._delivery = Delivery(scheduler, recorder, show=self._show)
         accept = terms.accept if recorder is None else recorder.accept

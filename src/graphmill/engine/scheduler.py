@@ -149,6 +149,10 @@ class Scheduler:
         """Find an unfinished job."""
         return self._tickets.get(job_id)
 
+    def number_of(self, job_id: str) -> int:
+        """Tell which of all jobs one in the window is, from 0 on."""
+        return self._tickets[job_id].position
+
     def under_way(self) -> list[Ticket]:
         """All jobs that have begun and are not waiting for their next attempt."""
         return [ticket for ticket in self._tickets.values() if ticket.status is RUNNING]
@@ -384,7 +388,7 @@ class Scheduler:
         started_at = now if ticket.started_at is None else ticket.started_at
         return Result(
             job_id=ticket.job.id,
-            position=ticket.position,
+            position=ticket.position if ticket.job.past.position is None else ticket.job.past.position,
             status=status,
             input=ticket.job.input,
             output=output,

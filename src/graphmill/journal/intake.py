@@ -113,6 +113,7 @@ class Intake:
         self._has_past = has_past
         self._hash = blake2b(digest_size=16)
         self.records: dict[str, Record] = {}
+        self._given = 0  # jobs that were left to do
         self.count = 0
         self.known = 0
         self.done: Counter[Status] = Counter()
@@ -261,7 +262,9 @@ class Intake:
         job = draft.job or Job(
             id=item.name, graph=draft.graph, input=draft.input, priority=draft.priority, key=draft.lane, effect=draft.effect
         )
-        return self._with_past(job, record, outcome) if self._has_past else job
+        job = self._with_past(job, record, outcome) if self._has_past else job
+        self._given += 1
+        return job if item.position == self._given - 1 else replace(job, past=replace(job.past, position=item.position))
 
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
