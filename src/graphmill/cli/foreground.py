@@ -110,9 +110,10 @@ class Foreground:
         typer.echo("\n".join(fitted(lines, stream)), file=stream)
 
     def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
-        """Say that all was done before, if so."""
-        is_idle = report.statistics.done > 0 and not report.done_now and report.stopped is None and error is None
-        return [self.if_idle] if self.if_idle and is_idle else []
+        """Say that there was nothing to do, or that all was done before, if so."""
+        if not self.if_idle or report.done_now or report.stopped is not None or error is not None:
+            return []
+        return [self.if_idle if report.statistics.done else "there is nothing to do"]
 
     def next_steps(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Name the commands that go on from here."""

@@ -172,6 +172,7 @@ class Attempts:
     @acting
     def _ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
+        self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
         frame, ticket.frame = ticket.frame, None
@@ -198,8 +199,6 @@ class Attempts:
         if lane.limit != limit or lane.health.state is not state:
             self._lane_changed(lane, limit, state)
         ticket.last = None
-        if ticket.status is not RUNNING:  # else it has gone on with its next step
-            self._freed()
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
