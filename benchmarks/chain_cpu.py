@@ -22,7 +22,9 @@ _REPETITIONS = 5
 def ours(items: int = _ITEMS) -> float:
     """Tell the CPU seconds of a run in memory."""
     graph = gm.load(WORKFLOWS / "chain.yaml")
-    return seconds_of(graph, items, gm.Policy(concurrency=CONCURRENCY), clock=time.process_time)
+    policy = gm.Policy(concurrency=CONCURRENCY)
+    seconds_of(graph, 10, policy, clock=time.process_time)  # the first imports, which the peer too makes before it is timed
+    return seconds_of(graph, items, policy, clock=time.process_time)
 
 
 def plain(items: int = _ITEMS) -> float:
