@@ -44,7 +44,7 @@ _NO_TIMER: asyncio.TimerHandle | None = None
 
 
 class Conductor:
-    """Starts attempts, takes their ends, lets retries wait, ends what must end, and hands results out.
+    """Asks what is next and lets it begin, ends what must end, and hands results out.
 
     It lives on one loop, from its making to ``close``.
     """

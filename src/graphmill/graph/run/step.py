@@ -43,8 +43,7 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
         place.meter.add(end)
     if end.failure is not None:
         raise NodeFailed(end.failure, attempts=end.attempts)
-    found = end.output
-    output = Output(found[0], found[1], _NO_FLAGS) if type(found) is tuple and not found[2] else _output(found)
+    output = _output(end.output)
     if output.action == "error":
         raise NodeFailed.of(Permanent("the action error stands for a failure, and this went well; give it another name"))
     return output
