@@ -67,7 +67,7 @@ class SqliteLedger:
             group.append(row)
         now = self._database.clock() + 0.0
         with translated(self._name):
-            self._watch.before_write()
+            self._watch.glance()
             begin_write(self._connection, busy_s=self._database.busy_s)
             try:  # not `with writing(…)`: this is the one place where its cost can be felt
                 after = self._write(groups, now)
@@ -79,7 +79,8 @@ class SqliteLedger:
                 roll_back(self._connection)
                 raise
             self._row = after
-            self._watch.after_write()
+            if groups[RunRow]:
+                self._watch.look()
 
     def requests(self) -> Sequence[Request]:
         """Tell what was asked of the run since this was last called."""
