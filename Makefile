@@ -59,7 +59,7 @@ bench: setup $(PEERS)
 
 lock:
 	$(LOCK) pyproject.toml --group dev --output-file requirements.lock
-	echo langgraph | $(LOCK) - --output-file benchmarks/peers/requirements-langgraph.txt
+	printf 'langgraph\nlanggraph-checkpoint-sqlite\n' | $(LOCK) - --output-file benchmarks/peers/requirements-langgraph.txt
 	echo pflow-cli | $(LOCK) - --output-file benchmarks/peers/requirements-pflow.txt
 
 clean:
