@@ -13,6 +13,7 @@ import msgspec
 from graphmill.core.errors import Permanent
 from graphmill.core.names import suggestion
 from graphmill.graph.node_type import NodeType, ParamError
+from graphmill.graph.pieces import pieced
 from graphmill.graph.places import At
 from graphmill.graph.secret import names_secret
 
@@ -44,6 +45,9 @@ def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
     """Make the type's Params of resolved ones; what does not fit is a permanent failure that names the field."""
     if node_type.Params is None:
         return params
+    for name in node_type.in_pieces:
+        if isinstance(params.get(name), list):
+            params = {**params, name: pieced(params[name])}
     try:
         return msgspec.convert(params, node_type.Params)
     except msgspec.ValidationError as error:

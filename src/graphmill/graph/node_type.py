@@ -96,7 +96,8 @@ class NodeType(Generic[P]):
     """One kind of node, in one file, made once and shared by all nodes of that kind; it holds no state.
 
     ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
-    None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written.
+    None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
+    of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
     ``example`` is the node as YAML, for the docs. ``package`` is set by the registry: name and version of what it was installed with.
     """
@@ -106,6 +107,7 @@ class NodeType(Generic[P]):
     Params: ClassVar[type[msgspec.Struct] | None]
     outputs: ClassVar[Mapping[str, str] | None]
     untemplated: ClassVar[frozenset[str]] = frozenset()
+    in_pieces: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False

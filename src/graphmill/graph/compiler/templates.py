@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from graphmill.graph.compiler.types import Types
 from graphmill.graph.problems import Problems
 from graphmill.graph.secret import secrets_in, with_secrets
 from graphmill.graph.spec import At, LoopSpec, NodeSpec, WorkflowSpec
-from graphmill.graph.template import Lookup, Reference, TemplateError, Value, compile_value, parse
+from graphmill.graph.template import Lookup, Reference, TemplateError, Value, compile_params, compile_value, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
     rest = {key: with_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
     has_secrets = any(entry is not node.params[key] for key, entry in rest.items())
     return NodeValues(
-        params=_params(as_written, rest, (*node.at, "params"), problems),
+        params=_params(as_written, rest, (*node.at, "params"), problems, () if node_type is None else node_type.in_pieces),
         secrets=_secrets(rest, (*node.at, "params"), problems) if has_secrets else (),
         items=None if node.batch is None else _whole(node.batch.items, (*node.batch.at, "items"), problems),
         loop=None if node.loop is None else _loop(node.loop, problems),
@@ -113,10 +113,10 @@ def _secrets(params: Mapping[str, Any], at: At, problems: Problems) -> tuple[str
     return tuple(dict.fromkeys(secret.name for _, secret in found))
 
 
-def _params(as_written: Mapping[str, Any], rest: Mapping[str, Any], at: At, problems: Problems) -> Written:
+def _params(as_written: Mapping[str, Any], rest: Mapping[str, Any], at: At, problems: Problems, in_pieces: Collection[str] = ()) -> Written:
     if next(texts(as_written, at), None) is None:
-        return _written({**as_written, **rest}, at, problems)
-    found = _written(rest, at, problems)
+        return _written({**as_written, **rest}, at, problems, in_pieces)
+    found = _written(rest, at, problems, in_pieces)
     return found if found.value is None else Written(at, rest, _Params(as_written, found.value))
 
 
@@ -145,9 +145,9 @@ def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
     )
 
 
-def _written(raw: Any, at: At, problems: Problems) -> Written:
+def _written(raw: Any, at: At, problems: Problems, in_pieces: Collection[str] = ()) -> Written:
     try:
-        return Written(at, raw, compile_value(raw))
+        return Written(at, raw, compile_params(raw, in_pieces) if in_pieces else compile_value(raw))
     except TemplateError:
         for place, text in texts(raw, at):
             _tell(place, text, problems)

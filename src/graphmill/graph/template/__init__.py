@@ -2,7 +2,7 @@
 
 from graphmill.graph.template.missing import Missing
 from graphmill.graph.template.parser import TemplateError, is_name, parse
-from graphmill.graph.template.resolver import Value, compile_value, entries_of, look_up, text_of
+from graphmill.graph.template.resolver import Value, compile_params, compile_value, entries_of, look_up, text_of
 from graphmill.graph.template.syntax import Literal, Lookup, Reference, Segment, Template
 from graphmill.graph.template.walk import data_in
 
@@ -15,6 +15,7 @@ __all__ = [
     "Template",
     "TemplateError",
     "Value",
+    "compile_params",
     "compile_value",
     "data_in",
     "entries_of",

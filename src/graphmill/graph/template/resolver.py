@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,11 @@ class Value(Protocol):
 def compile_value(value: Any) -> Value:
     """Compile a text, a list, a mapping (its values, not its keys) or a scalar; TemplateError of a text that is no template."""
     return _compiled(value)
+
+
+def compile_params(params: Mapping[str, Any], in_pieces: Collection[str]) -> Value:
+    """Compile a mapping of which some texts resolve to their pieces: what is written as it is, and each value in a list of its own."""
+    return _container(params, dict(params), params, in_pieces)
 
 
 def entries_of(value: Value) -> tuple[Value, ...] | None:
@@ -112,6 +117,17 @@ class _Mixed(_Compiled):
 
 
 @dataclass(frozen=True, slots=True)
+class _Pieces(_Compiled):
+    """A text whose lookups are kept apart from what is written."""
+
+    parts: tuple[str | _Whole, ...]
+    references: tuple[Reference, ...]
+
+    def fill(self, scope: Mapping[str, Any], texts: Texts) -> list[Any]:
+        return [part if isinstance(part, str) else [part.fill(scope, texts)] for part in self.parts]
+
+
+@dataclass(frozen=True, slots=True)
 class _Container(_Compiled):
     """A list or dict of which some entries change; what resolves of it is a new one, with the others in it as they are."""
 
@@ -147,6 +163,13 @@ def _text_value(text: str) -> _Compiled:
     return _Mixed(parts, references) if references else _Constant("".join(map(str, parts)))
 
 
+def _in_pieces(value: Any) -> _Compiled:
+    compiled = _compiled(value)
+    if isinstance(value, str) and isinstance(compiled, _Whole | _Mixed):
+        return _Pieces((compiled,) if isinstance(compiled, _Whole) else compiled.parts, compiled.references)
+    return compiled
+
+
 def _whole(lookup: Lookup) -> _Whole:
     found = [entry for entry in lookup.alternatives if isinstance(entry, Reference)]
     default = next((entry for entry in lookup.alternatives if isinstance(entry, Literal)), None)
@@ -154,8 +177,8 @@ def _whole(lookup: Lookup) -> _Whole:
     return _Whole(lookup, tuple(map(steps_of, found)), default, references)
 
 
-def _container(written: Any, base: Any, keys: Iterable[Any]) -> _Compiled:
-    entries = [(key, _compiled(base[key])) for key in keys]
+def _container(written: Any, base: Any, keys: Iterable[Any], in_pieces: Collection[str] = ()) -> _Compiled:
+    entries = [(key, _in_pieces(base[key]) if key in in_pieces else _compiled(base[key])) for key in keys]
     changing = tuple([(key, entry) for key, entry in entries if not isinstance(entry, _Constant)])
     unescaped = [(key, entry.value) for key, entry in entries if isinstance(entry, _Constant) and entry.value is not base[key]]
     for key, value in unescaped:
