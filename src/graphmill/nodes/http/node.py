@@ -176,11 +176,13 @@ def _require_url(url: Any) -> None:
     if not isinstance(url, str):
         return
     known = url.partition("${")[0]
-    if not is_open(url) or known.count("/") > 2:
-        try:
-            whole_url(known)
-        except Permanent as error:
-            raise ParamError(f"url: {error}", at=("url",)) from error
+    is_beginning = is_open(url) and known.count("/") <= 2
+    if is_beginning and any(scheme.startswith(known[: len(scheme)].lower()) for scheme in ("http://", "https://")):
+        return
+    try:
+        whole_url(known)
+    except Permanent as error:
+        raise ParamError(f"url: {error}", at=("url",)) from error
 
 
 def _require_auth(auth: Any, headers: Any) -> None:
