@@ -63,6 +63,11 @@ class Wire:
                 timeout=ClientTimeout(total=None, connect=connect_s),
             ) as response:
                 return await _read(response, most)
+        except Permanent as error:
+            said = f"{request.shown}: {error}"  # what was sent may have happened, although its answer can never be read
+            raise (Permanent(said) if request.is_reading else Transient(said)) from None
+        except Transient as error:
+            raise Transient(f"{request.shown}: {error}") from None
         except (ClientError, OSError, asyncio.IncompleteReadError, ValueError) as error:
             raise _translated(error, request) from None
 
