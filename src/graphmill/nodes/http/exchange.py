@@ -71,9 +71,8 @@ def _is_same_host(before: Url, after: Url) -> bool:
 
 
 def _content(request: Request, answer: Answer) -> Content:
-    error = error_of(answer, request.shown, _hidden(request))
-    if error is not None:
-        raise error
+    if not answer.is_good:
+        raise error_of(answer, request.shown, _hidden(request))
     try:
         return content_of(answer)
     except Transient as wrong:

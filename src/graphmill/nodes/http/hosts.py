@@ -54,11 +54,17 @@ def is_entry(text: str) -> bool:
 
 
 def _fits(url: Url, entry: str) -> bool:
-    found = _ENTRY.fullmatch(entry.lower())
-    if found is None or found["port"] not in (None, str(url.port)):
+    name, port = _split(entry)
+    if port not in (None, str(url.port)):
         return False
-    name, host = found["host"].strip("[]").rstrip("."), url.host.rstrip(".")
+    host = url.host.rstrip(".")
     return name in ("*", host) or (name.startswith("*.") and host.endswith(name[1:])) or _is_same_address(name, host)
+
+
+@lru_cache(maxsize=256)
+def _split(entry: str) -> tuple[str, str | None]:
+    found = _ENTRY.fullmatch(entry.lower())
+    return (found["host"].strip("[]").rstrip("."), found["port"]) if found else ("", None)
 
 
 def _is_same_address(name: str, host: str) -> bool:
