@@ -125,8 +125,8 @@ def _split_head(text: str) -> tuple[str, str, int, str]:
 
 
 def _cut(text: str) -> str:
-    """Cut a text that is no URL, before anything in it that could be a secret."""
-    return re.split(r"[?#@]", text, maxsplit=1)[0][:60]
+    """Give the beginning of a text that is no URL, without anything in it that could be a secret."""
+    return re.split(r"[?#]", text.rpartition("@")[2], maxsplit=1)[0][:60]
 
 
 def _host(text: str) -> str:
