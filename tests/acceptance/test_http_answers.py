@@ -65,9 +65,23 @@ def test_a_body_is_read_by_its_content_type(tmp_path, server, kind, body, respon
     assert output["headers"]["x-a"] == "1, 2"
 
 
-def test_a_body_that_is_no_text_is_given_as_base64(tmp_path, server):
-    output = read(tmp_path, server, reply(b"\x89PNG\r\n\x1a\n\x00", kind="image/png"))
+@pytest.mark.parametrize("kind", ["image/png", ""])
+def test_a_body_that_is_no_text_is_given_as_base64(tmp_path, server, kind):
+    output = read(tmp_path, server, reply(b"\x89PNG\r\n\x1a\n\x00", kind=kind))
     assert (output["response"], output["response_is_binary"]) == ("iVBORw0KGgoA", True)
+
+
+def test_half_a_surrogate_pair_in_json_survives_the_journal(tmp_path, server):
+    assert read(tmp_path, server, reply(b'["\\ud800", "\\u0000"]'))["response"] == ["\ud800", "\0"]
+
+
+def test_a_head_tells_of_a_body_of_any_size_and_has_none(tmp_path, server):
+    output = read(tmp_path, server, reply(b"", length=10**12), method="HEAD")
+    assert (output["response"], output["headers"]["content-length"]) == (None, "1000000000000")
+
+
+def test_a_header_of_20_kb_is_read(tmp_path, server):
+    assert read(tmp_path, server, reply(b"{}", headers=[("X", "y" * 20_000)]))["headers"]["x"] == "y" * 20_000
 
 
 @pytest.mark.parametrize("status", [204, 205, 200])

@@ -10,8 +10,6 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from email.message import Message
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -23,7 +21,8 @@ MOST_RETRY_AFTER_S = 900.0
 _MOST_SHOWN = 300
 _LEAST_HIDDEN = 4
 _JSON = re.compile(r"(?:[^/]+/)?(?:[^/]+\+)?json")
-_TEXT = re.compile(r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|x-ndjson|graphql|sql)|")
+_TEXT = re.compile(r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|csv|jsonl|x-ndjson|graphql|sql)")
+_CHARSET = re.compile(r"""(?:^|;)\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
@@ -57,7 +56,7 @@ def content_of(answer: Answer) -> Content:
     kind, charset = _type(answer.headers.get("content-type", ""))
     if _JSON.fullmatch(kind):
         return Content(_json(answer.body, charset), is_binary=False)
-    if _TEXT.fullmatch(kind) or charset:
+    if _TEXT.fullmatch(kind) or charset or (not kind and _is_utf8(answer.body)):
         return Content(_decoded(answer.body, charset), is_binary=False)
     return Content(base64.b64encode(answer.body).decode(), is_binary=True)
 
@@ -105,6 +104,8 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _seconds_of(date: str) -> float | None:
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  it brings half of a mail program with it
+
     try:
         seconds = parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):
@@ -115,12 +116,9 @@ def _seconds_of(date: str) -> float | None:
 @lru_cache(maxsize=256)
 def _type(header: str) -> tuple[str, str]:
     """Give a content type and its charset, "" where it names none."""
-    kind, semicolon, parameters = header.partition(";")
-    if not semicolon:
-        return kind.strip().lower(), ""
-    message = Message()
-    message["content-type"] = f"text/plain;{parameters}"
-    return kind.strip().lower(), str(message.get_content_charset() or "")
+    kind, _, parameters = header.partition(";")
+    charset = _CHARSET.search(parameters)
+    return kind.strip().lower(), charset[1] if charset else ""
 
 
 def _json(body: bytes, charset: str) -> Any:
@@ -144,6 +142,14 @@ def _decoded(body: bytes, charset: str) -> str:
         raise Transient(f"the answer is in {charset!r:.40}, which is no known charset") from None
     except UnicodeError as error:
         raise Transient(f"the answer is not the {charset or 'utf-8'} that it should be, or is cut: {message_of(error)}") from None
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from graphmill.nodes.http.url import Url, encoded
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS = (*sorted(READING), "DELETE", "PATCH", "POST", "PUT")
-OURS = frozenset({"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
+OURS = frozenset({"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]|^[ \t]|[ \t]\Z")
 _KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})

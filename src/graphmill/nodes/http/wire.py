@@ -23,6 +23,7 @@ KEEP_ALIVE_S = (
     4.0  # less than the 5 s after which many servers hang up: what is sent just then is lost, and nobody knows whether it was read
 )
 _CONNECT_S = 10.0
+_MOST_HEADER_BYTES = 32 * 1024
 
 
 class ForbiddenAddressError(OSError):
@@ -40,7 +41,13 @@ class Wire:
             limit=0, keepalive_timeout=KEEP_ALIVE_S, resolver=resolver, socket_factory=_guarded_socket if is_guarded else None
         )
         self._session: ClientSession = ClientSession(
-            connector=connector, cookie_jar=DummyCookieJar(), auto_decompress=False, trust_env=False, timeout=ClientTimeout(total=None)
+            connector=connector,
+            cookie_jar=DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            timeout=ClientTimeout(total=None),
+            max_line_size=_MOST_HEADER_BYTES,
+            max_field_size=_MOST_HEADER_BYTES,
         )
         self._url = partial(URL, encoded=True)
         self._timeout = lru_cache(maxsize=64)(partial(ClientTimeout, total=None))
@@ -78,12 +85,12 @@ async def _read(response: ClientResponse, most: int) -> Answer:
     headers = _joined(response.headers.items())
     decoder = Decoder(headers.get("content-encoding", ""), most)
     length = response.content_length
-    if length is not None and length > most:
+    is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or length == 0
+    if not is_empty and length is not None and length > most:
         raise Permanent(f"the answer is larger than max_bytes, {most:,} bytes")
     while piece := await response.content.readany():
         for _ in decoder.feed(piece):
             await asyncio.sleep(0)
-    is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or length == 0
     return Answer(status=response.status, headers=headers, body=decoder.whole(), is_empty=is_empty)
 
 

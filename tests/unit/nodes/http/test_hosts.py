@@ -1,4 +1,4 @@
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 import pytest
 from hypothesis import given
@@ -75,6 +75,8 @@ def test_all_other_addresses_are_not_in_any_form(address):
 @given(st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)))
 def test_what_the_standard_library_calls_local_is_never_public(address):
     found = address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+    if found.version == 6 and found in IPv6Network("64:ff9b::/96"):  # which leads to an address of IPv4, and is as public as that
+        found = IPv4Address(int(found) & 0xFFFFFFFF)
     is_local = (
         found.is_private or found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified or found.is_reserved
     )
