@@ -309,6 +309,39 @@ def test_an_answer_that_may_change_is_asked_for_again(tmp_path, server, status):
     assert f"was answered {status}" in failed(tmp_path, server, reply(b"later", status, "text/plain"))
 
 
+def endless(head):
+    def answer(seen):
+        async def send(writer):
+            writer.write(head)
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+
+        return send
+
+    return answer
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "nonsense", "identity"])
+def test_a_status_stands_whatever_becomes_of_the_body_that_explains_it(tmp_path, server, encoding):
+    head = b"Content-Encoding: " + encoding.encode() + b"\r\nContent-Type: text/plain\r\n\r\n"
+    server.answer = endless(b"HTTP/1.1 404 Not Found\r\n" + head)
+    assert "was answered 404 Not Found" in refused(tmp_path, {"url": server.url})
+    server.seen.clear()
+    assert "was answered 500" in failed(tmp_path, server, endless(b"HTTP/1.1 500 Oh\r\n" + head))
+
+
+def test_a_status_stands_though_the_connection_breaks_behind_it(tmp_path, server):
+    server.answer = lambda seen: reply(b"no such user", 404, "text/plain", length=1000, headers=[("Connection", "close")])
+    assert "was answered 404 Not Found: no such user" in refused(tmp_path, {"url": server.url})
+
+
+def test_the_body_of_a_redirect_is_not_waited_for(tmp_path, server):
+    lead = endless(b"HTTP/1.1 302 Found\r\nLocation: /next\r\n\r\n")
+    server.answer = lambda seen: reply(b"{}") if seen.path == "/next" else lead(seen)
+    answered(tmp_path, {"url": server.url})
+
+
 def waits_of(folder, server, headers, status=429):
     """Ask a server that is busy once; give the waits that this led to."""
     answers = iter([reply(b"", status, headers=headers)])

@@ -253,8 +253,17 @@ def test_a_redirect_that_leads_nowhere_is_an_answer_that_failed(tmp_path, server
     assert "was answered 302 Found" in refused(tmp_path, {"url": server.url})
 
 
-def test_what_failed_behind_a_redirect_of_a_request_that_has_happened_is_not_sent_again(tmp_path, server):
-    server.answer = lambda seen: reply(b"", 303, headers=[("Location", "/next")]) if seen.path == "/start" else reply(b"", 503)
+@pytest.mark.parametrize("status", [400, 429, 500, 503])
+def test_what_failed_behind_a_redirect_of_a_request_that_has_happened_is_not_sent_again(tmp_path, server, status):
+    server.answer = lambda seen: reply(b"", 303, headers=[("Location", "/next")]) if seen.path == "/start" else reply(b"", status)
     result = asked(tmp_path, {"url": f"{server.url}/start", "body": {}})
     assert (result.error.kind, result.attempts) == ("ambiguous", 1)
     assert [seen.path for seen in server.seen] == ["/start", "/next"]
+
+
+@pytest.mark.parametrize("location", ["http://localhost:1/", "ftp://example.org/", "/start"])
+def test_a_request_that_has_happened_and_leads_nowhere_is_ambiguous(tmp_path, server, location):
+    server.answer = lambda seen: reply(b"", 303, headers=[("Location", location)])
+    result = asked(tmp_path, {"url": f"{server.url}/start", "body": {}})
+    assert (result.error.kind, result.attempts) == ("ambiguous", 1)
+    assert [seen.method for seen in server.seen].count("POST") == 1

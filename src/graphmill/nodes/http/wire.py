@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ KEEP_ALIVE_S = (
 )
 _CONNECT_S = 10.0
 _MOST_HEADER_BYTES = 32 * 1024
+_MOST_EXPLAINING_BYTES = 64 * 1024
 
 
 class ForbiddenAddressError(OSError):
@@ -82,16 +84,36 @@ class Wire:
 
 
 async def _read(response: ClientResponse, most: int) -> Answer:
-    headers = _joined(response.headers.items())
-    decoder = Decoder(headers.get("content-encoding", ""), most)
-    length = response.content_length
+    headers, length = _joined(response.headers.items()), response.content_length
+    encoding = headers.get("content-encoding", "")
     is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or length == 0
-    if not is_empty and length is not None and length > most:
+    if not 200 <= response.status < 300:
+        body = await _beginning(response, encoding)
+    elif not is_empty and length is not None and length > most:
         raise Permanent(f"the answer is larger than max_bytes, {most:,} bytes")
+    else:
+        body = await _whole(response, Decoder(encoding, most))
+    return Answer(status=response.status, headers=headers, body=body, is_empty=is_empty)
+
+
+async def _whole(response: ClientResponse, decoder: Decoder) -> bytes:
     while piece := await response.content.readany():
         for _ in decoder.feed(piece):
             await asyncio.sleep(0)
-    return Answer(status=response.status, headers=headers, body=decoder.whole(), is_empty=is_empty)
+    return decoder.whole()
+
+
+async def _beginning(response: ClientResponse, encoding: str) -> bytes:
+    """Read a body that only explains what the status says, which stands whatever becomes of it."""
+    from aiohttp import ClientError  # noqa: PLC0415
+
+    try:
+        decoder = Decoder(encoding, _MOST_EXPLAINING_BYTES)
+    except Permanent:
+        return b""
+    with suppress(AttemptError, ClientError, OSError):
+        await _whole(response, decoder)
+    return decoder.so_far
 
 
 def _joined(items: Iterable[tuple[str, str]]) -> Mapping[str, str]:
