@@ -5,7 +5,7 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 
 MOST_BYTES = 1_000_000
-_END_BYTES = 2_000
+_END_BYTES = 1_500
 _Decoder = getincrementaldecoder("utf-8")
 
 
@@ -39,5 +39,7 @@ class Capture:
 
     def end(self) -> str:
         """Give its last lines, for a message."""
-        last = self._end if self._total > self._size else b"".join(self._kept)
-        return last[-_END_BYTES:].decode("utf-8", "replace").strip()
+        last = self._end if self._total > self._size else b"".join(self._kept)[-_END_BYTES:]
+        if self._total > _END_BYTES:
+            last = b"\xe2\x80\xa6" + (last.partition(b"\n")[2] or last)
+        return last.decode("utf-8", "replace").strip()

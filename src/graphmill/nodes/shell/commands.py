@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from graphmill.nodes.shell.word import VALUE, RefusedError, Word
+from graphmill.nodes.shell.word import EXPANDED, VALUE, RefusedError, Word
 
 RULING_NAMES = frozenset(
     {"PATH", "IFS", "ENV", "BASH_ENV", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "OPTIND", "CDPATH", "FPATH"}
@@ -16,7 +16,7 @@ RULING_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "yash", "zsh", "fish", "csh", "tcsh", "rbash"})
 _INTERPRETERS = {"python": "cm", "pypy": "cm", "perl": "eEmM", "ruby": "er", "node": "epr", "nodejs": "epr", "php": "rBRE", "lua": "el"}
 _PARSING = frozenset(
-    {"eval", ".", "source", "alias", "unalias", "trap", "let", "declare", "typeset", "read", "unset", "getopts", "mapfile", "readarray"}
+    {".", "source", "unalias", "declare", "typeset", "read", "unset", "getopts", "mapfile", "readarray"}
     | {
         "bind",
         "complete",
@@ -35,6 +35,7 @@ _PARSING = frozenset(
         "flock",
     }
 )
+_EVALUATING = frozenset({"eval", "trap", "alias", "let"})
 _NAMING = frozenset({"export", "readonly", "local"})
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 
@@ -89,15 +90,17 @@ def _judge_command(words: Sequence[Word]) -> Reads | None:
     if words[0].has_value:
         raise RefusedError("it stands where a command is named: the value would choose what is run")
     name = words[0].text.rpartition("/")[2]
-    if not words[0].is_literal:
-        return _judge_unknown("a command that is not known", words)
+    if EXPANDED in name or not (words[0].is_steady or "/" in words[0].text):
+        _refuse_any(words, "it is given to a command that is not known before it runs, and which may parse it")
+        return Reads("a command that is not known")
     rule = _RULES.get(name) or _RULES.get(name.rstrip("0123456789."))
     return None if rule is None else rule(name, words)
 
 
-def _judge_unknown(name: str, words: Sequence[Word]) -> Reads | None:
-    """Judge a command that the shell is to find out itself: it may be a shell."""
-    return _judge_code(name, words) if any(word.text == "-c" for word in words) else None
+def _judge_evaluating(name: str, words: Sequence[Word]) -> None:
+    _refuse_any(words, f"it is given to {name}, which would parse it")
+    if not all(word.is_literal and word.is_steady for word in words):
+        raise RefusedError(f"{name} is given what is not known before it runs, and might hold a value")
 
 
 def _judge_parsing(name: str, words: Sequence[Word]) -> None:
@@ -107,6 +110,12 @@ def _judge_parsing(name: str, words: Sequence[Word]) -> None:
 def _refuse_any(words: Sequence[Word], why: str) -> None:
     if any(word.has_value for word in words):
         raise RefusedError(why)
+
+
+def _require_steady(name: str, words: Sequence[Word]) -> None:
+    """Refuse words before the one that matters which may become several, or none."""
+    if not all(word.is_steady for word in words):
+        raise RefusedError(f"{name} is given what may become several words, or none; put it in double quotes")
 
 
 def is_ruling(name: str) -> bool:
@@ -136,6 +145,7 @@ def _judge_wrapped(name: str, words: Sequence[Word]) -> Reads | None:
     if at < len(words) and words[at].text == "--":
         at += 1
     at += wrapper.operands
+    _require_steady(name, words[:at])
     while name in ("env", "sudo", "doas") and at < len(words) and words[at].name is not None:
         _require_data(words[at])
         at += 1
@@ -166,6 +176,9 @@ def _judge_code(program: str, words: Sequence[Word]) -> Reads | None:
     start = flags[0] + 1 if flags else 1
     code = _operand(words, start)
     _refuse_any(words[: code + 1], f"it is given to {program}, which would parse it as its program or take that from where it says")
+    _require_steady(program, words[: code + 1])
+    if flags and not all(word.is_literal for word in words[: code + 1]):
+        raise RefusedError(f"the program of {program} is not known before it runs, and might hold a value; put it in single quotes")
     is_from_input = not flags and (code >= len(words) or words[code].text == "-" or any(word.text == "-s" for word in words[:code]))
     return Reads(program) if is_from_input else None
 
@@ -189,12 +202,15 @@ def _judge_awk(name: str, words: Sequence[Word]) -> None:
     while at < len(words) and words[at].text[:2] in ("-v", "-F"):
         at += 1 if len(words[at].text) > 2 else 2
     is_option = at < len(words) and words[at].is_option
+    _require_steady(name, words[: at + 1])
     _refuse_any(words[at : at + 2 if is_option else at + 1], f"it stands in the program of {name}; use {name} -v, or env")
 
 
 def _judge_test(name: str, words: Sequence[Word]) -> None:
     """Let values be compared where no value can be taken for an operator: some of these evaluate."""
     given = words[1:-1] if name == "[" else words[1:]
+    if any(word.has_value for word in given):
+        _require_steady(name, given)
     if given and given[0].text == "!" and len(given) > 1:
         given = given[1:]
     if len(given) == 2:
@@ -210,7 +226,7 @@ def _judge_test(name: str, words: Sequence[Word]) -> None:
 
 
 def _judge_printf(name: str, words: Sequence[Word]) -> None:
-    is_unclear = len(words) > 1 and (words[1].text.startswith(VALUE) or words[1].text.startswith("-v"))
+    is_unclear = len(words) > 1 and (words[1].text[:1] in (VALUE, EXPANDED) or words[1].text.startswith("-v") or not words[1].is_steady)
     if is_unclear:
         _refuse_any(words, f"it is given to {name} in the place of the format; write {name} '%s' before it")
 
@@ -228,6 +244,7 @@ def _judge_find(_name: str, words: Sequence[Word]) -> None:
 
 _RULES: Mapping[str, Callable[[str, Sequence[Word]], Reads | None]] = {
     **dict.fromkeys(_PARSING, _judge_parsing),
+    **dict.fromkeys(_EVALUATING, _judge_evaluating),
     **dict.fromkeys(_NAMING, _judge_naming),
     **dict.fromkeys(_WRAPPERS, _judge_wrapped),
     **dict.fromkeys((*_SHELLS, *_INTERPRETERS), _judge_code),

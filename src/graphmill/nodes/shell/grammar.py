@@ -7,7 +7,7 @@ from enum import Enum, auto
 from functools import lru_cache
 
 from graphmill.nodes.shell.commands import Reads, judge
-from graphmill.nodes.shell.lexer import HereDocument, Lexer, Place
+from graphmill.nodes.shell.lexer import HereDocument, Lexer, Place, names_in
 from graphmill.nodes.shell.word import RefusedError, Word
 
 _GOES_ON = frozenset({"if", "then", "else", "elif", "do", "while", "until", "{", "!"})
@@ -53,6 +53,7 @@ class _Script:
     def __init__(self, text: str) -> None:
         self.lexer = Lexer(text, lambda: _Commands(self, is_inner=True).read())
         self.readers: list[tuple[int, str]] = []
+        self.filled: set[str] = set()
 
     def read(self) -> None:
         """Read it to its end."""
@@ -62,9 +63,13 @@ class _Script:
         for before, program in self.readers:
             if before or Place.HERE in self.lexer.places:
                 raise RefusedError(f"{program} takes its program from its input here, and a value stands in or before that")
+        for name in self.filled:
+            if any(name in names_in(text) for text in self.lexer.computed):
+                raise RefusedError(f"it becomes {name}, and $((…)) computes with that; some shells run what stands in it")
 
     def judge(self, command: _Command) -> None:
-        """Refuse a command that would parse a value."""
+        """Refuse a command that would parse a value; note the variables that one makes."""
+        self.filled.update(word.name for word in command.words if word.name is not None and word.has_value)
         reads = judge(command.words)
         if isinstance(reads, Reads):
             self.readers.append((command.began, reads.program))
@@ -79,6 +84,7 @@ class _Commands:
         self._is_inner = is_inner
         self._frames: list[_Frame] = []
         self._command = _Command(len(self._lexer.places))
+        self._for_name = ""
 
     def read(self) -> None:
         """Read them."""
@@ -266,10 +272,13 @@ class _Commands:
             self._frames[-1] = _Frame.CASE_PATTERN
         elif frame is _Frame.FOR_NAME and said is not None and not word.has_value:
             self._frames[-1] = _Frame.FOR_IN
+            self._for_name = word.text
         elif frame is _Frame.FOR_IN and said == "in":
             self._frames[-1] = _Frame.FOR_WORDS
         elif (frame is _Frame.FOR_IN and said == "do") or (frame is _Frame.CASE_PATTERN and said == "esac"):
             self._frames.pop()
+        elif frame is _Frame.FOR_WORDS and word.has_value:
+            self._script.filled.add(self._for_name)
         elif frame not in (_Frame.CASE_PATTERN, _Frame.FOR_WORDS):
             raise RefusedError(f"{frame.name.partition('_')[0].lower()} is not written as sh knows it")
 

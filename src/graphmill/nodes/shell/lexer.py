@@ -38,13 +38,17 @@ class HereDocument(NamedTuple):
 
 
 class Lexer:
-    """Reads words, quotes, expansions and here-documents; ``substitution`` reads the commands inside ``$(…)``, up to its end."""
+    """Reads words, quotes, expansions and here-documents; ``substitution`` reads the commands inside ``$(…)``, up to its end.
+
+    ``places`` are those of the templates so far, ``computed`` what stands in ``$((…))``, and ``pending`` here-documents that are to come.
+    """
 
     def __init__(self, text: str, substitution: Callable[[], None]) -> None:
         self.text = text
         self.at = 0
         self.end = len(text)
         self.places: list[Place] = []
+        self.computed: list[str] = []
         self.pending: list[HereDocument] = []
         self._substitution = substitution
 
@@ -73,17 +77,20 @@ class Lexer:
     def word(self) -> Word:
         """Read a word; an empty one where none begins."""
         said: list[str] = []
-        is_plain, name = True, None
+        is_plain, is_steady, name = True, True, None
         while (letter := self.peek()) and letter not in _ENDS_WORD:
             if letter == "=" and is_plain and name is None and is_name("".join(said)):
                 name = "".join(said)
             if letter == "\\" and self.peek(1) == "\n":
                 self.at += 2
                 continue
+            began = self.at
             part = self._part(letter)
             is_plain = is_plain and part == letter and part != VALUE
+            is_steady = is_steady and not _may_be_several(letter, self.text[began : self.at])
             said.append(part)
-        return Word("".join(said), is_plain, name)
+        text = "".join(said)
+        return Word(text, is_plain, is_steady or text in ("[", "]", "{}"), name)
 
     def here_documents(self) -> None:
         """Read the lines of the here-documents that are due, after a newline."""
@@ -197,6 +204,7 @@ class Lexer:
 
     def _arithmetic(self) -> None:
         self.at += 1
+        began = self.at
         depth = 0
         while (letter := self.peek()) != ")" or depth:
             if letter in ("", "'", '"', "#"):
@@ -206,6 +214,7 @@ class Lexer:
                 continue
             depth += {"(": 1, ")": -1}.get(letter, 0)
             self.at += 2 if letter == "\\" else self._counted(letter)
+        self.computed.append(self.text[began : self.at])
         if self.peek(1) != ")":
             raise RefusedError("$((…) is read as arithmetic by some shells; for a subshell in $(…) write a blank: $( (…) )")
         self.at += 2
@@ -287,6 +296,13 @@ def _continued(line: str, document: HereDocument) -> str | None:
     return line[:-1] if is_continued else None
 
 
+def _may_be_several(letter: str, written: str) -> bool:
+    """Tell whether a part of a word may become several words, or none."""
+    if letter == '"':
+        return "$@" in written or ("${" in written and "@" in written)
+    return letter in "$`*?[{"
+
+
 def _require_no_value(letter: str, why: str) -> None:
     if letter == VALUE:
         raise RefusedError(why)
@@ -295,3 +311,8 @@ def _require_no_value(letter: str, why: str) -> None:
 def is_name(text: str) -> bool:
     """Tell whether a shell variable can have this name."""
     return text[:1] in _NAME_START and text != "" and all(letter in _NAME for letter in text)
+
+
+def names_in(text: str) -> set[str]:
+    """Give every name of a variable that stands in a text."""
+    return set("".join([letter if letter in _NAME else " " for letter in text]).split())

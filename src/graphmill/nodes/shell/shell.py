@@ -28,6 +28,7 @@ from graphmill.nodes.shell.word import RefusedError
 
 _SHELL = "/bin/sh"
 _MOST_BYTES = 128 * 1024  # of one argument, or one variable with its name, the zero byte at its end included
+_MOST_TOLD = 200
 _NOT_RUN = {126: "the command can not be executed", 127: "the command was not found"}
 
 
@@ -38,7 +39,7 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         str,
         Meta(
             description="A command, or a script, for `/bin/sh`. The value of a template is data wherever it stands: one word outside of "
-            "quotes, or a part of the quoted text.  `$${NAME}` is the shell's own `${NAME}`. A template that the shell would parse is refused."
+            "quotes, or a part of the quoted text. `$${NAME}` is the shell's own `${NAME}`. Where the shell would parse it, it is refused."
         ),
     ]
     args: Annotated[list[Any], Meta(description='Given as `"$1"`, `"$2"` and so on; objects and lists as JSON.')] = []
@@ -214,8 +215,8 @@ def _folder(cwd: str | None, root: Path | None) -> str | None:
     if cwd == "":
         raise Permanent("cwd is empty; leave it out for the folder of the workflow file")
     folder = Path(cwd) if root is None and cwd is not None else root if cwd is None or root is None else root / cwd
-    if folder is not None and not folder.is_dir():
-        raise Permanent(f"cwd: there is no folder {str(folder)!r}")
+    if folder is not None and not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises what this takes for a no
+        raise Permanent(f"cwd: there is no folder {str(folder)[:_MOST_TOLD]!r}")
     return None if folder is None else str(folder)
 
 

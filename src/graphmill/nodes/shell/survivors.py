@@ -58,6 +58,7 @@ class Survivors:
             os.pwrite(self._table.fileno(), text, line * _LINE)
 
     def _begin(self) -> None:
+        self._hang_up()
         if self._table is None:
             self._table = TemporaryFile(buffering=0)  # noqa: SIM115  it lives as long as this process
         self._watcher = Popen(  # noqa: S603
@@ -71,20 +72,26 @@ class Survivors:
 
     def forget(self) -> None:
         """Let go, in a copy of this process, of what belongs to the original."""
-        watcher, table = self._watcher, self._table
+        if self._watcher is not None:
+            self._watcher.returncode = 0  # it is no child of ours
+        self._hang_up()
+        if self._table is not None:
+            self._table.close()
         self.__init__()  # type: ignore[misc]
-        if watcher is not None and watcher.stdin is not None:
-            watcher.returncode = 0  # it is no child of ours
-            watcher.stdin.close()
-        if table is not None:
-            table.close()
 
     def close(self) -> None:
         """End the watch: all groups that are left are killed."""
-        if self._watcher is not None and self._watcher.stdin is not None:
-            self._watcher.stdin.close()
+        self._hang_up()
+        if self._watcher is not None:
             with suppress(TimeoutExpired):
                 self._watcher.wait(timeout=1)
+        if self._table is not None:
+            self._table.close()
+        self.__init__()  # type: ignore[misc]
+
+    def _hang_up(self) -> None:
+        if self._watcher is not None and self._watcher.stdin is not None:
+            self._watcher.stdin.close()
 
 
 SURVIVORS = Survivors()

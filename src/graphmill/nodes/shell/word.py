@@ -14,10 +14,15 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a word says without its quotes; ``name`` is the variable that it would assign to, were it to stand before a command."""
+    """What a word says without its quotes.
+
+    One that ``is_plain`` has none; one that ``is_steady`` will be one word, and neither vanish nor become several. ``name`` is the variable
+    that it would assign to, were it to stand before a command.
+    """
 
     text: str
-    is_plain: bool
+    is_plain: bool = True
+    is_steady: bool = True
     name: str | None = None
 
     @property
