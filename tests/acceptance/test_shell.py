@@ -114,7 +114,7 @@ def test_a_secret_reaches_the_command_and_no_record(flow, monkeypatch):
     assert (flow.folder / "length").read_text().strip() == "14"
     assert (good.output["stdout"], good.output["stderr"]) == ("key {env: GRAPHMILL_TEST_KEY}\n", "why {env: GRAPHMILL_TEST_KEY}\n")
     assert bad.error.message == "exit code 1: why {env: GRAPHMILL_TEST_KEY} (in node 's')"
-    assert not [path for path in flow.folder.glob("runs.db*") if b"hunter2" in path.read_bytes()]
+    assert not [path for path in flow.folder.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
 def test_a_time_out_ends_the_command_and_its_children(flow):

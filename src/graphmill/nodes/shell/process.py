@@ -60,9 +60,14 @@ class Process:
         self._pidfd: int | None = None
         self._open: dict[int, Capture | None] = {}
         self._unsent = memoryview(invocation.stdin or b"")
+        self._line: int | None = None
         self._process = self._started(invocation)
-        self._line = SURVIVORS.enter(self._process.pid)
-        self._watch()
+        try:
+            self._line = SURVIVORS.enter(self._process.pid)
+            self._watch()
+        except BaseException:
+            self.kill()
+            raise
 
     async def wait(self) -> None:
         """Wait for its end."""
@@ -80,6 +85,7 @@ class Process:
         """End all of its group now."""
         if self.status is None:
             self._signal(signal.SIGKILL)
+            self._strike_out()
             with suppress(TimeoutExpired):  # one that the system does not let die is left to it
                 self._process.wait(timeout=1)
                 self._finish()
@@ -165,14 +171,18 @@ class Process:
     def _died(self) -> None:
         if self.status is None:
             self._signal(signal.SIGKILL)
-            SURVIVORS.strike_out(self._line)
+            self._strike_out()
             self._process.wait()
-            self._finish(is_struck_out=True)
+            self._finish()
 
-    def _finish(self, *, is_struck_out: bool = False) -> None:
-        """Take what was still in the pipes, and leave nothing open, though a child that escaped may hold the other ends."""
-        if not is_struck_out:
+    def _strike_out(self) -> None:
+        """Forget the group, before its number is given up to the system."""
+        if self._line is not None:
             SURVIVORS.strike_out(self._line)
+            self._line = None
+
+    def _finish(self) -> None:
+        """Take what was still in the pipes, and leave nothing open, though a child that escaped may hold the other ends."""
         self.status = self._process.returncode
         for descriptor, capture in list(self._open.items()):
             pieces = 0
@@ -202,6 +212,6 @@ class Process:
             os.close(descriptor)
 
     def _signal(self, number: signal.Signals) -> None:
-        if self.status is None and self._process.returncode is None:
+        if self.status is None:
             with suppress(ProcessLookupError, PermissionError):  # nobody is left, or only the dead
                 os.killpg(self._process.pid, number)

@@ -1,5 +1,8 @@
 """What the lexer makes of commands; ``@`` stands for a template."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -238,3 +241,145 @@ def test_any_text_arrives_unchanged_in_any_place(name, values, places):
 
 def _written(place, value):
     return {"here-document": f"{value}\n", "substitution": f"{value}.\0"}.get(place, f"{value}\0")
+
+
+# Pieces of scripts, harmless by themselves; most stand for syntax, some for commands that parse.
+PIECES = [
+    *(
+        "@",
+        "@",
+        "@",
+        "@ ",
+        " @",
+        '"@"',
+        "'@'",
+        '"$(',
+        "$(",
+        ")",
+        "`",
+        "${",
+        "}",
+        "${A:-",
+        "$((",
+        "))",
+        "'",
+        '"',
+        "\\",
+        "#",
+        "\\\n",
+        "\n",
+        " ",
+        " ",
+    ),
+    *(
+        ";",
+        "&&",
+        "|",
+        "||",
+        " & ",
+        "(",
+        "{ ",
+        ";}",
+        "<<E\n",
+        "\nE\n",
+        "<<'E'\n",
+        "<<-E\n",
+        "\tE\n",
+        "> ",
+        "< ",
+        "2>&1",
+        ">&",
+        "&>",
+        "<<<",
+        "<(",
+    ),
+    *(
+        "echo ",
+        "printf %s ",
+        "cat ",
+        ":",
+        "case ",
+        " in ",
+        "*)",
+        " ;; ",
+        "esac",
+        "for i in ",
+        "do ",
+        "; do ",
+        " done",
+        "if ",
+        "then ",
+        "fi",
+        "f() ",
+    ),
+    *(
+        "A=",
+        "$A",
+        "$1",
+        '"$1"',
+        "[ ",
+        " ]",
+        " = ",
+        "! ",
+        "test -n ",
+        "$",
+        "$$",
+        "$'",
+        '$"',
+        "~",
+        "[",
+        "{",
+        "*",
+        "?",
+        "-",
+        "2",
+        "E",
+        "[[ ",
+        "((",
+    ),
+    *(
+        "eval ",
+        "sh -c ",
+        "export B=",
+        "set -- ",
+        "let ",
+        "x=$(",
+        "command ",
+        "exec ",
+        "env ",
+        "xargs ",
+        "read ",
+        "alias x=",
+        "time ",
+        "function f ",
+    ),
+]
+TRAPS = [
+    *(
+        f"$(touch {MARKER})",
+        f"`touch {MARKER}`",
+        f"; touch {MARKER};",
+        f"\ntouch {MARKER}\n",
+        f"'; touch {MARKER}; '",
+        f'"; touch {MARKER}; "',
+    ),
+    *(f"a[$(touch {MARKER})]", f") ; touch {MARKER} ; (", f"E\ntouch {MARKER}\n", f"*) touch {MARKER};;", f"touch {MARKER}"),
+]
+COMMANDS = st.builds(
+    lambda start, pieces: start + "".join(pieces),
+    st.sampled_from(["echo ", "", "x="]),
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=14),
+)
+
+
+@pytest.mark.parametrize("name", SHELLS)
+@settings(max_examples=500, deadline=None)
+@given(command=COMMANDS, values=st.lists(st.sampled_from(TRAPS), min_size=14, max_size=14))
+def test_whatever_is_accepted_runs_no_value(name, command, values):
+    try:
+        script(command)
+    except RefusedError:
+        return
+    with TemporaryDirectory() as folder:
+        run(name, command, values, folder=folder)
+        assert not (Path(folder) / MARKER).exists()
