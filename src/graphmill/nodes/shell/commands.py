@@ -35,6 +35,7 @@ _PARSING = frozenset(
         "flock",
     }
 )
+_RUNS_INPUT = frozenset({"parallel", "at", "batch", "crontab", "ssh", "su", "runuser", "script"})
 _EVALUATING = frozenset({"eval", "trap", "alias", "let"})
 _NAMING = frozenset({"export", "readonly", "local"})
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
@@ -89,7 +90,7 @@ def _judge_command(words: Sequence[Word]) -> Reads | None:
         return None
     if words[0].has_value:
         raise RefusedError("it stands where a command is named: the value would choose what is run")
-    name = words[0].text.rpartition("/")[2]
+    name = _name_of(words)
     if EXPANDED in name or not (words[0].is_steady or "/" in words[0].text):
         _refuse_any(words, "it is given to a command that is not known before it runs, and which may parse it")
         return Reads("a command that is not known")
@@ -103,8 +104,15 @@ def _judge_evaluating(name: str, words: Sequence[Word]) -> None:
         raise RefusedError(f"{name} is given what is not known before it runs, and might hold a value")
 
 
-def _judge_parsing(name: str, words: Sequence[Word]) -> None:
+def _judge_parsing(name: str, words: Sequence[Word]) -> Reads | None:
     _refuse_any(words, f"it is given to {name}, which would parse it")
+    is_reader = name in _RUNS_INPUT or any(_is_input(word) for word in words[1:])
+    return Reads(name) if is_reader else None
+
+
+def _is_input(word: Word) -> bool:
+    """Tell whether a file may be the standard input under another name."""
+    return word.text == "-" or word.text.startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
 
 
 def _refuse_any(words: Sequence[Word], why: str) -> None:
@@ -137,9 +145,14 @@ def _judge_naming(name: str, words: Sequence[Word]) -> None:
 
 def _judge_wrapped(name: str, words: Sequence[Word]) -> Reads | None:
     """Find the command that another one runs, and judge that."""
-    wrapper, at = _WRAPPERS[name], 1
     if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return None
+    return _judge_command(_wrapped(name, words))
+
+
+def _wrapped(name: str, words: Sequence[Word]) -> Sequence[Word]:
+    """Give the words of the command that another one runs."""
+    wrapper, at = _WRAPPERS[name], 1
     while at < len(words) and words[at].is_option and words[at].text != "--":
         at += _option_length(name, wrapper, words[at])
     if at < len(words) and words[at].text == "--":
@@ -149,7 +162,35 @@ def _judge_wrapped(name: str, words: Sequence[Word]) -> Reads | None:
     while name in ("env", "sudo", "doas") and at < len(words) and words[at].name is not None:
         _require_data(words[at])
         at += 1
-    return _judge_command(words[at:])
+    return words[at:]
+
+
+def _judge_xargs(name: str, words: Sequence[Word]) -> Reads | None:
+    """Judge a command whose last words, or some within, come from the input: that must not name or be a program."""
+    inner = _wrapped(name, words)
+    puts_within = any(word.text.startswith(("-I", "-i", "-J")) for word in words[: len(words) - len(inner)])
+    found = _judge_command(inner)
+    while inner and _name_of(inner) in _WRAPPERS:
+        inner = _wrapped(_name_of(inner), inner)
+        if not inner:
+            return Reads(name)
+    if inner and _is_program(inner) and (puts_within or _lacks_program(inner)):
+        return Reads(name)
+    return found
+
+
+def _name_of(words: Sequence[Word]) -> str:
+    return words[0].text.rpartition("/")[2]
+
+
+def _is_program(words: Sequence[Word]) -> bool:
+    rule = _RULES.get(_name_of(words)) or _RULES.get(_name_of(words).rstrip("0123456789."))
+    return rule in (_judge_code, _judge_awk, _judge_evaluating, _judge_parsing)
+
+
+def _lacks_program(words: Sequence[Word]) -> bool:
+    """Tell whether what is to come might be the program itself: nothing is left to be given before it."""
+    return all(word.is_option for word in words[1:])
 
 
 def _option_length(name: str, wrapper: _Wrapper, option: Word) -> int:
@@ -179,7 +220,7 @@ def _judge_code(program: str, words: Sequence[Word]) -> Reads | None:
     _require_steady(program, words[: code + 1])
     if flags and not all(word.is_literal for word in words[: code + 1]):
         raise RefusedError(f"the program of {program} is not known before it runs, and might hold a value; put it in single quotes")
-    is_from_input = not flags and (code >= len(words) or words[code].text == "-" or any(word.text == "-s" for word in words[:code]))
+    is_from_input = not flags and (code >= len(words) or _is_input(words[code]) or any(word.text == "-s" for word in words[:code]))
     return Reads(program) if is_from_input else None
 
 
@@ -239,7 +280,10 @@ def _judge_set(name: str, words: Sequence[Word]) -> None:
 def _judge_find(_name: str, words: Sequence[Word]) -> None:
     for at, word in enumerate(words):
         if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-            _judge_command(words[at + 1 :])
+            inner = words[at + 1 :]
+            _judge_command(inner)
+            if inner and _is_program(inner) and any("{}" in each.text and each.text != "{}" for each in inner):
+                raise RefusedError("find puts the names of files into a program, where they would be parsed; give {} as a word of its own")
 
 
 _RULES: Mapping[str, Callable[[str, Sequence[Word]], Reads | None]] = {
@@ -247,6 +291,7 @@ _RULES: Mapping[str, Callable[[str, Sequence[Word]], Reads | None]] = {
     **dict.fromkeys(_EVALUATING, _judge_evaluating),
     **dict.fromkeys(_NAMING, _judge_naming),
     **dict.fromkeys(_WRAPPERS, _judge_wrapped),
+    "xargs": _judge_xargs,
     **dict.fromkeys((*_SHELLS, *_INTERPRETERS), _judge_code),
     **dict.fromkeys(_AWKS, _judge_awk),
     "test": _judge_test,

@@ -87,7 +87,7 @@ class Lexer:
             began = self.at
             part = self._part(letter)
             is_plain = is_plain and part == letter and part != VALUE
-            is_steady = is_steady and not _may_be_several(letter, self.text[began : self.at])
+            is_steady = is_steady and not _may_be_several(letter, self.text[began : self.at + 1])
             said.append(part)
         text = "".join(said)
         return Word(text, is_plain, is_steady or text in ("[", "]", "{}"), name)
@@ -297,10 +297,10 @@ def _continued(line: str, document: HereDocument) -> str | None:
 
 
 def _may_be_several(letter: str, written: str) -> bool:
-    """Tell whether a part of a word may become several words, or none."""
+    """Tell whether a part of a word, given with the letter behind it, may become several words, or none."""
     if letter == '"':
         return "$@" in written or ("${" in written and "@" in written)
-    return letter in "$`*?[{"
+    return letter in "$`*?[{" and written != "{}"
 
 
 def _require_no_value(letter: str, why: str) -> None:
