@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graphmill.core.result import Failure
 
@@ -25,6 +25,23 @@ def concealed(names: Iterable[str], failure: Failure) -> Failure:
     if not secrets:
         return failure
     return replace(failure, message=_without(secrets, failure.message), traceback=_without(secrets, failure.traceback))
+
+
+def concealed_in(names: Iterable[str], value: Any) -> Any:
+    """Put ``{env: NAME}`` wherever a text of a JSON-like value repeats the value of one of these variables in whole."""
+    secrets = _secrets(names)
+    return _replaced(secrets, value) if secrets else value
+
+
+def _replaced(secrets: list[tuple[str, _Forms]], value: Any) -> Any:
+    if isinstance(value, str):
+        for name, forms in secrets:
+            for form in forms.whole:
+                value = value.replace(form, f"{{env: {name}}}")
+        return value
+    if isinstance(value, Mapping):
+        return {key: _replaced(secrets, entry) for key, entry in value.items()}
+    return [_replaced(secrets, entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 class _Forms(NamedTuple):
