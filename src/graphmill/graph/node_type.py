@@ -98,6 +98,7 @@ class NodeType(Generic[P]):
     ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
+    A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
     ``example`` is the node as YAML, for the docs. ``package`` is set by the registry: name and version of what it was installed with.
     """
@@ -108,6 +109,7 @@ class NodeType(Generic[P]):
     outputs: ClassVar[Mapping[str, str] | None]
     untemplated: ClassVar[frozenset[str]] = frozenset()
     in_pieces: ClassVar[frozenset[str]] = frozenset()
+    streamed: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False
