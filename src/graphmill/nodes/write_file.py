@@ -83,8 +83,6 @@ class WriteFile(FileNode[WriteFileParams]):
 
 
 def _replace(spot: Spot, params: WriteFileParams) -> int:
-    if spot.file() is not None and not os.access(spot.name, os.W_OK, dir_fd=spot.folder):
-        raise spot.refusal("the file is read-only")
     with draft_for(spot, mode=_mode(params)) as draft:
         size = write_chunks(draft.file, _bytes(params))
         draft.place(overwrites=True)

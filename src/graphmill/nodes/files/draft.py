@@ -46,8 +46,9 @@ class Draft:
 def draft_for(spot: Spot, *, mode: int | None = None) -> Iterator[Draft]:
     """Begin a draft; what is not placed is gone afterwards. Without a mode it has that of the file it replaces, or the usual one."""
     found = spot.file()
-    if found is not None and mode is None:
-        mode = S_IMODE(found.st_mode) & 0o777
+    if found is not None:
+        spot.require_writable()
+        mode = S_IMODE(found.st_mode) & 0o777 if mode is None else mode
     draft = Draft(spot, mode=mode)
     try:
         yield draft

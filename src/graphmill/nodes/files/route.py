@@ -18,6 +18,7 @@ from graphmill.graph.pieces import Filled, pieces_of
 
 JOURNAL_FOLDER = ".graphmill"
 _SHOWN_CHARS = 200
+_MOST_BYTES = os.pathconf("/", "PC_PATH_MAX")
 
 
 class Ground:
@@ -61,6 +62,8 @@ def route_of(param: str, path: str, *, root: Path | None, allowed: Sequence[str]
         pieces = pieces_of(path)
         _require_text(pieces)
         require_name(path)
+        if len(f"{base}/{path}".encode()) >= _MOST_BYTES:
+            raise ValueError("the path is longer than the system takes; shorten it")
         grounds = (Ground(base), *(Ground(_absolute(folder, base)) for folder in allowed))
         if not any(isinstance(piece, Filled) for piece in pieces):
             return _written(param, shown, _absolute(path, base), grounds)

@@ -55,6 +55,11 @@ class Spot:
         if not S_ISREG(found.st_mode) or found.st_dev in _devices():
             raise self.refusal("this is no regular file but a pipe, a device or the like; file nodes leave such alone")
 
+    def require_writable(self) -> None:
+        """Refuse a file that is read-only, though a new one could be put in its place."""
+        if not os.access(self.name, os.W_OK, dir_fd=self.folder, effective_ids=os.access in os.supports_effective_ids):
+            raise self.refusal("the file is read-only")
+
     @contextmanager
     def opened(self, flags: int, mode: int = 0o666) -> Iterator[int]:
         """Open the file that stands here, or, with O_CREAT, is to; nothing else is opened."""
