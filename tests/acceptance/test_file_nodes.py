@@ -200,6 +200,8 @@ def test_a_move_to_another_disk_copies_and_deletes(flow):
         assert flow.failure(node("move-file", source_path="a", dest_path=str(far))).kind == "permanent"
         flow.output(node("move-file", source_path="a", dest_path=str(far), overwrite=True))
         assert (far.read_text(), (flow.folder / "a").exists()) == ("y", False)
+        (flow.folder / "link").symlink_to("a")
+        assert "a link can not be moved to another disk" in flow.failure(node("move-file", source_path="link", dest_path=f"{far}2")).message
     finally:
         far.unlink()
 
@@ -292,6 +294,8 @@ def test_bytes_that_are_no_text_are_a_permanent_failure_with_offset_and_remedy(f
         ("read-file", {"file_path": "a/"}, "file_path: this is a folder"),
         ("read-file", {"file_path": {"env": "HOME"}}, "file_path: a path is told in outputs and messages, so it can not be a secret"),
         ("read-file", {"file_path": ".graphmill/runs.db"}, "file_path: .graphmill is the journal's own folder"),
+        ("read-file", {"file_path": "a", "allow_paths": ["b", ""]}, "allow_paths: an empty text is no path"),
+        ("read-file", {"file_path": "a", "allow_paths": ["b/.graphmill"]}, "allow_paths: .graphmill is the journal's own folder"),
         ("read-file", {"file_path": "a", "max_bytes": 0}, "max_bytes: a whole number >= 1 is wanted"),
         ("read-file", {"file_path": "a", "path": "a"}, "unknown key 'path'"),
         ("write-file", {"file_path": "a"}, "'content' is missing"),

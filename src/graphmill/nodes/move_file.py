@@ -84,9 +84,15 @@ def _move(source: Spot, dest: Spot, route: Route, *, overwrites: bool) -> None:
     except OSError as error:
         if error.errno != EXDEV:
             raise
+        _require_no_link(source)
         with source.opened(os.O_RDONLY) as file:
             copy_bytes(file, route, dest, overwrites=overwrites)
         os.unlink(source.name, dir_fd=source.folder)
+
+
+def _require_no_link(source: Spot) -> None:
+    if (found := source.status()) is not None and S_ISLNK(found.st_mode):
+        raise source.refusal("a link can not be moved to another disk; move the file that it leads to")
 
 
 def _is_one_file(source: Spot, there: os.stat_result | None) -> bool:

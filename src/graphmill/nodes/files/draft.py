@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from errno import EEXIST, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM
+from errno import EEXIST, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP, EPERM
 from secrets import token_hex
 from stat import S_IMODE
 
 from graphmill.nodes.files.spot import Spot
 
 _AT_ONCE = 256 * 1024
-_NO_LINKS = frozenset({EPERM, ENOSYS, ENOTSUP, EOPNOTSUPP})
+_NO_LINKS = frozenset({EPERM, EMLINK, ENOSYS, ENOTSUP, EOPNOTSUPP})
 
 
 class Draft:

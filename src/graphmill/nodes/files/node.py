@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
@@ -12,7 +14,7 @@ from graphmill.engine.workers import call
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.nodes.files.encoding import require_encoding
-from graphmill.nodes.files.route import Route, require_name, route_of
+from graphmill.nodes.files.route import Route, require_folder, require_name, route_of
 
 P = TypeVar("P", bound=msgspec.Struct)
 
@@ -39,19 +41,18 @@ class FileNode(NodeType[P]):
         del site
         for name in sorted(self.in_pieces & params.keys()):
             _require_path(name, params[name])
+        for number, folder in enumerate(params.get("allow_paths", ())):
+            _require(("allow_paths", number), require_folder, folder)
         if "encoding" in params:
-            try:
-                require_encoding(params["encoding"], appends=params.get("append") is True)
-            except ValueError as error:
-                raise ParamError(f"encoding: {error}", at=("encoding",)) from error
+            _require(("encoding",), partial(require_encoding, appends=params.get("append") is True), params["encoding"])
 
     async def run(self, params: P, context: Context) -> Mapping[str, Any]:
         """Do it in a thread."""
-        routes = {
-            name: route_of(name, getattr(params, name), root=context.root, allowed=params.allow_paths)  # type: ignore[attr-defined]
-            for name in self.in_pieces
-        }
-        return await call(self.act, params, routes)  # type: ignore[no-any-return]
+        return await call(self._act, params, context.root)  # type: ignore[no-any-return]
+
+    def _act(self, params: P, root: Path | None) -> Mapping[str, Any]:
+        allowed: list[str] = params.allow_paths  # type: ignore[attr-defined]
+        return self.act(params, {name: route_of(name, getattr(params, name), root=root, allowed=allowed) for name in self.in_pieces})
 
     def act(self, params: P, routes: Mapping[str, Route]) -> Mapping[str, Any]:
         """Do what the node does; ``routes`` are the ways of its paths."""
@@ -62,7 +63,11 @@ def _require_path(name: str, written: Any) -> None:
     if not isinstance(written, str):
         raise ParamError(f"{name}: a path is told in outputs and messages, so it can not be a secret; make it an input", at=(name,))
     if not is_open(written):
-        try:
-            require_name(written)
-        except ValueError as error:
-            raise ParamError(f"{name}: {error}", at=(name,)) from error
+        _require((name,), require_name, written)
+
+
+def _require(at: tuple[str | int, ...], require: Callable[[str], None], written: str) -> None:
+    try:
+        require(written)
+    except ValueError as error:
+        raise ParamError(f"{at[0]}: {error}", at=at) from error

@@ -80,17 +80,22 @@ def names_in(path: str) -> list[str]:
 
 
 def require_name(path: str) -> None:
-    """Refuse what can not be the path of a file, wherever it leads; ValueError says why."""
+    """Refuse what can not be the path of a file; ValueError says why."""
+    require_folder(path)
+    if path.endswith(("/", "/.", "/..")) or path in (".", "..", "~"):
+        raise ValueError("this is a folder; name a file in it")
+
+
+def require_folder(path: str) -> None:
+    """Refuse what can not be a path at all; ValueError says why."""
     if not path:
-        raise ValueError("an empty text is no path; name a file")
+        raise ValueError("an empty text is no path")
     if "\0" in path:
         raise ValueError("a path can not hold a NUL character")
     try:
         path.encode()
     except UnicodeEncodeError as error:
         raise ValueError("a path can not hold half of a surrogate pair") from error
-    if path.endswith(("/", "/.", "/..")) or path in (".", "..", "~"):
-        raise ValueError("this is a folder; name a file in it")
     if any(is_journal(name) for name in path.split("/")):
         raise ValueError(f"{JOURNAL_FOLDER} is the journal's own folder; file nodes leave it alone")
 

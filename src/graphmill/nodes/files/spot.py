@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ELOOP, EMLINK, ENOENT, ENOTDIR
+from functools import cache
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
@@ -224,7 +225,7 @@ def _sync(folder: int) -> None:
 def _journals(grounds: tuple[Ground, ...]) -> frozenset[tuple[int, int]]:
     """Tell which folders are journals', by what the system knows them by: names may differ in ways that only it knows."""
     found = set()
-    for folder in {ground.path for ground in grounds} | {os.getcwd()}:  # noqa: PTH109
+    for folder in (".", *(ground.path for ground in grounds)):
         with suppress(OSError):
             status = Path(folder, JOURNAL_FOLDER).stat()
             found.add((status.st_dev, status.st_ino))
@@ -236,6 +237,7 @@ def _identity(folder: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+@cache
 def _devices() -> frozenset[int]:
     """Tell which devices hold no files but what the system makes up when it is read."""
     found = set()
