@@ -124,6 +124,14 @@ def test_two_hundred_that_append_at_once_leave_whole_lines(flow):
     assert sorted((flow.folder / "log").read_text().splitlines()) == sorted(items)
 
 
+def test_what_takes_many_calls_to_append_stays_in_one_piece_too(flow):
+    items = [[letter * 150_000] * 6 for letter in "abcdefghijklmnopqrstuvwx"]
+    flow.output(over("write-file", file_path="log.jsonl", content="${item}", append=True), {"items": items})
+    lines = (flow.folder / "log.jsonl").read_text().splitlines()
+    assert [[line] * 6 for line in lines[::6]] == [lines[start : start + 6] for start in range(0, len(lines), 6)]
+    assert sorted(lines) == sorted(json.dumps(entry) for item in items for entry in item)
+
+
 def test_of_many_that_replace_one_file_at_once_one_wins_whole(flow):
     items = [str(number % 10) * 50_000 for number in range(100)]
     flow.output(over("write-file", file_path="one", content="${item}"), {"items": items})
@@ -499,17 +507,14 @@ OLD, NEW = "old\n" * 500_000, "new\n" * 500_000
 
 
 def test_kill_9_while_a_file_is_replaced_leaves_the_old_or_the_new(tmp_path):
-    (tmp_path / "workflow.yaml").write_text(
-        """
-inputs: {text: {type: string, required: true}}
-nodes: [{id: w, type: write-file, params: {file_path: target, content: "${text}"}}]
-"""
-    )
-    write_items(tmp_path, [{"text": NEW}, {"text": OLD}] * 10)
-    (tmp_path / "target").write_text(OLD)
+    params = {"file_path": "target", "content": "${text}"}
+    inputs = {"n": {"required": True}, "text": {"default": NEW}}
+    (tmp_path / "workflow.yaml").write_text(json.dumps({"inputs": inputs, "nodes": [{"id": "w", "type": "write-file", "params": params}]}))
+    write_items(tmp_path, [{"n": number} for number in range(5000)])
     for _ in range(4):
+        (tmp_path / "target").write_text(OLD)
         with Command(tmp_path, "batch", "workflow.yaml", "-s", "items.jsonl", "--no-journal", "-o", "out.jsonl") as run:
-            run.until_file(".graphmill-*.tmp")
+            run.until_file(".graphmill-????????????????.tmp")
             run.send(signal.SIGKILL)
             run.wait()
         assert (tmp_path / "target").read_text() in (OLD, NEW)
