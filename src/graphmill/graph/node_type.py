@@ -122,6 +122,7 @@ class NodeType(Generic[P]):
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
     Where its outputs repeat a secret of the node, and it ``is_concealed``, they have its name instead.
+    A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
     ``example`` is the node as YAML, for the docs. ``package`` is set by the registry: name and version of what it was installed with.
     """
@@ -132,6 +133,7 @@ class NodeType(Generic[P]):
     outputs: ClassVar[Mapping[str, str] | None]
     untemplated: ClassVar[frozenset[str]] = frozenset()
     in_pieces: ClassVar[frozenset[str]] = frozenset()
+    streamed: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
     is_concealed: ClassVar[bool] = False
     is_recorded: ClassVar[bool] = True

@@ -34,7 +34,7 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     try:
         params = node.params.resolve(place.scope)
         if place.room.is_used:
-            params = brought_in(params)
+            params = brought_in(params, but=node.type.streamed)
         if not node.type.is_recorded:
             return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
         step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
@@ -151,7 +151,10 @@ def _is_plain(value: Any) -> bool:
 
 
 def content_of(node: Node, params: Any) -> bytes:
-    """Hash what decides a step's outcome; of a secret that is its name, and what is no data counts by its type."""
+    """Hash what decides a step's outcome: of a secret its name, of a sequence its key, of what is no data its type."""
+    for name in node.type.streamed:
+        if isinstance(sequence := params.get(name), BatchSequence):
+            params = {**params, name: {"sequence": sequence.key().hex()}}
     named = _named(params) if node.secrets else params
     try:
         return digest(canonical([node.fingerprint, named]))
