@@ -1,13 +1,16 @@
 """``gm.ask``: a job asks a person, is paused, and goes on when it is answered."""
 
 import asyncio
+import threading
 from contextlib import closing
+from time import perf_counter
 
 import pytest
 
 import graphmill as gm
 from graphmill.journal.records import StepRow
 from support.recording import KILLED, PROMPT, Program, statuses, watched
+from support.remains import HANG_S
 
 ITEMS = [{"id": "a"}, {"id": "b"}, {"id": "c"}]
 
@@ -328,6 +331,76 @@ def test_an_item_that_has_left_the_source_takes_no_answer(journal):
 def test_a_function_in_a_worker_process_can_not_ask(journal):
     result = only(gm.batch(gm.ask, ["?"], run_id="r", journal=journal, isolation="process"))
     assert (result.error.kind, "need the process of the run" in result.error.message) == ("permanent", True)
+
+
+def test_many_items_are_answered_at_once_in_little_time(journal):
+    async def work(item):
+        return await gm.ask(item["id"])
+
+    items = [{"id": str(number)} for number in range(1000)]
+    batch(work, journal, items=items)
+    began = perf_counter()
+    report = batch(work, journal, {item["id"]: -int(item["id"]) for item in items}, items=items)
+    assert report.collect() == [-number for number in range(1000)]
+    assert perf_counter() - began < 10  # 40 ms for each would be four times that
+
+
+def test_a_question_that_comes_after_its_attempt_has_ended_changes_nothing(journal):
+    said, second, late = [], threading.Event(), threading.Event()
+
+    def work(item):
+        del item
+        if said:
+            second.set()
+            assert late.wait(HANG_S)
+            return "done"
+        said.append("begun")
+        assert second.wait(HANG_S)
+        try:
+            gm.ask("too late")
+        except BaseException as error:
+            said.append(type(error).__name__)
+            raise
+        finally:
+            late.set()
+
+    policy = gm.Policy(timeout_s=1, retry=gm.Retry(attempts=2, wait_s=0, cap_s=0))
+    result = only(batch(work, journal, items=ITEMS[:1], policy=policy))
+    assert (result.status, result.output, said) == ("succeeded", "done", ["begun", "CancelledError"])
+
+
+def test_a_run_that_is_drained_keeps_what_was_asked_and_does_the_rest_later(journal):
+    async def work(item):
+        if item["id"] == "c" and runs:
+            runs.pop().drain(0)
+            await asyncio.Event().wait()
+        return await gm.ask(item["id"]) if item["id"] != "c" else "done"
+
+    runs = []
+    one = gm.Policy(concurrency=1)
+    stopped = batch(work, journal, on_start=runs.append, policy=one)
+    assert (statuses(stopped), stopped.stopped) == ({"a": "paused", "b": "paused"}, "drained")
+    assert statuses(batch(work, journal, {"b": 1})) == {"a": "paused", "b": "succeeded", "c": "succeeded"}
+
+
+def test_the_executor_gives_paused_results_with_their_questions(journal):
+    async def work(value):
+        return await gm.ask(value)
+
+    async def drive():
+        jobs = [gm.Job(id=name, graph=work, input=name) for name in "ab"]
+        async with gm.BatchExecutor(PROMPT, journal=journal).start(jobs, run_id="r") as run:
+            return {result.job_id: result.questions async for result in run.results()}
+
+    assert asyncio.run(drive()) == {"a": {"ask#1": "a"}, "b": {"ask#1": "b"}}
+
+
+def test_one_job_gives_its_question_and_is_answered_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.yaml").write_text("nodes: [{id: a, type: ask, params: {question: 'Well?'}}]")
+    assert gm.run("one.yaml", run_id="r").questions == {"a/ask#1": "Well?"}
+    assert gm.resume("r", answers={"job": "yes"}).collect() == [{"answer": "yes"}]
+    assert gm.run("one.yaml", run_id="r").output == {"answer": "yes"}
 
 
 def test_answers_are_durable_before_a_job_goes_on(tmp_path):

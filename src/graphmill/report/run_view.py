@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -139,8 +140,9 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
 def first_waiting(archive: Archive, run: RunRecord) -> tuple[Result, ...]:
     """Give the first items that wait for an answer; one that has it, and was not gone on with yet, does not."""
     entries = archive.entries(run, Query(statuses=frozenset({Status.PAUSED}), limit=_MOST_LOOKED_AT))
-    waiting = (entry.result for entry in entries if not is_answered(archive.history(run, entry.key).steps, entry.generation))
-    return tuple(islice(waiting, ERRORS_SHOWN))
+    with closing(archive.lookup(run)) as lookup:
+        waiting = (entry.result for entry in entries if not is_answered(lookup.notes(entry.key).steps, entry.generation))
+        return tuple(islice(waiting, ERRORS_SHOWN))
 
 
 def graph_name(manifest: Mapping[str, Any]) -> str:
