@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from asyncio import Lock
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
@@ -64,6 +64,10 @@ class Frame:
             self.slot = Lock()
         return self.slot
 
+    def ask(self, question: Any) -> Awaitable[Any]:
+        """Give the answer to a question, or end the attempt until there is one."""
+        return self.steps.ask(self, question)
+
     def key(self) -> str:
         """Give a text that is the same in every attempt of this job or step, and nowhere else."""
         return digest(f"{self.steps.run_id}\n{self.ticket.job.id}\n{self.path}".encode(errors="surrogatepass")).hex()
@@ -76,7 +80,7 @@ is_worker_process = False  # set in processes of ours, where no frame can be had
 def frame_here() -> Frame | None:
     """Give the frame in which this is called; None outside of a batch."""
     if is_worker_process:
-        raise Permanent("gm.step and gm.idempotency_key need the process of the run; leave out isolation='process'")
+        raise Permanent("gm.step, gm.ask and gm.idempotency_key need the process of the run; leave out isolation='process'")
     return current.get(None)
 
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
-from graphmill.core.errors import StepError
+from graphmill.core.errors import Permanent, StepError, UsageError
 from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.job import Effect
 from graphmill.core.json_text import json_of
@@ -20,9 +20,10 @@ from graphmill.core.keys import canonical, digest
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
-from graphmill.engine.failures import ambiguous, decisive, doubted
+from graphmill.engine.failures import ambiguous, decisive, doubted, paused
 from graphmill.engine.frame import Frame, current, frame_here
 from graphmill.engine.policy import Retry
+from graphmill.engine.question import ASK, Question, Waiting
 from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recorder, StepOutcome, no_recall
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.shared import Shared
@@ -63,6 +64,20 @@ class Steps:
         if known.failure is not None:
             raise StepError(path, known.failure)
         return json.loads(known.body or b"null")
+
+    async def ask(self, frame: Frame, value: Any) -> Any:
+        """Give what a person has answered; else note the question and end the attempt, whatever its code does about that."""
+        path = frame.path_of(ASK)
+        if self._recorder is None:
+            raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; give the batch a run_id")
+        question = Question.of(path, value, frame.ticket.rules.told)
+        if frame.is_over:
+            raise asyncio.CancelledError
+        known = self._recalled(frame).outcomes.get((path, question.content))
+        if known is not None:
+            return json.loads(known.body or b"null")["answer"]
+        frame.ticket.questions = [*(frame.ticket.questions or ()), question]
+        raise Waiting(path)
 
     def submit(self, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
         """Do on the run's loop what is asked for in another thread."""
@@ -110,6 +125,9 @@ class Steps:
             await self._intend(frame, path, attempt, effect)
             try:
                 return StepOutcome(await act(), None, attempt, self._workers.loop.time() - began)
+            except Waiting:
+                self._unsent(frame, path, attempt, paused("it waits for an answer"), effect)
+                raise
             except Exception as raised:
                 error = decisive(raised)
                 failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
@@ -178,12 +196,29 @@ def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatab
     frame = frame_here()
     if frame is None:
         return function(*args, **kwargs)
-    work = partial(frame.steps.run, frame, function, args, kwargs, effect)
+    return _here(frame.steps, partial(frame.steps.run, frame, function, args, kwargs, effect))
+
+
+def ask(question: Any, /) -> Any:
+    """Ask a person: give the answer, or pause the job until ``gm.resume(run_id, answers={item_id: answer})`` brings it.
+
+    In an async function write ``await gm.ask("Publish?")``, in a plain one ``gm.ask("Publish?")``. Question and answer are any JSON.
+    A job that is answered runs again from its beginning, its finished steps not. So a question must be the same then: make a step
+    of what it is built from. The run must be recorded: give it a ``run_id``.
+    """
+    frame = frame_here()
+    if frame is None:
+        raise UsageError("a question belongs to a job: call gm.ask() in a function that a batch runs")
+    return _here(frame.steps, partial(frame.steps.ask, frame, question))
+
+
+def _here(steps: Steps, work: Callable[[], Awaitable[Any]]) -> Any:
+    """Give what work on the run's loop comes to, or, in a coroutine, what is to be awaited for it."""
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:
-        return frame.steps.submit(work).result()
-    return work() if here is frame.steps.loop else asyncio.wrap_future(frame.steps.submit(work))
+        return steps.submit(work).result()
+    return work() if here is steps.loop else asyncio.wrap_future(steps.submit(work))
 
 
 def _cancelled(future: Future[Any]) -> None:
