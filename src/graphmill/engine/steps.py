@@ -25,8 +25,10 @@ from graphmill.engine.frame import Frame, current, frame_here
 from graphmill.engine.policy import Retry
 from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recorder, StepOutcome, no_recall
 from graphmill.engine.retry import next_wait_s
+from graphmill.engine.strand import Strand
 from graphmill.engine.workers import Workers, call
 
+_SHOWN = b"shown:"  # before a content that is of nothing, so that nothing is ever found by it
 _PASSED_ON = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)
 
 
@@ -78,6 +80,28 @@ class Steps:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop of the run."""
         return self._workers.loop
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there is a journal."""
+        return self._recorder is not None
+
+    def show(self, frame: Frame, path: str, *, began_at: float, body: bytes | None, failure: Failure | None) -> None:
+        """Record, for the trace only, something that has ended inside of an attempt."""
+        if self._recorder is None or self._delivery.is_forgotten or frame.is_over:
+            return
+        ticket, now = frame.ticket, self._workers.loop.time()
+        root = ticket.root if isinstance(ticket, Strand) else ticket
+        since = began_at if root.started_at is None else root.started_at
+        recall, content = self._recalled(frame), _SHOWN + uuid4().bytes[len(_SHOWN) :]
+        outcome = StepOutcome(body, failure, 1, now - began_at, began_s=recall.before_s + began_at - since)
+        recall.outcomes[path, content] = outcome._replace(body=None)
+        self._recorder.step(ticket.job, path, content, outcome)
+
+    def shown(self, frame: Frame, prefix: str) -> list[str]:
+        """Give what was shown below a path."""
+        known = self._recalled(frame).outcomes
+        return [path.removeprefix(prefix) for path, content in known if content.startswith(_SHOWN) and path.startswith(prefix)]
 
     def _recall(self, frame: Frame, path: str, content: bytes, effect: Effect) -> StepOutcome | None:
         recall = self._recalled(frame)

@@ -99,7 +99,8 @@ class NodeType(Generic[P]):
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
-    ``example`` is the node as YAML, for the docs. ``package`` is set by the registry: name and version of what it was installed with.
+    ``example`` is the node as YAML, for the docs. ``packages`` are those of others that a step needs: a manifest notes their versions.
+    ``package`` is set by the registry: name and version of what it was installed with.
     """
 
     name: ClassVar[str]
@@ -112,6 +113,7 @@ class NodeType(Generic[P]):
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False
     example: ClassVar[str] = ""
+    packages: ClassVar[tuple[str, ...]] = ()
     package: str = ""
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:

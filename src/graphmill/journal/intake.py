@@ -264,7 +264,10 @@ class Intake:
         )
         job = self._with_past(job, record, outcome) if self._has_past else job
         self._given += 1
-        return job if item.position == self._given - 1 else replace(job, past=replace(job.past, position=item.position))
+        position = None if item.position == self._given - 1 else item.position
+        if position is None and generation == 1:
+            return job
+        return replace(job, past=replace(job.past, position=position, generation=generation))
 
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
