@@ -26,7 +26,7 @@ _HOMES = {
     "engine.progress": "LaneProgress Progress",
     "engine.run": "Run",
     "engine.statistics": "Statistics",
-    "engine.steps": "step",
+    "engine.steps": "ask step",
     "graph.graph": "Graph",
     "graph.workflow": "load",
     "journal.journal": "Journal open_journal",

@@ -49,7 +49,7 @@ from graphmill.engine.policy import Policy, Retry
 from graphmill.engine.progress import LaneProgress, Progress
 from graphmill.engine.run import Run
 from graphmill.engine.statistics import Statistics
-from graphmill.engine.steps import step
+from graphmill.engine.steps import ask, step
 from graphmill.graph.graph import Graph
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal, open_journal
@@ -114,6 +114,7 @@ __all__ = [
     "aresume",
     "aretry",
     "arun",
+    "ask",
     "batch",
     "idempotency_key",
     "load",

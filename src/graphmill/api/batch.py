@@ -44,6 +44,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     run_id: str | None = None,
     journal: Place | None = None,
     on_change: OnChange = "refuse",
+    answers: Mapping[str, Any] | None = None,
     effect: Effect = "repeatable",
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
@@ -59,7 +60,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
 
     With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded, and goes on where it was if that run
     is there already; an item without an id then goes by its content. ``on_change`` says what to do if the graph or an item is
-    not what it was: "refuse", "invalidate" (do again what it concerns) or "keep". A changed ``version`` counts as a changed
+    not what it was: "refuse", "invalidate" (do again what it concerns) or "keep". ``answers`` are those to questions that items
+    of that run wait with (gm.ask), by the ids of the items. A changed ``version`` counts as a changed
     function; ``notes`` are kept in the manifest. With ``effect="unsafe"`` an item must not happen twice: one of which nobody
     knows whether it has happened is failed as ambiguous.
 
@@ -76,6 +78,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     function = function_of(graph)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None
+    if answers and run_id is None:
+        raise UsageError("answers belong to a run whose items wait for them: give its run_id")
     if run_id is not None or journal is not None:
         recording = planned(
             journal,
@@ -86,6 +90,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
             run_id=run_id,
             total=total,
             on_change=on_change,
+            answers=answers,
             effect=effect,
             version=version,
         )

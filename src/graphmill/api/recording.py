@@ -87,6 +87,7 @@ def planned(  # noqa: PLR0913
     on_change: OnChange,
     effect: Effect,
     version: str | None,
+    answers: Mapping[str, Any] | None = None,
     is_elsewhere: bool = False,
 ) -> Recording:
     """Record a batch as a new run, or go on with the one of that id; ``is_elsewhere`` says that its items may come from another file."""
@@ -107,6 +108,7 @@ def planned(  # noqa: PLR0913
         total=total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items),
         on_change=on_change,
         is_elsewhere=is_elsewhere,
+        answers={} if answers is None else answers,
     )
     return Recording(journal, lambda opened: opened.begin(plan))
 

@@ -28,6 +28,7 @@ from graphmill.report.report import Report
 async def aresume(  # noqa: PLR0913  one parameter per choice
     run_id: str,
     *,
+    answers: Mapping[str, Any] | None = None,
     graph: GraphLike | None = None,
     items: Iterable[Any] | AsyncIterable[Any] | None = None,
     journal: Place | None = None,
@@ -42,6 +43,9 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
 
     Graph, items and policy are opened again as the run's manifest names them, unless they are given; a lambda or a generator
     can not be, and must be. ``run_id`` may be the beginning of one.
+
+    ``answers`` are those to the questions that items wait with, by the ids of the items; they are durable before the first job goes on.
+    An item with several open questions takes a mapping by their paths. Items without an answer are left as they are.
     """
     require_known(aresume, watching)
     run = _found(journal, run_id)
@@ -58,6 +62,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         run_id=run.id,
         total=total,
         on_change=on_change,
+        answers=answers,
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
         is_elsewhere=True,

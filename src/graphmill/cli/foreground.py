@@ -105,7 +105,13 @@ class Foreground:
             typer.echo(to_json(report_record(report, error)))
             require_stdout()
             return
-        lines = [*self.idle(report, error), report.closing_line(), *report.error_lines(), *self.next_steps(report, error)]
+        lines = [
+            *self.idle(report, error),
+            report.closing_line(),
+            *report.error_lines(),
+            *report.waiting_lines(),
+            *self.next_steps(report, error),
+        ]
         stream = sys.stderr if self.output == "-" else sys.stdout
         typer.echo("\n".join(fitted(lines, stream)), file=stream)
 
@@ -113,6 +119,8 @@ class Foreground:
         """Say that there was nothing to do, or that all was done before, if so."""
         if not self.if_idle or report.done_now or report.stopped is not None or error is not None:
             return []
+        if report.waiting:
+            return ["all that is left waits for an answer"]
         return [self.if_idle if report.statistics.done else "there is nothing to do"]
 
     def next_steps(self, report: Report, error: GraphmillError | None) -> list[str]:

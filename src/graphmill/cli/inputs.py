@@ -25,7 +25,7 @@ InputsFile = Annotated[
 
 def inputs_given(graph: Graph, texts: Iterable[str], file: str | None) -> dict[str, Any]:
     """Give the inputs by name; where an input is declared as a string, its text is not read as a number or a truth."""
-    found = {} if file is None else _read(Path(file))
+    found = {} if file is None else mapping_in(Path(file), option="--inputs", holds="inputs are a mapping from names to values")
     return {**found, **dict(_input(graph, text) for text in texts)}
 
 
@@ -41,10 +41,11 @@ def _input(graph: Graph, text: str) -> tuple[str, Any]:
     return name, value if is_text and not isinstance(data, str) else data
 
 
-def _read(path: Path) -> dict[str, Any]:
+def mapping_in(path: Path, *, option: str, holds: str) -> dict[str, Any]:
+    """Read the mapping that a .json or .yaml file holds; UsageError if it can not be, or is none."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise UsageError(f"--inputs is a .json or .yaml file, not {str(path)!r}")
+        raise UsageError(f"{option} is a .json or .yaml file, not {str(path)!r}")
     try:
         found = reader(path.read_bytes())
     except FileNotFoundError:
@@ -54,7 +55,5 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: {error}") from error
     if not isinstance(found, Mapping):
-        raise UsageError(
-            f"{path} holds {'nothing' if found is None else f'a {type(found).__name__}'}; inputs are a mapping from names to values"
-        )
+        raise UsageError(f"{path} holds {'nothing' if found is None else f'a {type(found).__name__}'}; {holds}")
     return dict(found)

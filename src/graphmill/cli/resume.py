@@ -8,6 +8,7 @@ import typer
 
 from graphmill import api
 from graphmill.cli.answer import AsJson, tell
+from graphmill.cli.answers import Answers, AnswersFile, answers_given
 from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
@@ -18,7 +19,7 @@ from graphmill.journal.records import Request, RunRecord, RunState
 from graphmill.report.run_view import graph_name
 
 
-def resume(
+def resume(  # noqa: PLR0913  one parameter per option
     run: RunName,
     *,
     source_name: Annotated[
@@ -28,20 +29,23 @@ def resume(
     source_format: SourceFormat = None,
     concurrency: Concurrency = None,
     on_change: WhenChanged = "refuse",
+    answer: Answers = None,
+    answers_file: AnswersFile = None,
     output: Output = None,
     journal: Journal = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a run: do what is not done. One that `pause` holds goes on where it is.
 
-    What has a result is not run again; items that are new in the source are run. Workflow, source, policy and output are those
-    that the run was begun with, unless they are given here.
+    What has a result is not run again; items that are new in the source are run. An item that waits for an answer goes on when it
+    is given one. Workflow, source, policy and output are those that the run was begun with, unless they are given here.
 
     Example: graphmill resume k7f2 --concurrency 16
     """
+    answers = answers_given(answer or (), answers_file)
     with opened(journal) as store:
         found = store.archive.find(run)
-        if found.state is RunState.HELD:
+        if found.state is RunState.HELD and not answers:
             _release(store, found)
             return
     place = journal_place(journal, found.id)
@@ -55,7 +59,9 @@ def resume(
         if_idle="everything was done already",
     )
     foreground.perform(
-        lambda watching: api.resume(found.id, items=items, journal=place, concurrency=concurrency, on_change=on_change, **watching)
+        lambda watching: api.resume(
+            found.id, answers=answers, items=items, journal=place, concurrency=concurrency, on_change=on_change, **watching
+        )
     )
 
 

@@ -17,8 +17,8 @@ class Past:
     """What happened to a job in earlier processes: attempts that failed, how many of them count, and how many killed a worker.
 
     A suspect was under way more than once when the whole process died; suspects are run one at a time. ``position`` is where the
-    item stands in its source, if that is not where the job stands among those that are left; ``generation`` counts how often it is done
-    anew after it was finished.
+    item stands in its source, if that is not where the job stands among those that are left; ``generation`` is the one
+    in which it was begun: 1, and one more whenever it is done anew.
     """
 
     attempts: int = 0

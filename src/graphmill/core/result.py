@@ -9,7 +9,10 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """Where a job stands; the last five are final. Paused is what a run left undone when it was drained or parked."""
+    """Where a job stands; the last five are final.
+
+    Paused is what waits for an answer, or what a run left undone when it was drained or parked.
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -116,6 +119,12 @@ class Result:
     def is_degraded(self) -> bool:
         """Whether the job succeeded though something in it failed, such as an item of a batch under ``continue``."""
         return bool(self.metadata) and self.is_success and self.metadata.get("degraded") is True
+
+    @property
+    def questions(self) -> Mapping[str, Any]:
+        """What it waits to be answered, by the paths of the steps that asked; empty if it is not paused by a question."""
+        asked = self.metadata.get("questions", ()) if self.status is Status.PAUSED else ()
+        return {each["path"]: each["question"] for each in asked}
 
     @property
     def is_failure(self) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import StepError
-from graphmill.core.result import RUNNING, Failure, Result
+from graphmill.core.result import RUNNING, Failure, Kind, Result
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -21,6 +21,7 @@ from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.program import Finished, Programmed
+from graphmill.engine.question import Question, metadata_of, waiting
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.steps import Steps
@@ -181,10 +182,13 @@ class Attempts:
         if isinstance(error, CancelledError) and ticket.verdict is None and self._workers.is_left:
             self._cancel()  # which gives this ticket a verdict too: cancelled is not failed
         verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
+        asked, ticket.questions = ticket.questions, None
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
             self._failed(ticket, frame, verdict.failure, error, now, is_final=verdict.is_final)
+        elif asked:
+            self._asked(ticket, frame, asked, now)
         elif error is not None:
             self._raised(ticket, frame, decisive(error), now)
         else:
@@ -199,6 +203,17 @@ class Attempts:
         if lane.limit != limit or lane.health.state is not state:
             self._lane_changed(lane, limit, state)
         ticket.last = None
+
+    def _asked(self, ticket: Ticket, frame: Frame | None, questions: list[Question], now: float) -> None:
+        """End an attempt that waits for answers: it counts as none, and what it must not do twice it has not done."""
+        failure, usage = waiting(questions), None if frame is None else frame.usage
+        if self._recorder is not None and (ticket.rules.effect == "unsafe" or usage is not None):
+            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
+        if isinstance(ticket, Strand):
+            ticket.root.questions = [*(ticket.root.questions or ()), *questions]
+            self._strands.step_ended(ticket, None, None, failure, now)
+        else:
+            self._finish(ticket, replace(self._scheduler.end(ticket, failure, now), metadata=metadata_of(questions)))
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
@@ -246,6 +261,11 @@ class Attempts:
     def _program_ended(self, ticket: Ticket, finished: Finished | None, failure: Failure | None) -> None:
         """End a job that was made of steps."""
         now = self._loop.time()
+        if failure is not None and failure.kind is Kind.PAUSED and ticket.questions:
+            self._finish(
+                ticket, replace(self._scheduler.end(ticket, waiting(ticket.questions), now), metadata=metadata_of(ticket.questions))
+            )
+            return
         if finished is None or failure is not None:
             self._finish(ticket, self._scheduler.end(ticket, failure or cancelled("it gave nothing"), now))
             return

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Lock
 from collections import Counter
+from collections.abc import Awaitable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
 from graphmill.core.result import Failure, Status
 from graphmill.core.usage import Usage
+from graphmill.engine.question import ASK
 
 if TYPE_CHECKING:
     from graphmill.engine.steps import Steps
@@ -78,8 +80,17 @@ class Frame:
         """Give the names of what was shown here, by earlier attempts too."""
         return self.steps.shown(self, self._path_in(""))
 
+    def ask_on(self, name: str) -> None:
+        """Let the next question of this name be the last one that was answered, or, where none was, the first."""
+        self.calls = self.calls or Counter()
+        self.calls[name] = max(0, self.steps.answered(self, self._path_in(f"{name}#")) - 1)
+
     def _path_in(self, name: str) -> str:
         return f"{self.path}/{name}" if self.path else name
+
+    def ask(self, question: Any, name: str = ASK) -> Awaitable[Any]:
+        """Give the answer to a question, or end the attempt until there is one."""
+        return self.steps.ask(self, question, name)
 
     def key(self) -> str:
         """Give a text that is the same in every attempt of this job or step, and nowhere else."""
@@ -93,7 +104,7 @@ is_worker_process = False  # set in processes of ours, where no frame can be had
 def frame_here() -> Frame | None:
     """Give the frame in which this is called; None outside of a batch."""
     if is_worker_process:
-        raise Permanent("gm.step and gm.idempotency_key need the process of the run; leave out isolation='process'")
+        raise Permanent("gm.step, gm.ask and gm.idempotency_key need the process of the run; leave out isolation='process'")
     return current.get(None)
 
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
-from graphmill.core.errors import StepError
+from graphmill.core.errors import Permanent, StepError, UsageError
 from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.job import Effect
 from graphmill.core.json_text import json_of
@@ -20,14 +20,16 @@ from graphmill.core.keys import canonical, digest
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
-from graphmill.engine.failures import ambiguous, decisive, doubted
+from graphmill.engine.failures import ambiguous, decisive, doubted, paused
 from graphmill.engine.frame import Frame, current, frame_here
 from graphmill.engine.policy import Retry
+from graphmill.engine.question import ASK, Question, Waiting
 from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recorder, StepOutcome, no_recall
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.strand import Strand
 from graphmill.engine.workers import Workers, call
 
+_NEW = 2**62  # among the recorded steps of a job: after all of them
 _SHOWN = b"shown:"  # before a content that is of nothing, so that nothing is ever found by it
 _PASSED_ON = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)
 
@@ -65,6 +67,24 @@ class Steps:
             raise StepError(path, known.failure)
         return json.loads(known.body or b"null")
 
+    async def ask(self, frame: Frame, value: Any, name: str = ASK) -> Any:
+        """Give what a person has answered; else note the question and end the attempt, whatever its code does about that."""
+        path = frame.path_of(name)
+        if self._recorder is None:
+            raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; give the batch a run_id")
+        question = Question.of(path, value, frame.ticket.rules.told)
+        if frame.is_over:
+            raise asyncio.CancelledError
+        known = self._recalled(frame).outcomes.get((path, question.content))
+        if known is not None:
+            return json.loads(known.body or b"null")["answer"]
+        frame.ticket.questions = [*(frame.ticket.questions or ()), question]
+        raise Waiting(path)
+
+    def answered(self, frame: Frame, prefix: str) -> int:
+        """Count the answers to questions whose paths begin so."""
+        return sum(path.startswith(prefix) for path, _ in self._recalled(frame).outcomes)
+
     def submit(self, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
         """Do on the run's loop what is asked for in another thread."""
         future: Future[Any] = Future()
@@ -95,13 +115,14 @@ class Steps:
         since = began_at if root.started_at is None else root.started_at
         recall, content = self._recalled(frame), _SHOWN + uuid4().bytes[len(_SHOWN) :]
         outcome = StepOutcome(body, failure, 1, now - began_at, began_s=recall.before_s + began_at - since)
-        recall.outcomes[path, content] = outcome._replace(body=None)
+        recall.outcomes[path, content] = outcome._replace(body=None, order=_NEW)
         self._recorder.step(ticket.job, path, content, outcome)
 
     def shown(self, frame: Frame, prefix: str) -> list[str]:
-        """Give what was shown below a path."""
-        known = self._recalled(frame).outcomes
-        return [path.removeprefix(prefix) for path, content in known if content.startswith(_SHOWN) and path.startswith(prefix)]
+        """Give what was shown below a path since the item was begun."""
+        recall = self._recalled(frame)
+        shown = (path for (path, content), known in recall.outcomes.items() if content.startswith(_SHOWN) and known.order >= recall.since)
+        return [path.removeprefix(prefix) for path in shown if path.startswith(prefix)]
 
     def _recall(self, frame: Frame, path: str, content: bytes, effect: Effect) -> StepOutcome | None:
         recall = self._recalled(frame)
@@ -128,6 +149,9 @@ class Steps:
             await self._intend(frame, path, attempt, effect)
             try:
                 return StepOutcome(await act(), None, attempt, self._workers.loop.time() - began)
+            except Waiting:
+                self._unsent(frame, path, attempt, paused("it waits for an answer"), effect)
+                raise
             except Exception as raised:
                 error = decisive(raised)
                 failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
@@ -196,12 +220,29 @@ def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatab
     frame = frame_here()
     if frame is None:
         return function(*args, **kwargs)
-    work = partial(frame.steps.run, frame, function, args, kwargs, effect)
+    return _here(frame.steps, partial(frame.steps.run, frame, function, args, kwargs, effect))
+
+
+def ask(question: Any, /) -> Any:
+    """Ask a person: give the answer, or pause the job until ``gm.resume(run_id, answers={item_id: answer})`` brings it.
+
+    In an async function write ``await gm.ask("Publish?")``, in a plain one ``gm.ask("Publish?")``. Question and answer are any JSON.
+    A job that is answered runs again from its beginning, its finished steps not. So a question must be the same then: make a step
+    of what it is built from. The run must be recorded: give it a ``run_id``.
+    """
+    frame = frame_here()
+    if frame is None:
+        raise UsageError("a question belongs to a job: call gm.ask() in a function that a batch runs")
+    return _here(frame.steps, partial(frame.steps.ask, frame, question))
+
+
+def _here(steps: Steps, work: Callable[[], Awaitable[Any]]) -> Any:
+    """Give what work on the run's loop comes to, or, in a coroutine, what is to be awaited for it."""
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:
-        return frame.steps.submit(work).result()
-    return work() if here is frame.steps.loop else asyncio.wrap_future(frame.steps.submit(work))
+        return steps.submit(work).result()
+    return work() if here is steps.loop else asyncio.wrap_future(steps.submit(work))
 
 
 def _cancelled(future: Future[Any]) -> None:

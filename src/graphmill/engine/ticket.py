@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
     from graphmill.engine.program import Series, StepRules
+    from graphmill.engine.question import Question
     from graphmill.engine.replay import Replay
     from graphmill.engine.strand import Strand
 
@@ -43,6 +44,7 @@ class Ticket:
         "past_s",
         "path",
         "position",
+        "questions",
         "rank",
         "recall",
         "refusals",
@@ -89,6 +91,7 @@ class Ticket:
         self.deadlines: Deadlines[Any] | None = None
         self.frame: Frame | None = None
         self.usage: Usage | None = None
+        self.questions: list[Question] | None = None  # that its attempt, or if it is made of steps any of these, has asked in vain
         self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
         self.series: Series | None = None  # the last that it has told of
         self.past_s = 0.0  # when in the time of such a job its last process had recorded all it did

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 import msgspec
 
+from graphmill.core.errors import Permanent
 from graphmill.core.job import Effect
 from graphmill.core.usage import Usage
 
@@ -57,6 +58,9 @@ class Frame(Protocol):
     def report(self, usage: Usage) -> None:
         """Add to what the attempt has used."""
 
+    def ask(self, question: Any) -> Awaitable[Any]:
+        """Give the answer to a question, or end the attempt until there is one."""
+
 
 class Context:
     """What a node's code may ask for beside its params, in one attempt."""
@@ -77,6 +81,12 @@ class Context:
     def idempotency_key(self) -> str:
         """The key to send with a request that must not happen twice."""
         return "" if self._frame is None else self._frame.key()
+
+    async def ask(self, question: Any) -> Any:
+        """Ask a person: give the answer, or end the attempt and pause the job until there is one. Question and answer are any JSON."""
+        if self._frame is None:
+            raise Permanent("what is not recorded, or runs in a worker process, can not ask")
+        return await self._frame.ask(question)
 
     def report_usage(self, usage: Usage) -> None:
         """Add to what this attempt has used; it counts although the attempt should fail."""

@@ -18,6 +18,7 @@ from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.message import message_of
 from graphmill.core.result import Kind, Status
 from graphmill.engine.recorder import FailedAttempts
+from graphmill.journal.answers import is_answered
 from graphmill.journal.edited import Edited
 from graphmill.journal.marks import Marks
 from graphmill.journal.ports import Archive
@@ -54,7 +55,7 @@ Identify = Callable[[int, Any], Draft]
 class Record(NamedTuple):
     """What a job's rows need: its keys, where it stands in the source, its input as stored; and what it has done before.
 
-    ``steps``, ``intended`` and ``failed`` are what stands of its steps; ``is_suspected`` says that the process has died under it.
+    ``steps``, ``intended``, ``failed`` and ``since`` are what stands of its steps; ``is_suspected``: the process has died under it.
     """
 
     key: bytes
@@ -65,6 +66,7 @@ class Record(NamedTuple):
     steps: Sequence[StepRow] = ()
     intended: frozenset[str] = frozenset()
     failed: Mapping[str, FailedAttempts] = MappingProxyType({})
+    since: int = 0
     is_suspected: bool = False
 
 
@@ -248,6 +250,8 @@ class Intake:
         if outcome.generation < wanted:
             return wanted
         if item.content == outcome.content or self._on_change == "keep":
+            if outcome.status is Status.PAUSED and is_answered(self._lookup.notes(item.key).steps, outcome.generation):
+                return outcome.generation + 1
             self.done[outcome.status] += 1
             return None
         if self._on_change == "invalidate":
@@ -265,15 +269,16 @@ class Intake:
         job = self._with_past(job, record, outcome) if self._has_past else job
         self._given += 1
         position = None if item.position == self._given - 1 else item.position
-        if position is None and generation == 1:
+        begun_in = self.records[item.name].since or generation
+        if position is None and begun_in == 1:
             return job
-        return replace(job, past=replace(job.past, position=position, generation=generation))
+        return replace(job, past=replace(job.past, position=position, generation=begun_in))
 
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
         notes = self._lookup.notes(record.key)
         stands = standing(notes, record.generation, outcome)
-        past = _past(notes, record.generation, is_suspect=record.key in self._suspects)
+        past = _past(notes, stands.since, is_suspect=record.key in self._suspects)
         if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
             return replace(job, graph=poisoned, effect="repeatable", past=replace(past, crashes=MOST_CRASHES_ALONE))
         if job.effect == "unsafe" and "" in stands.intended:
@@ -294,9 +299,9 @@ def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:
     return taken, None
 
 
-def _past(notes: Notes, generation: int, *, is_suspect: bool) -> Past:
+def _past(notes: Notes, since: int, *, is_suspect: bool) -> Past:
     """Count the failed attempts of the job itself, not of its steps."""
-    failed = [attempt for attempt in notes.attempts if attempt.generation == generation and attempt.kind is not None and not attempt.path]
+    failed = [attempt for attempt in notes.attempts if attempt.generation >= since and attempt.kind is not None and not attempt.path]
     return Past(
         attempts=max((attempt.attempt for attempt in failed), default=0),
         counted=sum(attempt.kind not in NOT_COUNTED for attempt in failed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from graphmill.core.errors import ChangedError, GraphmillError, UnknownRunError,
 from graphmill.core.job import Job
 from graphmill.core.keys import item_key
 from graphmill.core.result import FAILURES, Kind, Result, Status
+from graphmill.journal.answers import answer_rows
 from graphmill.journal.flight import Flight, left_behind
 from graphmill.journal.intake import Draft, Identify, Intake, OnChange
 from graphmill.journal.opening import open_store
@@ -33,7 +34,7 @@ _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again st
 class Plan:
     """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not.
 
-    ``is_elsewhere`` says that its items may come from another file than before.
+    ``is_elsewhere`` says that its items may come from another file than before; ``answers`` are those to its items that wait for one.
     """
 
     items: Any
@@ -43,6 +44,7 @@ class Plan:
     total: int | None = None
     on_change: OnChange = "refuse"
     is_elsewhere: bool = False
+    answers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +91,18 @@ class Journal:
         """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""
         run = None if plan.run_id is None else self.find(plan.run_id)
         if run is None:
+            if plan.answers:
+                raise UsageError(f"there is no run {plan.run_id} whose items could be answered; begin it without answers")
             run = self._created(plan)
         ledger = self.store.take(run.id)
         with _released(ledger):
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
+            answers = answer_rows(self.archive, ledger.run, plan.answers)
             run = self._renewed(ledger, plan.manifest, plan.on_change)
+            if answers:
+                ledger.append(answers)
+                run = replace(run, notes=run.notes + len(answers))
             if plan.total is not None and plan.total != run.total:
                 ledger.append([RunRow(total=plan.total)])
             return self._scribe(ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True)
@@ -197,8 +205,8 @@ class Journal:
 
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
         statuses = (
-            FAILURES if selection.items is None else FAILURES | {Status.CANCELLED}
-        )  # only a person cancels an item, and names it again
+            FAILURES if selection.items is None else FAILURES | {Status.CANCELLED, Status.PAUSED}
+        )  # only a person cancels an item, or is waited for, and names it again
         for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
             if selection.takes(entry.result):
                 yield entry

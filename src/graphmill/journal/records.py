@@ -8,6 +8,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from graphmill.core.result import Kind, Result, Status
+from graphmill.engine.question import ASK
+
+_ASKED = f"{ASK}#"
 
 
 class RunState(StrEnum):
@@ -117,6 +120,11 @@ class StepRow(NamedTuple):
     def is_note(self) -> bool:
         """Whether it is no outcome of a step."""
         return not self.attempts
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is what a person has answered to a question of its job."""
+        return not self.attempts and self.path.rpartition("/")[2].startswith(_ASKED)
 
     @property
     def noted(self) -> bytes | None:

@@ -15,7 +15,7 @@ from typing import Any
 from graphmill.core.errors import GraphmillError, InternalError, JournalError
 from graphmill.core.job import Job
 from graphmill.core.message import described
-from graphmill.core.result import Failure, Result, Status, StopReason
+from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage
 from graphmill.engine.recorder import Asked, Broken, Committed, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
@@ -59,6 +59,7 @@ class Scribe:
         self.done = done
         self.suspects = suspects
         self._rows: deque[Row] = deque()
+        self._waiting = 0
         self._number = 0
         self._committed = 0
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -95,7 +96,7 @@ class Scribe:
         """Tell what an earlier process has recorded of a job's steps."""
         record = self._records[job.id]
         outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
-        since = sum(step.generation < record.generation for step in record.steps)
+        since = sum(step.generation < record.since for step in record.steps)
         before_s = max((step.began_s + step.duration_s for step in record.steps), default=0.0)
         return Recall(outcomes, set(record.intended), dict(record.failed), since, before_s)
 
@@ -123,6 +124,7 @@ class Scribe:
     def finish(self, job: Job, result: Result, body: Any) -> int:
         """Queue the result's row."""
         record, error = self._records.pop(job.id), result.error
+        self._waiting += result.status is PAUSED
         if error is None:
             kind = said = None
         else:
@@ -168,8 +170,9 @@ class Scribe:
     async def close(self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float) -> None:
         """Write what is left and how it ended, and let the run go; a store that does not answer is left alone."""
         is_whole = self._intake.is_whole or self._run.is_read  # what a retry leaves may still have items that were never reached
-        state = RunState.PAUSED if is_refused else _state(stopped, because, is_whole=is_whole)
-        reason = because if because or state is not RunState.PAUSED else "some items were never reached"
+        waiting = self._waiting + self.done.get(PAUSED, 0)
+        state = RunState.PAUSED if is_refused else _state(stopped, because, is_whole=is_whole and not waiting)
+        reason = because if because or state is not RunState.PAUSED else _left(waiting, is_whole=is_whole)
         self._ending = RunRow(state=state, reason=reason, more_s=elapsed_s)
         self._is_read = is_read and stopped is None and not because
         self._is_closing = True
@@ -250,6 +253,12 @@ def _fault(error: BaseException) -> InternalError:
     fault = InternalError(f"the journal's thread failed: {described(error)}")
     fault.__cause__ = error
     return fault
+
+
+def _left(waiting: int, *, is_whole: bool) -> str:
+    """Say why a run that nobody has stopped is not finished."""
+    waits = f"{waiting:,} {'item waits' if waiting == 1 else 'items wait'} for an answer" if waiting else ""
+    return " and ".join(filter(None, (waits, "" if is_whole else "some items were never reached")))
 
 
 def _state(stopped: str | None, because: str, *, is_whole: bool) -> RunState:

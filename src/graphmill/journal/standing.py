@@ -15,11 +15,15 @@ NOT_COUNTED = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)  #
 
 
 class Standing(NamedTuple):
-    """``steps`` whose outcomes stand, ``intended`` paths of unsafe ones that may have happened, ``failed`` attempts of others, by path."""
+    """``steps`` whose outcomes stand, ``intended`` paths of unsafe ones that may have happened, ``failed`` attempts of others, by path.
+
+    ``since`` is the generation in which the item was begun that is now gone on with.
+    """
 
     steps: Sequence[StepRow]
     intended: frozenset[str]
     failed: Mapping[str, FailedAttempts]
+    since: int
 
 
 def standing(notes: Notes, generation: int, outcome: Outcome | None) -> Standing:
@@ -28,25 +32,33 @@ def standing(notes: Notes, generation: int, outcome: Outcome | None) -> Standing
     What went well stands, and a note unless it is passing. A failure stands until a retry wants the item again. What may have
     happened, and must not twice, stands even then, unless the item itself was ambiguous: then it was retried by its name, or its kind's.
     """
-    wanted = 0 if outcome is None else outcome.wanted
+    wanted, since = 0 if outcome is None else outcome.wanted, begun_in(notes, generation)
     is_named = outcome is not None and outcome.kind is Kind.AMBIGUOUS and outcome.wanted > outcome.generation
-    steps = [step for step in notes.steps if step.error is None or _stands(step, generation, wanted, is_named=is_named)]
-    failed = _failed([attempt for attempt in notes.attempts if attempt.generation == generation])
-    return Standing(steps, _intended(notes, generation, is_named=is_named), failed)
+    steps = [step for step in notes.steps if step.error is None or _stands(step, since, wanted, is_named=is_named)]
+    failed = _failed([attempt for attempt in notes.attempts if attempt.generation >= since])
+    return Standing(steps, _intended(notes, since, is_named=is_named), failed, since)
 
 
-def _intended(notes: Notes, generation: int, *, is_named: bool) -> frozenset[str]:
+def begun_in(notes: Notes, generation: int) -> int:
+    """Tell in which generation an item was begun that is gone on with in this one: an answer goes on with what was paused."""
+    answered = {step.generation for step in notes.steps if step.is_answer}
+    while generation - 1 in answered:
+        generation -= 1
+    return generation
+
+
+def _intended(notes: Notes, since: int, *, is_named: bool) -> frozenset[str]:
     begun = [attempt for attempt in notes.attempts if attempt.kind is None]
-    now = frozenset(attempt.path for attempt in begun if attempt.generation == generation)
+    now = frozenset(attempt.path for attempt in begun if attempt.generation >= since)
     if is_named:
         return now
     last = {step.path: step.generation for step in notes.steps}  # by generation: the highest comes last
     return now | {attempt.path for attempt in begun if attempt.path and last.get(attempt.path, -1) < attempt.generation}
 
 
-def _stands(failed: StepRow, generation: int, wanted: int, *, is_named: bool) -> bool:
+def _stands(failed: StepRow, since: int, wanted: int, *, is_named: bool) -> bool:
     if failed.is_note:
-        return failed.generation == generation
+        return failed.generation >= since
     return failed.generation >= wanted or not (is_named or _is_sure(failed))
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from graphmill.core.json_text import to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
-from graphmill.journal.records import AttemptRow, Entry, History, RunRecord
+from graphmill.journal.answers import is_answered
+from graphmill.journal.records import AttemptRow, Entry, History, RunRecord, StepRow
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.job_text import standing, tries, usage_text
 from graphmill.report.run_view import instant, run_name
@@ -33,6 +34,7 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
     # One that was only begun is told of as long as nothing tells how it ended.
     failed = [row for row in history.attempts if (row.kind is not None and not row.path) or row.generation not in ended]
     lines += _section("attempts that failed", [_attempt_row(row) for row in failed])
+    lines += _section("answers", [_answer_row(row) for row in history.steps if row.is_answer])
     trace = trace_of(history.steps, history.attempts)
     lines += _batch_section(history, trace)
     lines += _titled("steps", trace_lines(trace, _newest(history)))
@@ -61,6 +63,8 @@ def _standing(history: History) -> str:
 def _notes(history: History) -> Iterator[str]:
     if history.entries and current(history).is_orphaned:
         yield "  orphaned: it is no longer in the source"
+    if history.entries and is_answered(history.steps, current(history).generation):
+        yield "  answered, and to be gone on with"
     if history.wanted > max((entry.generation for entry in history.entries), default=0):
         yield f"  to be done again, in generation {history.wanted}"
     if history.suspect is not None and history.suspect.crashes:
@@ -99,6 +103,15 @@ def _attempt_row(row: AttemptRow) -> tuple[str, ...]:
     return f"generation {row.generation}", f"attempt {row.attempt}", shown(row.path, _ID_CHARS), str(row.kind or ""), message
 
 
+def _answer_row(row: StepRow) -> tuple[str, ...]:
+    said = read_body(row.output)
+    return shown(row.path, _ID_CHARS), shown(to_json(said["question"]), _SHORT_CHARS), shown(to_json(said["answer"]), _SHORT_CHARS)
+
+
+def _answer_record(row: StepRow) -> dict[str, Any]:
+    return {"path": row.path, "generation": row.generation, **read_body(row.output)}
+
+
 def _generation_row(entry: Entry) -> tuple[str, ...]:
     result = entry.result
     return f"generation {entry.generation}", str(result.status), moment(entry.at), _value_in_short(result)
@@ -125,6 +138,7 @@ def item_record(run: RunRecord, item_id: str, history: History) -> dict[str, Any
         "crashes_alone": 0 if history.suspect is None else history.suspect.alone,
         "results": [_entry_record(entry) for entry in history.entries],
         "attempts": attempt_records(history.attempts),
+        "answers": [_answer_record(row) for row in history.steps if row.is_answer],
         "steps": [step_record(row) for row in history.steps if not row.is_note],
         "trace": trace_record(trace_of(history.steps, history.attempts)),
     }

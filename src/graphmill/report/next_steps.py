@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from shlex import quote
 
 from graphmill.core.identity import JOB_ID
-from graphmill.core.result import Kind
+from graphmill.core.result import Kind, Status
 from graphmill.report.run_view import RunView
-from graphmill.report.text import columns
+from graphmill.report.text import columns, shown
+
+_ID_CHARS = 40
 
 
 def next_lines(view: RunView) -> list[str]:
@@ -27,7 +29,9 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
     if view.run.state.is_live:
         yield f"graphmill status {name} --watch", "follows it"
         yield f"graphmill cancel {name}", "ends it"
-    if view.can_go_on:
+    if view.waiting and not view.run.state.is_live:
+        yield _answering(view, name)
+    if view.can_go_on and (view.left or not view.waiting):
         yield _going_on(view, name)
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
@@ -47,6 +51,15 @@ def _going_on(view: RunView, name: str) -> tuple[str, str]:
     if not view.can_be_opened:
         return f"gm.batch(function, items, run_id={view.name!r})", "goes on with it, in the program that has them"
     return f"graphmill resume {name}", does
+
+
+def _answering(view: RunView, name: str) -> tuple[str, str]:
+    count, item = view.counts.get(Status.PAUSED, 0), view.waiting[0].job_id
+    does = f"answers {_items(count)} that {'waits' if count == 1 else 'wait'}"
+    if not (view.can_be_opened or view.needs_source):
+        return f"gm.batch(function, items, run_id={view.name!r}, answers={{{shown(item, _ID_CHARS)!r}: …}})", does
+    source = " --source FILE" if view.needs_source else ""
+    return f"graphmill resume {name}{source} --answer {quote(shown(item, _ID_CHARS))}=VALUE", does
 
 
 def _again(view: RunView, name: str) -> Iterator[tuple[str, str]]:

@@ -17,5 +17,6 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
         "stopped": report.stopped,
         "stopped_because": report.stopped_because,
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
+        "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in report.waiting],
         "statistics": report.statistics,
     }

@@ -13,7 +13,7 @@ from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.engine.policy import Policy
 from graphmill.engine.statistics import Statistics
 from graphmill.report.aggregate import Conflict, merge_outputs
-from graphmill.report.text import error_lines, seconds, shown, summary_line
+from graphmill.report.text import error_lines, seconds, shown, summary_line, waiting_lines
 
 T = TypeVar("T")
 Where = Callable[[Result], bool]
@@ -27,9 +27,10 @@ class Report:
 
     ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, drained, parked, stuck; None if it did
     not. ``stopped_because`` says it in words.
-    ``errors`` are the first five failures. Results are in input order, whatever order they came in; those of a recorded run,
-    which has a ``run_id``, are read from its journal each time; ``done_now`` of them are of this time, the others
-    of before, and ``orphans`` of items that are no longer in the source. ``is_whole`` is False for one whose items were not all reached.
+    ``errors`` are the first five failures, ``waiting`` the first five items that wait for an answer.
+    Results are in input order, whatever order they came in; those of a recorded run, which has a ``run_id``, are read from its
+    journal each time; ``done_now`` of them are of this time, the others of before, and ``orphans`` of items that are no longer in
+    the source. ``is_whole`` is False for one whose items were not all reached, or wait for an answer.
     """
 
     run_id: str | None = None
@@ -42,6 +43,7 @@ class Report:
     errors: tuple[Result, ...]
     policy: Policy
     kept: Iterable[Result] | None
+    waiting: tuple[Result, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -73,6 +75,10 @@ class Report:
     def error_lines(self) -> list[str]:
         """Show the first five failures, one line each, and how many more there are."""
         return error_lines(self.errors, self.statistics.failed + self.statistics.timed_out)
+
+    def waiting_lines(self) -> list[str]:
+        """Show what the first five items that wait for an answer ask."""
+        return waiting_lines(self.waiting, self.statistics.paused)
 
     def results(self, *, status: str | None = None, where: Where | None = None) -> Iterator[Result]:
         """Go through the results, all or those of one status, all or those for which ``where`` holds."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from graphmill.core.result import FAILURES, Kind, Status
+from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.ports import Archive
-from graphmill.journal.records import RunRecord, RunState
+from graphmill.journal.records import Query, RunRecord, RunState
 from graphmill.report.pace import rate_of
-from graphmill.report.text import clock, counts_line, moment, per_time, seconds, shown
+from graphmill.report.text import ERRORS_SHOWN, clock, counts_line, moment, per_time, seconds, shown, waiting_lines
 
 _ID_CHARS = 64
 NAME_CHARS = 40
@@ -26,6 +26,7 @@ class RunView:
     """A run and how many of its items stand how; ``kinds`` counts those that failed. With ``damage`` the counts say nothing.
 
     ``degraded`` counts those of the succeeded in which something failed; ``rate`` is results per second of late, of a run that is running.
+    ``waiting`` are the first items that wait for an answer.
     """
 
     run: RunRecord
@@ -34,6 +35,7 @@ class RunView:
     elapsed_s: float
     degraded: int = 0
     rate: float | None = None
+    waiting: Sequence[Result] = ()
     damage: str = ""
 
     @property
@@ -120,8 +122,20 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
         if count.kind is not None and count.status in FAILURES:
             kinds[count.kind] += count.number
     now = time.time() if now is None else now
-    rate = rate_of(archive, run, now)
-    return RunView(run=run, counts=counts, kinds=dict(kinds.most_common()), elapsed_s=run.elapsed_at(now), degraded=degraded, rate=rate)
+    return RunView(
+        run=run,
+        counts=counts,
+        kinds=dict(kinds.most_common()),
+        elapsed_s=run.elapsed_at(now),
+        degraded=degraded,
+        rate=rate_of(archive, run, now),
+        waiting=first_waiting(archive, run) if counts[Status.PAUSED] else (),
+    )
+
+
+def first_waiting(archive: Archive, run: RunRecord) -> tuple[Result, ...]:
+    """Give the first items that wait for an answer."""
+    return tuple(entry.result for entry in archive.entries(run, Query(statuses=frozenset({Status.PAUSED}), limit=ERRORS_SHOWN)))
 
 
 def graph_name(manifest: Mapping[str, Any]) -> str:
@@ -150,7 +164,7 @@ def status_lines(view: RunView) -> list[str]:
         lines.append(f"  under way on {shown(run.owner.host, NAME_CHARS)} (pid {run.owner.pid}) since {moment(run.owner.since)}")
     if view.kinds:
         lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
-    return lines
+    return lines + waiting_lines(view.waiting, view.counts.get(Status.PAUSED, 0))
 
 
 def _pace(view: RunView) -> str:
@@ -180,6 +194,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         if is_known
         else None,
         "kinds": {str(kind): count for kind, count in view.kinds.items()} if is_known else None,
+        "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in view.waiting],
         "damage": view.damage or None,
     }
 

@@ -13,6 +13,7 @@ from graphmill.journal.journal import Journal
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.report.report import Report
+from graphmill.report.run_view import first_waiting
 from graphmill.report.text import ERRORS_SHOWN
 
 
@@ -46,6 +47,7 @@ class StoredResults:
             orphans=run.orphans,
             is_whole=run.state is RunState.FINISHED,
             kept=self,
+            waiting=first_waiting(archive, run) if statistics.paused else (),
         )
 
 
@@ -62,4 +64,5 @@ def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistic
         hook_errors=live.hook_errors,
         reading=Reading(memory=live.memory, cpu=live.cpu),
     )
-    return replace(found, paused=live.paused, cancelled=max(found.cancelled, live.cancelled))
+    # What a stop has left undone has no row; what waits for an answer has one.
+    return replace(found, paused=max(found.paused, live.paused), cancelled=max(found.cancelled, live.cancelled))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.engine.statistics import Statistics
 
@@ -46,6 +48,17 @@ def error_lines(first: Sequence[Result], failed: int) -> list[str]:
     if failed > len(first):
         lines.append(f"  ...and {failed - len(first):,} more")
     return lines
+
+
+def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:
+    """Show what the first items that wait for an answer ask, and say how many more there are."""
+    rows = [(shown(result.job_id, 40), shown(path, 40), _question(asked)) for result in first for path, asked in result.questions.items()]
+    lines = [f"  {line}" for line in columns(rows)] if rows else []
+    return [*lines, f"  ...and {paused - len(first):,} more"] if rows and paused > len(first) else lines
+
+
+def _question(asked: Any) -> str:
+    return "asks: " + shown(asked if isinstance(asked, str) else to_json(asked), _MESSAGE_CHARS)
 
 
 def _told(result: Result) -> tuple[str, str]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from graphmill.core.errors import Permanent
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import Frame
+from graphmill.engine.question import ASK, Waiting
 from graphmill.engine.workers import call
 from graphmill.graph.langgraph.node_error import place
 from graphmill.graph.langgraph.saver import Saving
 from graphmill.graph.langgraph.updates import Updates
 
 _MARK = "graphmill_input"
+_ID_CHARS = 8
 _INTERRUPT = "__interrupt__"
 
 
@@ -44,28 +46,46 @@ class Thread:
             raise
 
     async def _finished(self, state: Any) -> Any:
-        known = None if self._saving is None or self._frame is None else await self._known()
-        if known is not None:
-            self._updates.go_on()
-        read = await self._streamed(state if known is None else None)
-        if read.interrupts:
-            raise Permanent("the graph has asked something, and nobody can answer yet")
-        return read.state
+        known = None if self._saving is None or self._frame is None else await self._known(self._frame)
+        if known is None:
+            reading = await self._streamed(state)
+        else:
+            reading = await self._answered(known.interrupts) if known.interrupts else await self._streamed(None)
+        while reading.interrupts:
+            reading = await self._answered(reading.interrupts)
+        return reading.state
 
-    async def _known(self) -> Any:
-        """Find what the checkpointer has of this thread; None if that is nothing, or of another input."""
-        for address in (self._frame_address, f"{self._frame_address}/{self._content}"):
+    async def _answered(self, interrupts: Sequence[Any]) -> _Reading:
+        """Ask what the graph has asked, and go on with the answers; without them the attempt ends here."""
+        from langgraph.types import Command  # noqa: PLC0415  whoever has such a graph has imported it
+
+        frame = self._frame
+        if self._saving is None or frame is None:
+            remedy = "can not wait for an answer without a checkpointer; compile it with one"
+            raise Permanent(f"the LangGraph graph asks something (interrupt) and {remedy}")
+        answers, waiting = {}, None
+        for each in interrupts:
+            try:
+                answers[each.id] = await frame.ask(each.value, _name(each))
+            except Waiting as error:
+                waiting = error
+        if waiting is not None:
+            raise waiting
+        return await self._streamed(Command(resume=answers))
+
+    async def _known(self, frame: Frame) -> Any:
+        """Find what the checkpointer has of this thread; None if that is nothing."""
+        for address in (frame.address, f"{frame.address}/{self._content}"):
             self._config = _with_thread(self._config, address, self._content)
             found = await self._asked("get_state")
             if found.metadata is None:
                 return None
             if found.metadata.get(_MARK) == self._content:
+                self._updates.go_on()
+                for each in found.interrupts:
+                    frame.ask_on(_name(each))
                 return found
         return None
-
-    @property
-    def _frame_address(self) -> str:
-        return "" if self._frame is None else self._frame.address
 
     async def _asked(self, name: str) -> Any:
         if self._saving == "async":
@@ -105,6 +125,10 @@ class _Reading:
             self.interrupts += told[_INTERRUPT]
         else:
             self.state = told
+
+
+def _name(interrupt: Any) -> str:
+    return f"{ASK}#{interrupt.id[:_ID_CHARS]}"
 
 
 def _drain(graph: Any, given: Any, config: dict[str, Any], options: dict[str, Any], take: Callable[[Any], object]) -> None:

@@ -42,7 +42,7 @@ def run_batch(rule: BatchRule, rules: StepRules, place: Place, path: str, run_it
     else:
         while (program := batch.more()) is not None:
             batch.ended(program, (yield from program), None)
-            if batch.is_stopped:
+            if batch.is_stopped or batch.is_held:
                 break
     summary = batch.settle()
     yield Note(f"{path}#batch", summary, content=lambda: digest(canonical(summary)), is_passing=True)
@@ -69,6 +69,7 @@ class _Batch:
         self._first_failed: list[Outcome] = []  # in the order of items
         self._failures = self._timed_out = 0
         self._fault: NodeFailed | None = None
+        self._question: Failure | None = None  # of an item that waits for an answer
         self._values: dict[str, Any] = {}
         self.is_stopped = False
 
@@ -81,6 +82,11 @@ class _Batch:
     def count(self) -> int | None:
         """How many items there are, as far as that is known."""
         return self._count
+
+    @property
+    def is_held(self) -> bool:
+        """Whether items that come one after the other, each only if those before went well, wait for an answer."""
+        return self._question is not None and self._rule.error_handling == "fail_fast"
 
     def more(self) -> Program | None:
         if self._running >= self._rule.max_concurrent or (item := self._next()) is _END:
@@ -96,6 +102,9 @@ class _Batch:
             self._fault, self.is_stopped = NodeFailed(failure), True
             return
         outcome: Outcome = value
+        if outcome.failure is not None and outcome.failure.kind is Kind.PAUSED:
+            self._question = outcome.failure
+            return
         self._ended.add(outcome)
         if outcome.failure is not None:
             self._failures += 1
@@ -111,6 +120,8 @@ class _Batch:
         """Work out what became of all items, and give it in short; raise NodeFailed if nobody can tell."""
         if self._fault is not None:
             raise self._fault
+        if self._question is not None and not self.is_stopped:
+            raise NodeFailed(self._question)
         # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
         self._count = max(self._count or 0, self._taken)
         self._values = batch_output(self._rule, self._rules.retry, self._ended, self._count, path=self.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphmill.core.result import Failure
+from graphmill.core.result import Failure, Kind
 from graphmill.engine.failures import failure_of, kind_of
 from graphmill.graph.node_type import Output
 
@@ -18,6 +18,11 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
         self.attempts = attempts
         self.values = values or {}
         super().__init__(str(failure))
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it has not failed but waits for an answer: nothing may handle that, and nothing else fails by it."""
+        return self.failure.kind is Kind.PAUSED
 
     @classmethod
     def of(cls, error: Exception, told: Callable[[Failure], Failure] | None = None) -> NodeFailed:

@@ -92,7 +92,7 @@ class _Flow:
             else:
                 output = yield from self._run_node(self._plan, node, self._place)
         except NodeFailed as failed:
-            if not any(edge.action == "error" for edge in node.outgoing):
+            if failed.is_question or not any(edge.action == "error" for edge in node.outgoing):
                 raise _placed(failed, node) from failed
             output = failed.output()
         self._place.scope[node.id] = output.values
@@ -136,7 +136,7 @@ class _Flow:
 
 
 class _Branches:
-    """Nodes that run side by side; the first failure that nothing handles ends them all."""
+    """Nodes that run side by side; the first failure that nothing handles ends them all, a question only what lies behind it."""
 
     timeout_s: float | None = None
 
@@ -150,7 +150,9 @@ class _Branches:
 
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
-        if isinstance(value, NodeFailed):
+        if isinstance(value, NodeFailed) and value.is_question:
+            self.failed = value
+        elif isinstance(value, NodeFailed):
             self.failed, self.is_stopped = value, True
         elif failure is not None:
             self.failed, self.is_stopped = NodeFailed(failure), True

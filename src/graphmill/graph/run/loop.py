@@ -83,8 +83,8 @@ class _Loop:
             inner = self.place_of(number)
             try:
                 output: Output = yield from self._run_round(inner, f"{self._path}@{number}")
-            except NodeFailed:
-                if self._rule.on_error == "fail" or not self._done:
+            except NodeFailed as failed:
+                if failed.is_question or self._rule.on_error == "fail" or not self._done:
                     raise
                 self._stop = "error"
                 return

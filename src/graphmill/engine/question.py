@@ -1,0 +1,74 @@
+"""A question to a person: asked inside a job, which is paused until it is answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from graphmill.core.errors import Permanent
+from graphmill.core.json_text import to_json
+from graphmill.core.keys import canonical, digest
+from graphmill.core.message import cut, message_of
+from graphmill.core.result import Failure, Kind
+from graphmill.engine.failures import paused
+
+ASK = "ask"  # what a question is called in a path, as a step is by its function
+_SHOWN_CHARS = 500
+
+
+class Question(NamedTuple):
+    """What is asked, as JSON has it; ``path`` and ``content`` tell it from all other questions of its job, the same after a restart."""
+
+    path: str
+    content: bytes
+    value: Any
+
+    @classmethod
+    def of(cls, path: str, value: Any, told: Callable[[Failure], Failure] | None = None) -> Question:
+        """Take what is asked; Permanent if that is not JSON. ``told`` gives texts as they may be kept."""
+        try:
+            text = to_json(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Permanent(f"the question {path} is not JSON: {message_of(error)}") from error
+        plain = json.loads(text) if told is None else _kept(text, told)
+        return cls(path, digest(canonical(plain)), plain)
+
+    def noted(self) -> dict[str, Any]:
+        """Give it as a result holds it."""
+        return {"path": self.path, "question": self.value, "content": self.content.hex()}
+
+    @classmethod
+    def from_note(cls, note: Mapping[str, Any]) -> Question:
+        """Read it from a result."""
+        return cls(note["path"], bytes.fromhex(note["content"]), note["question"])
+
+
+class Waiting(BaseException):
+    """Ends an attempt that has asked what nobody has answered yet; no Exception, so that code which catches those lets it pass."""
+
+
+def waiting(questions: Iterable[Question]) -> Failure:
+    """Record that a job waits for answers."""
+    asked = "; ".join(cut(_text(question.value), _SHOWN_CHARS) for question in questions)
+    return Failure(kind=Kind.PAUSED, message=f"waits for an answer: {asked}", type="graphmill.Waiting")
+
+
+def metadata_of(questions: Iterable[Question]) -> dict[str, Any]:
+    """Give what a result notes of its open questions."""
+    return {"questions": [question.noted() for question in questions]}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _kept(text: str, told: Callable[[Failure], Failure]) -> Any:
+    """Give a question as it may be kept: without secrets."""
+    kept = told(paused(text)).message
+    if kept == text:
+        return json.loads(text)
+    try:
+        return json.loads(kept)
+    except ValueError:
+        return kept

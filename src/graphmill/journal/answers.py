@@ -1,0 +1,82 @@
+"""What people have answered, as rows: each by the question that an item waits with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphmill.core.errors import Permanent, UsageError
+from graphmill.core.keys import item_key
+from graphmill.core.names import suggestion
+from graphmill.core.result import Status
+from graphmill.engine.question import Question
+from graphmill.journal.bodies import with_body
+from graphmill.journal.ports import Archive
+from graphmill.journal.records import Entry, History, Query, RunRecord, StepRow
+
+_NAMED = 5
+_MOST_LISTED = 1000  # among which a nearly right one is looked for
+
+
+def answer_rows(archive: Archive, run: RunRecord, answers: Mapping[str, Any]) -> list[StepRow]:
+    """Give the rows of answers by item; UsageError says which of them nobody waits for, or is no JSON."""
+    if not isinstance(answers, Mapping):
+        raise UsageError(f"answers is a mapping from the ids of items to answers, not {type(answers).__name__}")
+    return [row for name, answer in answers.items() for row in _rows(archive, run, name, answer)]
+
+
+def is_answered(steps: Sequence[StepRow], generation: int) -> bool:
+    """Tell whether somebody has answered an item that was paused in this generation."""
+    return any(step.generation == generation and step.is_answer for step in steps)
+
+
+def open_questions(history: History, entry: Entry) -> list[Question]:
+    """Give what an item with this result still waits for."""
+    asked = [Question.from_note(note) for note in entry.result.metadata.get("questions", ())]
+    answered = {(step.path, step.content) for step in history.steps if step.is_answer}
+    return [question for question in asked if (question.path, question.content) not in answered]
+
+
+def _rows(archive: Archive, run: RunRecord, name: Any, answer: Any) -> list[StepRow]:
+    history = archive.history(run, item_key(name)) if isinstance(name, str) else History()
+    if not history.entries:
+        raise UsageError(f"run {run.id} has no item {name!r:.80} that waits for an answer{_those_that_do(archive, run, name)}")
+    entry = max(history.entries, key=lambda each: each.generation)
+    questions = open_questions(history, entry)
+    if entry.result.status is not Status.PAUSED or not entry.result.questions:
+        raise UsageError(f"item {name!r:.80} of run {run.id} does not wait for an answer: it is {entry.result.status}")
+    if entry.is_orphaned or max(run.generation, history.wanted) > entry.generation:
+        why = "it is no longer in the source" if entry.is_orphaned else "it is to be done again, and will ask anew"
+        raise UsageError(f"item {name!r:.80} of run {run.id} takes no answer: {why}; resume the run without it")
+    if not questions:
+        raise UsageError(f"item {name!r:.80} of run {run.id} has its answer already; resume the run without it")
+    return [_row(entry, question, given) for question, given in _matched(name, questions, answer)]
+
+
+def _matched(name: str, questions: Sequence[Question], answer: Any) -> list[tuple[Question, Any]]:
+    """Give each answer with its question: the only one, or those that are named by their paths."""
+    if len(questions) == 1:
+        return [(questions[0], answer)]
+    by_path = {question.path: question for question in questions}
+    if not isinstance(answer, Mapping) or not answer or not set(answer) <= set(by_path):
+        paths = ", ".join(by_path)
+        raise UsageError(f"item {name!r:.80} waits for {len(by_path)} answers; give a mapping from {paths} to answers, to all or to some")
+    return [(by_path[path], given) for path, given in answer.items()]
+
+
+def _row(entry: Entry, question: Question, answer: Any) -> StepRow:
+    try:
+        _, body = with_body({"question": question.value, "answer": answer})
+    except Permanent as error:
+        said = str(error).replace("the output", "it", 1)
+        raise UsageError(f"the answer to item {entry.result.job_id!r:.80} can not be kept: {said}") from error
+    return StepRow(entry.key, entry.generation, question.path, question.content, 0, 0.0, body, None)
+
+
+def _those_that_do(archive: Archive, run: RunRecord, name: Any) -> str:
+    query = Query(statuses=frozenset({Status.PAUSED}), limit=_MOST_LISTED)
+    names = [entry.result.job_id for entry in archive.entries(run, query) if entry.result.questions]
+    if not names:
+        return "; none does"
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{suggestion(str(name), names)}; those that do: {', '.join(map(repr, names[:_NAMED]))}{more}"
