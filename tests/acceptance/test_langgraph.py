@@ -7,9 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -316,3 +318,97 @@ def test_after_kill_9_no_node_that_had_finished_runs_again_and_the_command_line_
     assert done.stdout.startswith("10/10 items succeeded"), done.stderr
     happened = [line for line in effects.read_text().splitlines() if "halt" not in line]
     assert sorted(happened) == sorted(f"{name} {number}" for name in "abcd" for number in range(10))
+
+
+NODE = """
+nodes:
+  - id: agent
+    type: langgraph
+    params: {graph: "acts:graph", input: {id: x, n: 3}, config: {recursion_limit: 40, configurable: {word: "${word}"}, tags: [t]}}
+inputs:
+  word: {type: string, required: true}
+outputs: {log: "${agent.state.log}"}
+"""
+
+
+def with_graph(flow, graph):
+    flow.module.graph = graph
+    return flow.load(NODE)
+
+
+def test_a_node_of_a_workflow_runs_a_graph_with_its_config_and_shows_the_graph_s_nodes_below_it(flow, store):
+    async def speak(state, config: RunnableConfig):
+        return {"log": [config["configurable"]["word"], config["recursion_limit"]]}
+
+    graph = with_graph(flow, chain({"speak": speak, "b": logging("b")}))
+    assert gm.run(graph, {"word": "hi"}, run_id="r", journal=store).output == {"log": ["hi", 40, "b"]}
+    assert sorted(shown(store, "r", "job")) == ["agent", "agent/b:1", "agent/speak:1"]
+
+
+def test_a_node_s_thread_ends_with_its_path_and_its_next_attempt_goes_on_there(flow, store):
+    saver, calls = InMemorySaver(), []
+    graph = with_graph(flow, chain({"a": counted(calls, "a"), "flaky": Flaky()}, checkpointer=saver))
+    assert gm.run(graph, {"word": "hi"}, policy=QUICK, run_id="r", journal=store).output == {"log": ["a", "flaky"]}
+    assert calls == [("a", "x")]
+    assert {found.config["configurable"]["thread_id"] for found in saver.list(None)} == {"r/job/1/agent"}
+
+
+def test_a_question_in_a_node_s_graph_pauses_the_workflow(flow, store):
+    graph = with_graph(flow, langgraphs.asking("Publish?", checkpointer=InMemorySaver()))
+    assert gm.run(graph, {"word": "hi"}, run_id="r", journal=store).status == "paused"
+    assert only(gm.resume("r", journal=store, answers={"job": "yes"})).output == {"log": ["before", "yes", "after"]}
+
+
+@pytest.mark.parametrize(
+    ("graph", "told"),
+    [
+        ("acts:missing", "has no 'missing'"),
+        ("nowhere_at_all:graph", "can not import 'nowhere_at_all'"),
+        ("acts", "graph is written module:name, not 'acts"),
+        ("acts:number", "is not a compiled LangGraph graph but int"),
+        ("acts:builder", "StateGraph of LangGraph can not be run; compile it first: graph.compile()"),
+    ],
+)
+def test_a_node_whose_graph_can_not_be_had_is_refused_before_the_first_item(flow, graph, told):
+    flow.module.number, flow.module.builder = 1, StateGraph(langgraphs.Log)
+    text = NODE.replace("acts:graph", graph)
+    assert told in flow.problem(text)
+
+
+def test_without_langgraph_a_node_names_what_installs_it(tmp_path):
+    (tmp_path / "w.yaml").write_text(NODE.replace("acts:graph", "agents:graph"))
+    script = "import sys; sys.modules['langgraph'] = None\nimport graphmill as gm\ngm.load('w.yaml')"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert "LangGraph is not installed: pip install graphmill[langgraph]" in done.stderr
+
+
+def test_a_batch_of_a_function_does_not_import_langgraph(tmp_path):
+    script = "import sys\nimport graphmill as gm\ngm.batch(len, ['a'])\nassert not {'langgraph', 'langchain_core'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=HANG_S, check=False).returncode == 0
+
+
+def test_the_manifest_names_the_graph_and_the_version_of_langgraph(store, flow):
+    gm.batch(langgraphs.example, [{"id": "x"}], run_id="r", journal=store)
+    gm.run(with_graph(flow, langgraphs.example), {"word": "hi"}, run_id="w", journal=store)
+    manifest = store.find("r").manifest
+    assert manifest["graph"] == {"kind": "langgraph", "name": "example", "function": "support.langgraphs:example"}
+    for run_id in ("r", "w"):
+        assert store.find(run_id).manifest["versions"]["langgraph"] == version("langgraph")
+
+
+def a_first(state):
+    return {"log": ["first"]}
+
+
+def another(state):
+    return {"log": ["another"]}
+
+
+def test_a_changed_node_is_named_and_refused(store):
+    gm.batch(chain({"a": a_first, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
+    with pytest.raises(gm.ChangedError, match=r"1 results that were made otherwise: node 'a' changed\. "):
+        gm.batch(chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
+    with pytest.raises(gm.ChangedError, match=r"the order of the nodes changed\. "):
+        gm.batch(chain({"b": logging("b"), "a": a_first}), [{"id": "x"}], run_id="r", journal=store)
+    report = gm.batch(chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store, on_change="invalidate")
+    assert only(report).output["log"] == ["another", "b"]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -47,6 +48,7 @@ class Steps:
         self._classifier = classifier
         self._random = random
         self.run_id = uuid4().hex if recorder is None else recorder.run_id
+        self._shows = count(uuid4().int >> 52)  # another beginning in each process; to ask for as much each time takes too long
 
     async def run(
         self, frame: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], effect: Effect
@@ -113,7 +115,7 @@ class Steps:
         ticket, now = frame.ticket, self._workers.loop.time()
         root = ticket.root if isinstance(ticket, Strand) else ticket
         since = began_at if root.started_at is None else root.started_at
-        recall, content = self._recalled(frame), _SHOWN + uuid4().bytes[len(_SHOWN) :]
+        recall, content = self._recalled(frame), _SHOWN + next(self._shows).to_bytes(10, "big")
         outcome = StepOutcome(body, failure, 1, now - began_at, began_s=recall.before_s + began_at - since)
         recall.outcomes[path, content] = outcome._replace(body=None, order=_NEW)
         self._recorder.step(ticket.job, path, content, outcome)
