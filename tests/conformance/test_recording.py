@@ -134,6 +134,18 @@ def test_steps_come_back_in_their_order_and_none_is_taken_for_another(store, tak
         assert lookup.notes(item_key("c")) == Notes(attempts=[], steps=[])
 
 
+def test_a_question_and_its_answer_come_back_and_a_step_of_the_same_name_is_no_answer(store, taken):
+    asked = {"path": "ask#1", "question": {"ok?": None}, "content": CONTENT.hex()}
+    paused = failed("a", 0)._replace(status=Status.PAUSED, kind=Kind.PAUSED, more=canonical({"metadata": {"questions": [asked]}}))
+    taken.append([paused, failed("b", 1)])
+    answer = StepRow(item_key("a"), 1, "ask#1", CONTENT, 0, 0.0, canonical({"question": {"ok?": None}, "answer": [1]}), None)
+    taken.append([answer, answer._replace(path="x/ask#2", attempts=1), answer._replace(path="x/asked#1"), answer._replace(path="ask#1/x")])
+    [entry] = entries(store, taken, Query(statuses=frozenset({Status.PAUSED})))
+    assert (entry.result.job_id, entry.result.questions) == ("a", {"ask#1": {"ok?": None}})
+    found = history(store, taken).steps
+    assert (found[0], [row.is_answer for row in found]) == (answer, [True, False, False, False])
+
+
 def test_the_second_of_two_equal_attempts_replaces_the_first(store, taken):
     started = AttemptRow(item_key("a"), 1, "", 1, None, None)
     ended = started._replace(kind=Kind.AMBIGUOUS, error=b"{}")

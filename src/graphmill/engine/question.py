@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import to_json
 from graphmill.core.keys import canonical, digest
+from graphmill.core.levels import MOST_LEVELS, is_too_deep
 from graphmill.core.message import cut, message_of
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.failures import paused
@@ -32,6 +33,8 @@ class Question(NamedTuple):
         except (TypeError, ValueError, RecursionError) as error:
             raise Permanent(f"the question {path} is not JSON: {message_of(error)}") from error
         plain = json.loads(text) if told is None else _kept(text, told)
+        if is_too_deep(plain):
+            raise Permanent(f"the question {path} is nested deeper than {MOST_LEVELS} levels")
         return cls(path, digest(canonical(plain)), plain)
 
     def noted(self) -> dict[str, Any]:

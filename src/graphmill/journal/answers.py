@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from itertools import islice
 from typing import Any
 
 from graphmill.core.errors import Permanent, UsageError
@@ -14,6 +16,7 @@ from graphmill.journal.bodies import with_body
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Entry, History, Query, RunRecord, StepRow
 
+_WAITING = Query(statuses=frozenset({Status.PAUSED}))
 _NAMED = 5
 _MOST_LISTED = 1000  # among which a nearly right one is looked for
 
@@ -22,7 +25,20 @@ def answer_rows(archive: Archive, run: RunRecord, answers: Mapping[str, Any]) ->
     """Give the rows of answers by item; UsageError says which of them nobody waits for, or is no JSON."""
     if not isinstance(answers, Mapping):
         raise UsageError(f"answers is a mapping from the ids of items to answers, not {type(answers).__name__}")
-    return [row for name, answer in answers.items() for row in _rows(archive, run, name, answer)]
+    if not answers:
+        return []
+    keys = {name: item_key(name) for name in answers if isinstance(name, str)}
+    wanted = frozenset(keys.values())
+    waiting = {entry.key: entry for entry in archive.entries(run, _WAITING) if entry.key in wanted and entry.result.questions}
+    if strangers := [name for name in answers if keys.get(name) not in waiting]:
+        raise _refusal(archive, run, strangers[0])
+    with closing(archive.lookup(run)) as lookup:
+        outcomes = lookup.outcomes(list(waiting))
+        return [
+            row
+            for name, answer in answers.items()
+            for row in _rows(run, waiting[keys[name]], lookup.notes(keys[name]).steps, answer, wanted=outcomes[keys[name]].wanted)
+        ]
 
 
 def is_answered(steps: Sequence[StepRow], generation: int) -> bool:
@@ -30,22 +46,20 @@ def is_answered(steps: Sequence[StepRow], generation: int) -> bool:
     return any(step.generation == generation and step.is_answer for step in steps)
 
 
-def open_questions(history: History, entry: Entry) -> list[Question]:
-    """Give what an item with this result still waits for."""
-    asked = [Question.from_note(note) for note in entry.result.metadata.get("questions", ())]
-    answered = {(step.path, step.content) for step in history.steps if step.is_answer}
-    return [question for question in asked if (question.path, question.content) not in answered]
-
-
-def _rows(archive: Archive, run: RunRecord, name: Any, answer: Any) -> list[StepRow]:
+def _refusal(archive: Archive, run: RunRecord, name: Any) -> UsageError:
+    """Say why an item takes no answer."""
     history = archive.history(run, item_key(name)) if isinstance(name, str) else History()
     if not history.entries:
-        raise UsageError(f"run {run.id} has no item {name!r:.80} that waits for an answer{_those_that_do(archive, run, name)}")
-    entry = max(history.entries, key=lambda each: each.generation)
-    questions = open_questions(history, entry)
-    if entry.result.status is not Status.PAUSED or not entry.result.questions:
-        raise UsageError(f"item {name!r:.80} of run {run.id} does not wait for an answer: it is {entry.result.status}")
-    if entry.is_orphaned or max(run.generation, history.wanted) > entry.generation:
+        return UsageError(f"run {run.id} has no item {name!r:.80} that waits for an answer{_those_that_do(archive, run, name)}")
+    newest = max(history.entries, key=lambda each: each.generation).result
+    return UsageError(f"item {name!r:.80} of run {run.id} does not wait for an answer: it is {newest.status}")
+
+
+def _rows(run: RunRecord, entry: Entry, steps: Sequence[StepRow], answer: Any, *, wanted: int) -> list[StepRow]:
+    name, answered = entry.result.job_id, {(step.path, step.content) for step in steps if step.is_answer}
+    asked = [Question.from_note(note) for note in entry.result.metadata["questions"]]
+    questions = [question for question in asked if (question.path, question.content) not in answered]
+    if entry.is_orphaned or max(run.generation, wanted) > entry.generation:
         why = "it is no longer in the source" if entry.is_orphaned else "it is to be done again, and will ask anew"
         raise UsageError(f"item {name!r:.80} of run {run.id} takes no answer: {why}; resume the run without it")
     if not questions:
@@ -74,8 +88,7 @@ def _row(entry: Entry, question: Question, answer: Any) -> StepRow:
 
 
 def _those_that_do(archive: Archive, run: RunRecord, name: Any) -> str:
-    query = Query(statuses=frozenset({Status.PAUSED}), limit=_MOST_LISTED)
-    names = [entry.result.job_id for entry in archive.entries(run, query) if entry.result.questions]
+    names = [entry.result.job_id for entry in islice(archive.entries(run, _WAITING), _MOST_LISTED) if entry.result.questions]
     if not names:
         return "; none does"
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""

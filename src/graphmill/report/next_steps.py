@@ -7,6 +7,7 @@ from shlex import quote
 
 from graphmill.core.identity import JOB_ID
 from graphmill.core.result import Kind, Status
+from graphmill.journal.records import RunState
 from graphmill.report.run_view import RunView
 from graphmill.report.text import columns, shown
 
@@ -29,9 +30,9 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
     if view.run.state.is_live:
         yield f"graphmill status {name} --watch", "follows it"
         yield f"graphmill cancel {name}", "ends it"
-    if view.waiting and not view.run.state.is_live:
+    if view.waiting and not view.run.state.is_live and view.run.state is not RunState.CANCELLED:
         yield _answering(view, name)
-    if view.can_go_on and (view.left or not view.waiting):
+    if view.can_go_on and (view.left or not view.waiting or view.run.state is RunState.INTERRUPTED):
         yield _going_on(view, name)
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
+from graphmill.journal.answers import is_answered
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord, RunState
 from graphmill.report.pace import rate_of
@@ -18,6 +21,7 @@ from graphmill.report.text import ERRORS_SHOWN, clock, counts_line, moment, per_
 _ID_CHARS = 64
 NAME_CHARS = 40
 _REASON_CHARS = 200
+_MOST_LOOKED_AT = 100
 _IS_WAITING = frozenset({RunState.PAUSED, RunState.INTERRUPTED})
 
 
@@ -134,8 +138,11 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
 
 
 def first_waiting(archive: Archive, run: RunRecord) -> tuple[Result, ...]:
-    """Give the first items that wait for an answer."""
-    return tuple(entry.result for entry in archive.entries(run, Query(statuses=frozenset({Status.PAUSED}), limit=ERRORS_SHOWN)))
+    """Give the first items that wait for an answer; one that has it, and was not gone on with yet, does not."""
+    entries = archive.entries(run, Query(statuses=frozenset({Status.PAUSED}), limit=_MOST_LOOKED_AT))
+    with closing(archive.lookup(run)) as lookup:
+        waiting = (entry.result for entry in entries if not is_answered(lookup.notes(entry.key).steps, entry.generation))
+        return tuple(islice(waiting, ERRORS_SHOWN))
 
 
 def graph_name(manifest: Mapping[str, Any]) -> str:

@@ -52,3 +52,19 @@ class Compiler(NodeType[CompilerParams]):
 
     async def run(self, params, context):
         return {"size": len(params.code), "root": str(context.root)}
+
+
+class CuriousParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    question: Any
+
+
+class Curious(NodeType[CuriousParams]):
+    name = "curious"
+    summary = "Uses two tokens, and then asks."
+    Params = CuriousParams
+    outputs: ClassVar = {"answer": "what was answered", "attempt": "which one it was"}
+
+    async def run(self, params, context):
+        calls.append(params.question)
+        context.report_usage(Usage(requests=1, input_tokens=2, cost_usd=0.5))
+        return {"answer": await context.ask(params.question), "attempt": context.attempt}

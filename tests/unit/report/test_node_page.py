@@ -30,8 +30,8 @@ def test_every_example_is_right():
 
 def test_types_are_listed_with_their_aliases():
     lines = node_lines(own_types())
-    assert [line.split()[0] for line in lines] == ["branch", "end", "python", "value", "workflow"]
-    assert lines[2].startswith("python (also code)   Runs Python: ")
+    assert [line.split()[0] for line in lines] == ["ask", "branch", "end", "python", "value", "workflow"]
+    assert lines[3].startswith("python (also code)   Runs Python: ")
 
 
 def test_a_page_shows_params_outputs_and_an_example():

@@ -151,7 +151,7 @@ class _Branches:
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
         if isinstance(value, NodeFailed) and value.is_question:
-            self.failed = value
+            self.failed = self.failed or value
         elif isinstance(value, NodeFailed):
             self.failed, self.is_stopped = value, True
         elif failure is not None:
