@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+os.environ["LANGSMITH_TRACING"] = "false"  # LangGraph would tell a server of what the tests run
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):

@@ -1,4 +1,4 @@
-"""A batch: a function or a workflow over many items."""
+"""A batch: a function, a workflow or a LangGraph graph over many items."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
 from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
+from graphmill.core.foreign import ForeignGraph, adapted
 from graphmill.core.job import Effect, Job
 from graphmill.core.json_text import require_json
 from graphmill.datasets.sink import Sink
@@ -22,13 +23,16 @@ from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
 from graphmill.graph.graph import Graph
+from graphmill.graph.langgraph.adapter import LangGraph
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
 from graphmill.report.report import Report
 
+GraphLike = Callable[[Any], Any] | ForeignGraph | str | Path
+
 
 async def abatch(  # noqa: PLR0913  one parameter per choice
-    graph: Callable[[Any], Any] | str | Path,
+    graph: GraphLike,
     items: Iterable[Any] | AsyncIterable[Any],
     *,
     concurrency: int | None = None,
@@ -46,13 +50,13 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     notes: Mapping[str, Any] | None = None,
     **watching: Unpack[Watching],
 ) -> Report:
-    """Run a function or a workflow over items and report how it went.
+    """Run a graph over items and report how it went.
 
-    ``graph`` is a function of one item, async or plain, a loaded workflow, or the path of one. ``items`` is any iterable or
-    async iterable, read lazily; ``total`` says how many there are where they can not. ``concurrency`` (10 or, if that is more, the
-    workflow's largest ``max_concurrent``) and ``isolation`` (None, or "process") override the policy's. An item goes by its field
-    ``id_field``, else its own ``id``, else its position. ``sinks`` get every result while the batch runs; with
-    ``keep_results=False`` the report holds none, and memory does not grow with the number of items.
+    ``graph`` is a function of one item, async or plain, a loaded workflow, the path of one, or a compiled LangGraph graph.
+    ``items`` is any iterable or async iterable, read lazily; ``total`` says how many there are where they can not.
+    ``concurrency`` (10 or, if that is more, the workflow's largest ``max_concurrent``) and ``isolation`` (None, or "process")
+    override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position. ``sinks`` get every
+    result while the batch runs; with ``keep_results=False`` the report holds none, and memory does not grow with the number of items.
 
     With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded, and goes on where it was if that run
     is there already; an item without an id then goes by its content. ``on_change`` says what to do if the graph or an item is
@@ -141,9 +145,9 @@ async def execute(
 
 def function_of(graph: Any) -> Callable[[Any], Any]:
     """Give what is called with each item."""
-    function = load(graph) if isinstance(graph, str | Path) else graph
+    function = load(graph) if isinstance(graph, str | Path) else adapted(graph)
     if not callable(function):
-        raise UsageError(f"the graph is a function, a workflow or a workflow's path, not {graph!r:.80}")
+        raise UsageError(f"the graph is a function, a workflow, a workflow's path or a compiled LangGraph graph, not {graph!r:.80}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"{graph!r:.80} yields; a job has one output: return a list")
     return function
@@ -176,6 +180,7 @@ def _binder(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | No
 
 
 def _require_isolable(function: Callable[[Any], Any]) -> None:
-    if isinstance(function, Graph):
-        raise UsageError("a workflow can not run with isolation='process' yet; leave isolation out, or run a function")
+    if isinstance(function, Graph | LangGraph):
+        kind = "workflow" if isinstance(function, Graph) else "LangGraph graph"
+        raise UsageError(f"a {kind} can not run with isolation='process' yet; leave isolation out, or run a function")
     require_importable(function)

@@ -16,8 +16,9 @@ from graphmill.datasets.source import FileSource
 from graphmill.engine.feed import known_length
 from graphmill.engine.policy import Policy
 from graphmill.engine.recorder import Recorder
-from graphmill.graph.fingerprint import graph_fingerprints
+from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
+from graphmill.graph.langgraph.adapter import LangGraph
 from graphmill.journal.intake import Draft, Identify, OnChange
 from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
@@ -101,6 +102,7 @@ def planned(  # noqa: PLR0913
             source=items.note() if isinstance(items, FileSource | Single) else None,
             policy=policy,
             options={**options, "effect": effect, "version": version},
+            packages=packages_of(graph),
         ),
         run_id=run_id,
         total=total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items),
@@ -147,4 +149,6 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
 def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
     if isinstance(graph, Graph):
         return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given)}
+    if isinstance(graph, LangGraph):
+        return {"kind": "langgraph", "name": graph.name, "function": graph.home}
     return {"kind": "function", "name": getattr(graph, "__name__", type(graph).__name__), "function": openable(graph)}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Unpack
 
-from graphmill.api.batch import execute, function_of
+from graphmill.api.batch import GraphLike, execute, function_of
 from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, planned, repeated
 from graphmill.api.single import Single
@@ -22,10 +21,8 @@ from graphmill.journal.intake import OnChange
 from graphmill.journal.journal import Selection
 from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
-from graphmill.nodes.python import find_function
+from graphmill.nodes.python import find_named
 from graphmill.report.report import Report
-
-GraphLike = Callable[[Any], Any] | str | Path
 
 
 async def aresume(  # noqa: PLR0913  one parameter per choice
@@ -121,9 +118,9 @@ def graph_of(run: RunRecord) -> Callable[[Any], Any]:
         return load(note["path"]).with_inputs(note.get("given", {}))
     if note.get("function"):
         try:
-            return find_function(note["function"])
+            return function_of(find_named(note["function"]))
         except ValueError as error:
-            raise UsageError(f"the function of run {run.id} can not be opened again: {error}") from error
+            raise UsageError(f"the {note.get('kind', 'function')} of run {run.id} can not be opened again: {error}") from error
     raise UsageError(
         f"the function of run {run.id} can not be found again by its name; go on with gm.batch(function, items, run_id={run.id!r})"
     )

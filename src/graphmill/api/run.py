@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Unpack
 
-from graphmill.api.batch import abatch, function_of
+from graphmill.api.batch import GraphLike, abatch, function_of
 from graphmill.api.recording import Place
 from graphmill.api.single import Single
 from graphmill.api.watching import Watching, require_known
@@ -22,7 +21,7 @@ from graphmill.report.report import Report
 
 
 async def arun(  # noqa: PLR0913  one parameter per choice
-    graph: Callable[[Any], Any] | str | Path,
+    graph: GraphLike,
     inputs: Any = None,
     *,
     policy: Policy | None = None,
@@ -38,8 +37,8 @@ async def arun(  # noqa: PLR0913  one parameter per choice
 ) -> Result:
     """Run one job and give its result.
 
-    ``graph`` is a loaded workflow, the path of one, or a function of one value. ``inputs`` are a workflow's by name, or the
-    value of the only one that is required; UsageError names all that is wrong with them before anything runs.
+    ``graph`` is a loaded workflow, the path of one, a function of one value, or a compiled LangGraph graph. ``inputs`` are a
+    workflow's by name, or the value of the only one that is required; UsageError names all that is wrong with them before anything runs.
 
     A failed job gives a result with its error, it does not raise. With a ``run_id`` or a ``journal`` it is recorded, and goes on
     where it was if that run is there already; one that is done is not run again. The rest is as for ``gm.batch``.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from graphmill.core.errors import UsageError
+from graphmill.core.foreign import adapted
 
 Effect = Literal["repeatable", "unsafe"]
 
@@ -16,7 +17,8 @@ class Past:
     """What happened to a job in earlier processes: attempts that failed, how many of them count, and how many killed a worker.
 
     A suspect was under way more than once when the whole process died; suspects are run one at a time. ``position`` is where the
-    item stands in its source, if that is not where the job stands among those that are left.
+    item stands in its source, if that is not where the job stands among those that are left; ``generation`` is the one
+    in which it was begun: 1, and one more whenever it is done anew.
     """
 
     attempts: int = 0
@@ -24,6 +26,7 @@ class Past:
     crashes: int = 0
     is_suspect: bool = False
     position: int | None = None
+    generation: int = 1
 
 
 NO_PAST = Past()
@@ -33,7 +36,7 @@ NO_PAST = Past()
 class Job:
     """An item bound to the graph that handles it.
 
-    The graph is any callable of one argument: async ones run on the loop, plain ones in threads.
+    The graph is any callable of one argument: async ones run on the loop, plain ones in threads; a compiled LangGraph graph is made one.
     A higher priority starts earlier; one step of priority outweighs a minute of waiting. Jobs with the same ``key`` depend on the
     same thing, such as one model of one provider: they share its health and, where concurrency adapts, its limit. With the
     effect "unsafe" it must not happen twice: tried again only if it has surely not happened. A resumed job has a ``past``.
@@ -50,6 +53,8 @@ class Job:
     def __post_init__(self) -> None:
         if type(self.id) is not str:
             raise UsageError(f"a job's id is text, not {type(self.id).__name__}: {self.id!r:.80}")
+        if not callable(self.graph):
+            object.__setattr__(self, "graph", adapted(self.graph))
         if not callable(self.graph):
             raise UsageError(f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load")
         if type(self.priority) is not int:

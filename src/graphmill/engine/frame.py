@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import Lock
+from asyncio import AbstractEventLoop, Lock
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
-from graphmill.core.result import Status
+from graphmill.core.result import Failure, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.shared import C
+from graphmill.engine.question import ASK
 
 if TYPE_CHECKING:
     from graphmill.engine.steps import Steps
@@ -64,9 +65,42 @@ class Frame:
             self.slot = Lock()
         return self.slot
 
-    def ask(self, question: Any) -> Awaitable[Any]:
+    @property
+    def address(self) -> str:
+        """Where this is: run, item, generation and step; the same in every attempt of this generation."""
+        job = self.ticket.job
+        place = f"{self.steps.run_id}/{job.id}/{job.past.generation}"
+        return f"{place}/{self.path}" if self.path else place
+
+    @property
+    def loop(self) -> AbstractEventLoop:
+        """The loop of the run."""
+        return self.steps.loop
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether what is shown is kept."""
+        return self.steps.is_recorded
+
+    def show(self, name: str, *, began_at: float, body: bytes | None, failure: Failure | None) -> None:
+        """Let the trace show what another library has done here as a step of its own, which has ended now; no resume looks for it."""
+        self.steps.show(self, self._path_in(name), began_at=began_at, body=body, failure=failure)
+
+    def shown(self) -> list[str]:
+        """Give the names of what was shown here, by earlier attempts too."""
+        return self.steps.shown(self, self._path_in(""))
+
+    def ask_on(self, name: str) -> None:
+        """Let the next question of this name be the last one that was answered, or, where none was, the first."""
+        self.calls = self.calls or Counter()
+        self.calls[name] = max(0, self.steps.answered(self, self._path_in(f"{name}#")) - 1)
+
+    def _path_in(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+    def ask(self, question: Any, name: str = ASK) -> Awaitable[Any]:
         """Give the answer to a question, or end the attempt until there is one."""
-        return self.steps.ask(self, question)
+        return self.steps.ask(self, question, name)
 
     def key(self) -> str:
         """Give a text that is the same in every attempt of this job or step, and nowhere else."""

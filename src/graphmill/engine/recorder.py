@@ -44,6 +44,7 @@ class Recall(NamedTuple):
     intended: set[str]
     failed: dict[str, FailedAttempts]
     since: int = 0  # the order of the first outcome that is not of an earlier generation
+    before_s: float = 0.0  # when, in the job's time, all had ended that earlier processes recorded
 
 
 def no_recall() -> Recall:

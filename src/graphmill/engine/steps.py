@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -27,8 +28,11 @@ from graphmill.engine.question import ASK, Question, Waiting
 from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recorder, StepOutcome, no_recall
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.shared import Shared
+from graphmill.engine.strand import Strand
 from graphmill.engine.workers import Workers, call
 
+_NEW = 2**62  # among the recorded steps of a job: after all of them
+_SHOWN = b"shown:"  # before a content that is of nothing, so that nothing is ever found by it
 _PASSED_ON = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)
 
 
@@ -45,6 +49,7 @@ class Steps:
         self._classifier = classifier
         self._random = random
         self.run_id = uuid4().hex if recorder is None else recorder.run_id
+        self._shows = count(uuid4().int >> 52)  # another beginning in each process; to ask for as much each time takes too long
 
     async def run(
         self, frame: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], effect: Effect
@@ -65,9 +70,9 @@ class Steps:
             raise StepError(path, known.failure)
         return json.loads(known.body or b"null")
 
-    async def ask(self, frame: Frame, value: Any) -> Any:
+    async def ask(self, frame: Frame, value: Any, name: str = ASK) -> Any:
         """Give what a person has answered; else note the question and end the attempt, whatever its code does about that."""
-        path = frame.path_of(ASK)
+        path = frame.path_of(name)
         if self._recorder is None:
             raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; give the batch a run_id")
         question = Question.of(path, value, frame.ticket.rules.told)
@@ -78,6 +83,10 @@ class Steps:
             return json.loads(known.body or b"null")["answer"]
         frame.ticket.questions = [*(frame.ticket.questions or ()), question]
         raise Waiting(path)
+
+    def answered(self, frame: Frame, prefix: str) -> int:
+        """Count the answers to questions whose paths begin so."""
+        return sum(path.startswith(prefix) for path, _ in self._recalled(frame).outcomes)
 
     def submit(self, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
         """Do on the run's loop what is asked for in another thread."""
@@ -99,6 +108,29 @@ class Steps:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop of the run."""
         return self._workers.loop
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there is a journal."""
+        return self._recorder is not None
+
+    def show(self, frame: Frame, path: str, *, began_at: float, body: bytes | None, failure: Failure | None) -> None:
+        """Record, for the trace only, something that has ended inside of an attempt."""
+        if self._recorder is None or self._delivery.is_forgotten or frame.is_over:
+            return
+        ticket, now = frame.ticket, self._workers.loop.time()
+        root = ticket.root if isinstance(ticket, Strand) else ticket
+        since = began_at if root.started_at is None else root.started_at
+        recall, content = self._recalled(frame), _SHOWN + next(self._shows).to_bytes(10, "big")
+        outcome = StepOutcome(body, failure, 1, now - began_at, began_s=recall.before_s + began_at - since)
+        recall.outcomes[path, content] = outcome._replace(body=None, order=_NEW)
+        self._recorder.step(ticket.job, path, content, outcome)
+
+    def shown(self, frame: Frame, prefix: str) -> list[str]:
+        """Give what was shown below a path since the item was begun."""
+        recall = self._recalled(frame)
+        shown = (path for (path, content), known in recall.outcomes.items() if content.startswith(_SHOWN) and known.order >= recall.since)
+        return [path.removeprefix(prefix) for path in shown if path.startswith(prefix)]
 
     def _recall(self, frame: Frame, path: str, content: bytes, effect: Effect) -> StepOutcome | None:
         recall = self._recalled(frame)

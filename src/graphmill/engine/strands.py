@@ -73,7 +73,7 @@ class Strands:
         ticket.strands = {main: None}
         if recall is not None and (recall.outcomes or recall.intended):
             ticket.replay = Replay(recall.since)
-            ticket.past_s = max((known.began_s + known.duration_s for known in recall.outcomes.values()), default=0.0)
+            ticket.past_s = recall.before_s
             self._replay_soon(ticket, ticket.replay)
         self._advance(main, None)
         self._opening = None

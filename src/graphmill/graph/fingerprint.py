@@ -8,14 +8,24 @@ from typing import Any
 from graphmill.core.callable_name import callable_name
 from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
 from graphmill.graph.graph import Graph
+from graphmill.graph.langgraph.adapter import LangGraph
 
 
-def graph_fingerprints(graph: Graph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
-    """Give the fingerprint of each part: of a workflow its nodes, their order, inputs and outputs; a function has one part.
+def graph_fingerprints(graph: Graph | LangGraph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
+    """Give the fingerprint of each part; a function has one.
 
+    Those of a workflow are its nodes, their order, inputs and outputs, those of a LangGraph graph its nodes, their order and its state.
     ``version`` is the author's own word for all that can not be seen here, such as the helpers that a function calls.
     """
-    if not isinstance(graph, Graph):
+    if not isinstance(graph, Graph | LangGraph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}
     parts = graph.fingerprints
     return parts if version is None else {**parts, "version": value_fingerprint(version)}
+
+
+def packages_of(graph: Any) -> list[str]:
+    """Name the packages, beside our own, that a graph's outcome depends on."""
+    if isinstance(graph, Graph):
+        children = (name for node in graph.nodes.values() if node.child is not None for name in packages_of(node.child))
+        return sorted({name for node in graph.nodes.values() for name in node.type.packages} | set(children))
+    return list(graph.packages) if isinstance(graph, LangGraph) else []

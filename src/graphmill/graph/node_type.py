@@ -133,7 +133,8 @@ class NodeType(Generic[P]):
     Where its outputs repeat a secret of the node, and it ``is_concealed``, they have its name instead.
     A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
-    ``example`` is the node as YAML, for the docs. ``package`` is set by the registry: name and version of what it was installed with.
+    ``example`` is the node as YAML, for the docs. ``packages`` are those of others that a step needs: a manifest notes their versions.
+    ``package`` is set by the registry: name and version of what it was installed with.
     """
 
     name: ClassVar[str]
@@ -148,6 +149,7 @@ class NodeType(Generic[P]):
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False
     example: ClassVar[str] = ""
+    packages: ClassVar[tuple[str, ...]] = ()
     package: str = ""
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:

@@ -268,7 +268,11 @@ class Intake:
         )
         job = self._with_past(job, record, outcome) if self._has_past else job
         self._given += 1
-        return job if item.position == self._given - 1 else replace(job, past=replace(job.past, position=item.position))
+        position = None if item.position == self._given - 1 else item.position
+        begun_in = self.records[item.name].since or generation
+        if position is None and begun_in == 1:
+            return job
+        return replace(job, past=replace(job.past, position=position, generation=begun_in))
 
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""

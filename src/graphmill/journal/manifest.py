@@ -6,7 +6,7 @@ import math
 import os
 import platform
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -31,11 +31,13 @@ def manifest_of(
     source: Mapping[str, Any] | None,
     policy: Policy,
     options: Mapping[str, Any],
+    packages: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Take down, as plain JSON data, all that a run was begun with.
 
-    ``graph`` has its ``kind``, workflow or function, and the ``path`` or ``function`` (module:name) by which it can be opened
+    ``graph`` has its ``kind``, workflow, function or langgraph, and the ``path`` or ``function`` (module:name) by which it can be opened
     again, if it can; ``source`` likewise its ``path`` and ``format``. A ``seed`` among the options is noted by itself too.
+    Versions are noted of Graphmill, its dependencies, and the ``packages`` that the graph needs.
     Functions are noted by name, other objects by type only: neither addresses nor secrets get in, nor the environment.
     """
     return {
@@ -45,7 +47,7 @@ def manifest_of(
         "policy": _data(policy),
         "options": _data(options),
         "seed": _data(options.get("seed")),
-        "versions": _versions(graph.get("function")),
+        "versions": _versions(graph.get("function"), packages),
         "commit": commit_of(Path.cwd()),
     }
 
@@ -115,7 +117,7 @@ def _held(value: Any) -> Any:
     return type(value).__qualname__
 
 
-def _versions(function: Any) -> dict[str, str]:
+def _versions(function: Any, packages: Iterable[str]) -> dict[str, str]:
     """Note what the outcome may depend on: Python, the machine's kind, our dependencies, the package that holds the function."""
     found = {
         "graphmill": __version__,
@@ -124,7 +126,7 @@ def _versions(function: Any) -> dict[str, str]:
     }
     # The package is looked for by its module's name: the list of which package holds which module takes too long to make.
     holder = [function.partition(":")[0].partition(".")[0]] if isinstance(function, str) else []
-    for name in [*_dependencies(), *holder]:
+    for name in [*_dependencies(), *packages, *holder]:
         try:
             found.setdefault(name, version(name))
         except (PackageNotFoundError, ValueError):

@@ -97,7 +97,8 @@ class Scribe:
         record = self._records[job.id]
         outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
         since = sum(step.generation < record.since for step in record.steps)
-        return Recall(outcomes, set(record.intended), dict(record.failed), since)
+        before_s = max((step.began_s + step.duration_s for step in record.steps), default=0.0)
+        return Recall(outcomes, set(record.intended), dict(record.failed), since, before_s)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""

@@ -177,18 +177,24 @@ def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Non
 
 
 def find_function(name: object, root: Path | None = None) -> Callable[..., Any]:
-    """Import ``module:name``, also from the folder ``root`` from now on; ValueError says what was not found."""
+    """Import the function ``module:name``, also from the folder ``root`` from now on; ValueError says what was not found."""
+    found = find_named(name, root, what="function")
+    if not callable(found):
+        raise ValueError(f"{name} is not a function but {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
+
+
+def find_named(name: object, root: Path | None = None, *, what: str = "graph") -> Any:
+    """Import what goes by ``module:name``, whatever it is."""
     module_name, colon, path = name.partition(":") if isinstance(name, str) else ("", "", "")
     if not (module_name and colon and path) or not re.fullmatch(r"[^\W\d]\w*(?:\.\w+)*", module_name):
-        raise ValueError(f"function is written module:name, not {name!r}")
+        raise ValueError(f"{what} is written module:name, not {name!r}")
     found: Any = _import(module_name, root)
     for part in path.split("."):
         if not hasattr(found, part):
             raise ValueError(f"{module_name} has no {part!r}{suggestion(part, dir(found))}")
         found = getattr(found, part)
-    if not callable(found):
-        raise ValueError(f"{name} is not a function but {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _import(module_name: str, root: Path | None) -> Any:

@@ -1,0 +1,39 @@
+"""Graphs of other libraries: what makes one callable is found by the library's name, among the entry points of the installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol
+
+GROUP = "graphmill.graphs"
+
+
+class ForeignGraph(Protocol):
+    """A graph that another library has compiled, such as LangGraph."""
+
+    @property
+    def nodes(self) -> Any:
+        """Its nodes."""
+
+    @property
+    def astream(self) -> Any:
+        """What runs it."""
+
+
+def adapted(graph: Any) -> Any:
+    """Give the callable that stands for a graph of another library; anything else as it is. UsageError if that library's is none to run."""
+    if callable(graph):
+        return graph
+    libraries = dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(graph).__mro__)
+    found = next((entry for library in libraries if (entry := _adapters().get(library)) is not None), None)
+    if found is None:
+        return graph
+    adapt: Callable[[Any], Any] = found.load()
+    return adapt(graph)
+
+
+@cache
+def _adapters() -> Mapping[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -1,0 +1,1 @@
+"""LangGraph's graphs as graphs of ours: the only place that knows LangGraph."""
