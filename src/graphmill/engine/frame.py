@@ -12,8 +12,8 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
 from graphmill.core.result import Failure, Status
 from graphmill.core.usage import Usage
-from graphmill.engine.shared import C
 from graphmill.engine.question import ASK
+from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
     from graphmill.engine.steps import Steps
