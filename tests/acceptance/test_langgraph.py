@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import operator
 import os
 import sqlite3
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from langchain_core.runnables import RunnableConfig
@@ -42,15 +44,20 @@ def shown(journal, run_id, item_id):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [langgraphs.cycle, langgraphs.fan_out, langgraphs.nested, lambda: chain({"a": logging("a"), "b": plainly_logging("b")})],
+    ("make", "count"),
+    [
+        (langgraphs.cycle, 200),
+        (langgraphs.fan_out, 20),
+        (langgraphs.nested, 20),
+        (lambda: chain({"a": logging("a"), "b": plainly_logging("b")}), 20),
+    ],
     ids=["a cycle", "a fan-out", "a subgraph", "async and plain nodes"],
 )
-def test_two_hundred_items_give_the_states_that_langgraph_gives(make, tmp_path):
+def test_items_give_the_states_that_langgraph_gives(make, count, tmp_path):
     graph = make()
-    items = [{"id": str(number), "n": number % 5 + 1} for number in range(200)]
+    items = [{"id": str(number), "n": number % 5 + 1} for number in range(count)]
     theirs = asyncio.run(graph.abatch(items))
-    assert [result.output for result in gm.batch(graph, items, concurrency=50).results()] == theirs
+    assert [result.output for result in gm.batch(graph, items[:20], concurrency=50).results()] == theirs[:20]
     recorded = gm.batch(graph, items, run_id="r", journal=tmp_path / "runs.db")
     assert outputs(recorded) == {item["id"]: state for item, state in zip(items, theirs, strict=True)}
 
@@ -406,9 +413,69 @@ def another(state):
 
 def test_a_changed_node_is_named_and_refused(store):
     gm.batch(chain({"a": a_first, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
-    with pytest.raises(gm.ChangedError, match=r"1 results that were made otherwise: node 'a' changed\. "):
+    with pytest.raises(gm.ChangedError, match=r"1 results that were made otherwise: node 'a' changed\. .*='invalidate': do them again\)"):
         gm.batch(chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
     with pytest.raises(gm.ChangedError, match=r"the order of the nodes changed\. "):
         gm.batch(chain({"b": logging("b"), "a": a_first}), [{"id": "x"}], run_id="r", journal=store)
     report = gm.batch(chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store, on_change="invalidate")
     assert only(report).output["log"] == ["another", "b"]
+
+
+def test_a_state_that_is_one_value_takes_and_gives_one():
+    builder = StateGraph(Annotated[list, operator.add])
+    builder.add_node("a", lambda state: [len(state)])
+    builder.add_edge(START, "a")
+    assert gm.run(builder.compile(), [5, 6]).output == [5, 6, 2]
+
+
+class Torn(InMemorySaver):
+    """A checkpointer that fails once, when the writes of a node are saved and the checkpoint behind it is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.failures = 0
+
+    async def aput(self, config, checkpoint, metadata, new_versions):
+        if metadata["step"] == 1 and not self.failures:
+            self.failures += 1
+            raise OSError("the disk is gone")
+        return await super().aput(config, checkpoint, metadata, new_versions)
+
+
+def test_a_node_whose_writes_were_saved_is_not_run_again_though_the_checkpoint_behind_it_was_lost(store):
+    calls = []
+    graph = chain({"a": counted(calls, "a"), "b": counted(calls, "b")}, checkpointer=Torn())
+    result = only(gm.batch(graph, [{"id": "x"}], policy=QUICK, run_id="r", journal=store))
+    assert (result.output["log"], result.attempts) == (["a", "b"], 2)
+    assert calls == [("a", "x"), ("b", "x")]
+
+
+def test_of_nodes_side_by_side_only_the_one_that_failed_runs_again(saver, store):
+    calls, flaky, builder = [], Flaky(), StateGraph(langgraphs.Log)
+    builder.add_node("calm", counted(calls, "calm"))
+    builder.add_node("flaky", flaky)
+    builder.add_edge(START, "calm")
+    builder.add_edge(START, "flaky")
+    result = only(gm.batch(builder.compile(checkpointer=saver), [{"id": "x"}], policy=QUICK, run_id="r", journal=store))
+    assert sorted(result.output["log"]) == ["calm", "flaky"]
+    assert calls == [("calm", "x")]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["a plain node", "an async node"])
+def test_steps_and_questions_of_ours_work_inside_a_node(store, is_async):
+    calls = []
+
+    def look_up(word):
+        calls.append(word)
+        return word.upper()
+
+    def plainly(state):
+        return {"log": [gm.step(look_up, "found"), gm.ask("ok?")]}
+
+    async def awaiting(state):
+        return {"log": [await gm.step(look_up, "found"), await gm.ask("ok?")]}
+
+    graph = chain({"work": awaiting if is_async else plainly})
+    assert only(gm.batch(graph, [{"id": "x"}], run_id="r", journal=store)).status == "paused"
+    result = only(gm.resume("r", graph=graph, items=[{"id": "x"}], journal=store, answers={"x": "yes"}))
+    assert (result.output, calls) == ({"id": "x", "log": ["FOUND", "yes"]}, ["found"])

@@ -119,6 +119,8 @@ class Steps:
         if self._recorder is None or self._delivery.is_forgotten or frame.is_over:
             return
         ticket, now = frame.ticket, self._workers.loop.time()
+        if failure is not None and ticket.rules.told is not None:
+            failure = ticket.rules.told(failure)
         root = ticket.root if isinstance(ticket, Strand) else ticket
         since = began_at if root.started_at is None else root.started_at
         recall, content = self._recalled(frame), _SHOWN + next(self._shows).to_bytes(10, "big")

@@ -262,7 +262,8 @@ def _file_of(manifest: Mapping[str, Any]) -> Path | None:
 
 
 def _remedy(run: RunRecord) -> str:
-    return _REMEDY.format(_SOME_AGAIN if run.steps else _ALL_AGAIN)
+    is_whole = run.manifest.get("graph", {}).get("kind") == "langgraph"  # its steps are only shown
+    return _REMEDY.format(_SOME_AGAIN if run.steps and not is_whole else _ALL_AGAIN)
 
 
 def _identify_job(position: int, job: Any) -> Draft:

@@ -34,9 +34,8 @@ class LangGraphParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     graph: Annotated[str, Meta(description="`module:name` of a compiled graph; modules are found as for `python`.")]
     input: Annotated[Any, Meta(description="The input state: a mapping, unless the graph's state is a single value.")] = {}
     config: Annotated[
-        LangGraphConfig,
-        Meta(description="Beside the graph's own: `recursion_limit`, `configurable`, `tags`, `metadata`. The thread id is the step's."),
-    ] = LangGraphConfig()
+        LangGraphConfig | None, Meta(description="What is merged into the graph's own config. The thread id is the step's.")
+    ] = None
 
 
 class LangGraphNode(NodeType[LangGraphParams]):
@@ -76,7 +75,7 @@ class LangGraphNode(NodeType[LangGraphParams]):
     async def run(self, params: LangGraphParams, context: Context) -> Mapping[str, Any]:
         """Run the graph with containers of its own."""
         del context
-        config = {name: value for name, value in msgspec.structs.asdict(params.config).items() if value}
+        config = {} if params.config is None else {name: value for name, value in msgspec.structs.asdict(params.config).items() if value}
         return {"state": await _found(params.graph).run(fresh(params.input), config)}
 
 

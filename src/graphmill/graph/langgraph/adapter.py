@@ -50,11 +50,14 @@ class LangGraph:
     @cached_property
     def home(self) -> str | None:
         """The ``module:name`` by which another process can have it; None if no module holds it, or only the program that was started."""
-        for module_name, module in list(sys.modules.items()):
-            for name, value in list(getattr(module, "__dict__", None) or ()) and list(vars(module).items()):
-                if value is self.graph and module_name != "__main__":
-                    return f"{module_name}:{name}"
-        return None
+        places = (
+            (module_name, name)
+            for module_name, module in list(sys.modules.items())
+            if module_name != "__main__"
+            for name, value in list(getattr(module, "__dict__", {}).items())
+            if value is self.graph
+        )
+        return next((f"{module_name}:{name}" for module_name, name in places), None)
 
     @property
     def fingerprints(self) -> dict[str, str]:

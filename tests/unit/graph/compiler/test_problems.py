@@ -1,3 +1,4 @@
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from support.compiling import problems_of
 from support.own_types import NAMES
 
+NODE_TYPES = ", ".join(sorted(entry.name for entry in entry_points(group="graphmill.nodes")))
 TABLE = Path(__file__).with_name("broken_workflows.txt").read_text(encoding="utf-8")
 CASES = [case.split("\n", 1) for case in TABLE.removeprefix("=== ").split("\n=== ")]
 FILES = {
