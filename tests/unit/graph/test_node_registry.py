@@ -1,7 +1,6 @@
 import asyncio
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,6 @@ from graphmill.graph.node_type import Context
 from support.own_types import NAMES, TYPES
 
 ACME = Path(__file__).parents[2] / "packages" / "acme"
-
-NAMES = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["entry-points"][GROUP]
-TYPES = sorted(set(NAMES) - {"code"})
 
 
 @pytest.fixture
