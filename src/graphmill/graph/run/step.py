@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, InternalError, Permanent
+from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
@@ -143,8 +144,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def content_of(node: Node, params: Any) -> bytes:
-    """Hash what decides a step's outcome; of a secret that is its name."""
-    return digest(canonical([node.fingerprint, _named(params) if node.secrets else params]))
+    """Hash what decides a step's outcome; of a secret that is its name, and what is no data counts by its type."""
+    named = _named(params) if node.secrets else params
+    try:
+        return digest(canonical([node.fingerprint, named]))
+    except (TypeError, ValueError, RecursionError):
+        return digest(canonical([node.fingerprint, value_fingerprint(named)]))
 
 
 def _named(value: Any) -> Any:
