@@ -18,11 +18,9 @@ from graphmill.nodes.http.request import Request
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
-    from aiohttp.abc import AbstractResolver
 
-KEEP_ALIVE_S = (
-    4.0  # less than the 5 s after which many servers hang up: what is sent just then is lost, and nobody knows whether it was read
-)
+# Less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read.
+_KEEP_ALIVE_S = 4.0
 _CONNECT_S = 10.0
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_EXPLAINING_BYTES = 64 * 1024
@@ -35,13 +33,11 @@ class ForbiddenAddressError(OSError):
 class Wire:
     """Sends requests; what they share is let go of by ``close``. One that is guarded connects to public addresses only."""
 
-    def __init__(self, *, is_guarded: bool, resolver: AbstractResolver | None = None) -> None:
+    def __init__(self, *, is_guarded: bool) -> None:
         from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415
         from yarl import URL  # noqa: PLC0415
 
-        connector = TCPConnector(
-            limit=0, keepalive_timeout=KEEP_ALIVE_S, resolver=resolver, socket_factory=_guarded_socket if is_guarded else None
-        )
+        connector = TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_guarded_socket if is_guarded else None)
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),
