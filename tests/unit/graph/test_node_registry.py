@@ -34,7 +34,7 @@ def declare(folder, package, entries):
 
 
 def test_our_own_types_are_found_by_name_and_alias():
-    assert list(registry().types()) == ["branch", "end", "python", "value", "workflow"]
+    assert list(registry().types()) == ["branch", "end", "python", "shell", "value", "workflow"]
     assert find_node_type("code") is find_node_type("python")
     assert registry().aliases(find_node_type("python")) == ("code",)
 
@@ -43,7 +43,7 @@ def test_our_own_types_are_found_by_name_and_alias():
 def test_an_unknown_type_is_refused_with_the_nearest_and_all_there_are(name, near):
     with pytest.raises(ValueError, match="no node type") as caught:
         find_node_type(name)
-    assert str(caught.value) == f"no node type {name!r}{near}; there are branch, code, end, python, value, workflow"
+    assert str(caught.value) == f"no node type {name!r}{near}; there are branch, code, end, python, shell, value, workflow"
 
 
 @pytest.mark.usefixtures("acme")
@@ -74,7 +74,7 @@ def test_a_broken_package_is_named_and_does_no_harm_to_the_others():
         ValueError, match=r"^the node type 'broken' of acme-nodes 1\.2 \(acme_nodes_that_is_not_there:Node\) can not be loaded"
     ):
         found.find("broken")
-    assert list(found.types()) == ["branch", "end", "python", "shout", "value", "workflow"]
+    assert list(found.types()) == ["branch", "end", "python", "shell", "shout", "value", "workflow"]
     assert found.problems() == [
         (
             "the node type 'broken' of acme-nodes 1.2 (acme_nodes_that_is_not_there:Node) can not be loaded: "
