@@ -117,6 +117,21 @@ def test_a_secret_reaches_the_command_and_no_record(flow, monkeypatch):
     assert not [path for path in flow.folder.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
+def test_a_secret_that_a_child_is_given_is_concealed_there_too(flow, monkeypatch):
+    monkeypatch.setenv("GRAPHMILL_TEST_KEY", "hunter2-secret")
+    text = """
+        nodes:
+          - id: w
+            type: workflow
+            params:
+              inputs: {key: {env: GRAPHMILL_TEST_KEY}}
+              workflow:
+                inputs: {key: {required: true}}
+                nodes: [{id: s, type: shell, params: {command: 'printf %s "$KEY" ${key}', env: {KEY: "${key}"}}}]
+    """
+    assert flow.output(text)["stdout"] == "{env: GRAPHMILL_TEST_KEY}" * 2
+
+
 def test_a_time_out_ends_the_command_and_its_children(flow):
     began = time.monotonic()
     error = flow.failure(SLEEPER.replace("params: {", "params: {timeout: 0.5, "), policy=gm.Policy(retry=gm.Retry(attempts=1)))

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,10 +27,20 @@ def concealed(names: Iterable[str], failure: Failure) -> Failure:
     return replace(failure, message=_without(secrets, failure.message), traceback=_without(secrets, failure.traceback))
 
 
-def concealed_in(names: Iterable[str], value: Any) -> Any:
-    """Put ``{env: NAME}`` wherever a text of a JSON-like value repeats the value of one of these variables in whole."""
-    secrets = _secrets(names)
-    return _replaced(secrets, value) if secrets else value
+@dataclass(frozen=True, slots=True)
+class Concealment:
+    """Conceals the secrets of a workflow, and of all workflows inside it, by the names of their variables."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, failure: Failure) -> Failure:
+        """Give a failure as it may be kept."""
+        return concealed(self.names, failure) if self.names else failure
+
+    def output(self, values: Any) -> Any:
+        """Put ``{env: NAME}`` wherever a text of a JSON-like value repeats a secret in whole."""
+        secrets = _secrets(self.names)
+        return _replaced(secrets, values) if secrets else values
 
 
 def _replaced(secrets: list[tuple[str, _Forms]], value: Any) -> Any:

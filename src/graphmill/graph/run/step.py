@@ -14,7 +14,7 @@ from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
-from graphmill.graph.concealment import concealed_in
+from graphmill.graph.concealment import Concealment
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
@@ -82,12 +82,9 @@ class _NodeStep(Step):
         node = self._node
         params = read_params(node.type, revealed(self._params) if node.secrets else self._params)
         made = await node.type.run(params, Context(self.path, current.get(), root=self._root))
-        if node.secrets and node.type.is_concealed:
-            made = (
-                made._replace(values=concealed_in(node.secrets, made.values))
-                if isinstance(made, Output)
-                else concealed_in(node.secrets, made)
-            )
+        if node.type.is_concealed and isinstance(self.rules.told, Concealment):
+            conceal = self.rules.told.output
+            made = made._replace(values=conceal(made.values)) if isinstance(made, Output) else conceal(made)
         if isinstance(made, Output):
             return plain(made.values), made.action, sorted(made.flags)
         return plain(made), "default", []
