@@ -48,8 +48,10 @@ def product(key: str) -> Answer:
 
 
 def customer(key: str) -> Answer:
-    """Give a customer; c2 only when asked for again, as an overloaded server would."""
+    """Give a customer; c2 only when asked for again, c5 never, as overloaded and broken servers do."""
     asked[key] += 1
+    if key == "c5":
+        return 500, {"error": "broken"}
     if key == "c2" and asked[key] % 2:
         return 503, {"error": "try again"}
     name, city = CUSTOMERS[key]
