@@ -29,7 +29,10 @@ _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; the names of its headers are in lower case. ``is_empty`` says that no body was announced, ``is_good`` that it is no failure."""
+    """What came back; the names of its headers are in lower case.
+
+    ``is_empty`` says that no body was announced, ``is_good`` that it is no failure.
+    """
 
     status: int
     headers: Mapping[str, str]

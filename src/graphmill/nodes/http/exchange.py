@@ -20,7 +20,7 @@ _LEADING = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a node's author has set: the hosts that are allowed beyond the rules, the most bytes of a body, the statuses that are no failure."""
+    """What a node's author has set: hosts that are allowed beyond the rules, the most bytes of a body, statuses that are no failure."""
 
     allow_hosts: Sequence[str]
     max_bytes: int

@@ -57,7 +57,10 @@ class Wire:
         await self._session.close()
 
     async def send(self, request: Request, *, most: int, within_s: float | None, ok_codes: Collection[int] = ()) -> Answer:
-        """Send a request and read its whole answer, good if its status is 2xx or one of ``ok_codes``; an AttemptError says what went wrong, and whether it was surely not sent."""
+        """Send a request and read its whole answer; an AttemptError says what went wrong, and whether it was surely not sent.
+
+        An answer is good if its status is 2xx or one of ``ok_codes``.
+        """
         connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, 0.9 * within_s)
         try:
             async with self._session.request(
