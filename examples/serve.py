@@ -134,7 +134,11 @@ class Handler(BaseHTTPRequestHandler):
 def main() -> None:
     """Serve until Ctrl-C."""
     port = int(sys.argv[1]) if len(sys.argv) > 1 else PORT
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+    try:
+        made = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        sys.exit(f"port {port}: {error.strerror}; it may be serving already, or name another port")
+    with made as server:
         print(f"serving the examples on http://127.0.0.1:{server.server_port}, until Ctrl-C", flush=True)
         try:
             server.serve_forever()

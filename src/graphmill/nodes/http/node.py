@@ -66,7 +66,8 @@ class HttpParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ok_codes: Annotated[
         list[Annotated[int, Meta(ge=300, le=599)]],
         Meta(
-            description="Statuses beside 200 to 299 that are no failure, such as 404 where nothing was found; `status_code` tells which it was."
+            description="Statuses beside 200 to 299 that are no failure, such as 404 where nothing was found; `status_code` "
+            "tells which it was."
         ),
     ] = []
     max_bytes: Annotated[int, Meta(ge=1, description="The most bytes of a body, decompressed.")] = _MOST_BYTES
