@@ -30,7 +30,7 @@ def test_every_example_is_right():
 
 def test_types_are_listed_with_their_aliases():
     lines = node_lines(own_types())
-    assert [line.split()[0] for line in lines] == ["ask", "branch", "end", "python", "value", "workflow"]
+    assert [line.split()[0] for line in lines] == ["ask", "branch", "end", "langgraph", "python", "value", "workflow"]
     assert lines[3].startswith("python (also code)   Runs Python: ")
 
 
