@@ -31,7 +31,7 @@ def test_every_example_is_right():
 def test_types_are_listed_with_their_aliases():
     lines = node_lines(own_types())
     assert [line.split()[0] for line in lines] == ["ask", "branch", "end", "langgraph", "python", "value", "workflow"]
-    assert lines[3].startswith("python (also code)   Runs Python: ")
+    assert lines[4].startswith("python (also code)   Runs Python: ")
 
 
 def test_a_page_shows_params_outputs_and_an_example():
