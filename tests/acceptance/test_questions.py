@@ -134,6 +134,18 @@ def test_a_job_may_ask_again_and_again(journal):
     assert only(batch(work, journal, {"a": 3}, items=ITEMS[:1])).output == [1, 2, 3]
 
 
+def test_an_item_that_waits_for_its_second_answer_is_not_run_for_its_first(journal):
+    calls = []
+
+    async def work(item):
+        calls.append(item["id"])
+        return [await gm.ask(1), await gm.ask(2)]
+
+    for answers in (None, {"a": "x"}, None):
+        assert only(batch(work, journal, answers, items=ITEMS[:1])).status == "paused"
+    assert calls == ["a", "a"]
+
+
 def test_questions_asked_at_once_are_answered_by_their_paths_all_or_some(journal):
     async def work(item):
         del item
