@@ -89,7 +89,7 @@ def test_an_error_comes_back_with_kind_type_message_and_frames(function):
     (result,) = isolated(function, ["x"]).results()
     assert (result.attempts, result.error.kind, result.error.type, result.error.message) == (3, "transient", "ValueError", "bad x")
     assert "worker_functions.py" in result.error.traceback
-    assert "engine" not in result.error.traceback
+    assert "graphmill/engine" not in result.error.traceback
 
 
 def test_a_retry_after_is_heard_from_a_worker():

@@ -207,6 +207,24 @@ def test_equal_items_of_one_batch_are_each_done(flow, stopper, store):
     assert (run(graph, stopper, store).output["count"], stopper.calls) == (3, [7, 7, 7])
 
 
+def test_params_that_are_no_data_count_by_their_type(flow, stopper, store):
+    class Client:
+        pass
+
+    @flow.act
+    async def use(client, n):
+        return [type(client).__name__, n]
+
+    text = """
+        inputs: {x: {required: true}}
+        nodes: [{id: a, type: python, params: {function: "acts:use", inputs: {client: "${x}", n: 1}}}]
+        outputs: {y: "${a.result}"}
+    """
+    items = [{"id": "i", "x": Client()}, {"id": "j", "x": [{1, 2}]}, {"id": "k", "x": 3}]
+    report = gm.batch(flow.load(text), items, run_id="r", journal=store)
+    assert [result.output["y"][0] for result in report.results()] == ["Client", "list", "int"]
+
+
 def test_a_step_whose_params_are_others_after_a_stop_is_done_again(flow, stopper, store):
     text = """
         inputs: {x: {required: true}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Lock
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from graphmill.core.keys import digest
 from graphmill.core.result import Failure, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.question import ASK
+from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
     from graphmill.engine.steps import Steps
@@ -36,6 +37,15 @@ class Frame:
     def report(self, usage: Usage) -> None:
         """Add to what the attempt has used, whatever it comes to."""
         self.usage = usage if self.usage is None else self.usage + usage
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the attempt may take."""
+        return self.ticket.rules.timeout_s
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        """Give what all attempts of the run have in common."""
+        return self.steps.shared.get(key, make)
 
     @property
     def is_over(self) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graphmill.core.result import Failure
 
@@ -25,6 +25,33 @@ def concealed(names: Iterable[str], failure: Failure) -> Failure:
     if not secrets:
         return failure
     return replace(failure, message=_without(secrets, failure.message), traceback=_without(secrets, failure.traceback))
+
+
+@dataclass(frozen=True, slots=True)
+class Concealment:
+    """Conceals the secrets of a workflow, and of all workflows inside it, by the names of their variables."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, failure: Failure) -> Failure:
+        """Give a failure as it may be kept."""
+        return concealed(self.names, failure) if self.names else failure
+
+    def output(self, values: Any) -> Any:
+        """Put ``{env: NAME}`` wherever a text of a JSON-like value repeats a secret in whole."""
+        secrets = _secrets(self.names)
+        return _replaced(secrets, values) if secrets else values
+
+
+def _replaced(secrets: list[tuple[str, _Forms]], value: Any) -> Any:
+    if isinstance(value, str):
+        for name, forms in secrets:
+            for form in forms.whole:
+                value = value.replace(form, f"{{env: {name}}}")
+        return value
+    if isinstance(value, Mapping):
+        return {key: _replaced(secrets, entry) for key, entry in value.items()}
+    return [_replaced(secrets, entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 class _Forms(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 import msgspec
 
-from graphmill.core.errors import Permanent
+from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
 from graphmill.core.usage import Usage
+from graphmill.engine.shared import C
 
 P = TypeVar("P")
 Isolation = Literal["process"]
@@ -52,6 +53,13 @@ class Frame(Protocol):
 
     attempt: int
 
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the attempt may take."""
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        """Give what all attempts of the run have in common."""
+
     def key(self) -> str:
         """Give a text that is the same in every attempt of its step."""
 
@@ -82,6 +90,20 @@ class Context:
         """The key to send with a request that must not happen twice."""
         return "" if self._frame is None else self._frame.key()
 
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the attempt may take; the engine ends it then."""
+        return None if self._frame is None else self._frame.timeout_s
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        """Give what all attempts of the run have in common by this key, such as a pool of connections.
+
+        It is made at first use, on the run's loop, and closed when the run ends.
+        """
+        if self._frame is None:
+            raise UsageError("what attempts share belongs to a run: gm.batch(graph, [item])")
+        return self._frame.shared(key, make)
+
     async def ask(self, question: Any) -> Any:
         """Ask a person: give the answer, or end the attempt and pause the job until there is one. Question and answer are any JSON."""
         if self._frame is None:
@@ -108,6 +130,8 @@ class NodeType(Generic[P]):
     ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
+    Where its outputs repeat a secret of the node, and it ``is_concealed``, they have its name instead.
+    A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
     ``example`` is the node as YAML, for the docs. ``packages`` are those of others that a step needs: a manifest notes their versions.
     ``package`` is set by the registry: name and version of what it was installed with.
@@ -119,7 +143,9 @@ class NodeType(Generic[P]):
     outputs: ClassVar[Mapping[str, str] | None]
     untemplated: ClassVar[frozenset[str]] = frozenset()
     in_pieces: ClassVar[frozenset[str]] = frozenset()
+    streamed: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
+    is_concealed: ClassVar[bool] = False
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False
     example: ClassVar[str] = ""
@@ -157,6 +183,11 @@ class NodeType(Generic[P]):
         """Give the limit of an attempt that params as written set, as a node's own ``timeout`` does."""
         del params
         return None
+
+    def effect_of(self, params: Mapping[str, Any]) -> Effect:
+        """Say, of params as written, whether a step may be run twice without harm."""
+        del params
+        return self.effect
 
     def call(self, params: P, context: Context) -> Call:
         """Say how the engine is to run an attempt: ``run``, on the loop, unless the type knows better."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import to_json
+from graphmill.core.keys import digest
 from graphmill.engine.recorder import Pages
 from graphmill.graph.run.outcome import Outcome, cancelled
 from graphmill.graph.run.place import Room
@@ -80,18 +81,22 @@ class Rest:
         self.is_good = bytearray()
         self.seconds = array("d")
         self.began_s, self.ended_s = float("inf"), 0.0
+        self._put = 0  # a sum of hashes: the same in whatever order items end
         for place, outcome in enumerate(kept):
             self._note(outcome, ~place)
 
     def add(self, outcome: Outcome) -> None:
         """Put an outcome aside; what can not be, such as an item that is no data, is kept."""
         try:
-            place = self._pages.put(to_json(outcome.told()).encode())
+            body = to_json(outcome.told()).encode()
+            place = self._pages.put(body)
         except (TypeError, ValueError, RecursionError, Permanent):
             place = None
         if place is None:
             place = ~len(self._kept)
             self._kept.append(outcome)
+        else:
+            self._put += _hash(outcome.number, body)
         self._note(outcome, place)
 
     def _note(self, outcome: Outcome, place: int) -> None:
@@ -107,19 +112,39 @@ class Rest:
         for number, place, is_good in zip(self.numbers, self.places, self.is_good, strict=True):
             places[number] = place
             ends[number] = _GOOD if is_good else _BAD
-        return Shelf(self._pages, self._kept, places, ends)
+        return Shelf(self._pages, self._kept, places, ends, self._put)
+
+
+def _hash(number: int, body: bytes) -> int:
+    return int.from_bytes(digest(number.to_bytes(8, "little") + body), "little")
+
+
+def _body(outcome: Outcome) -> bytes:
+    try:
+        return to_json(outcome.told()).encode()
+    except (TypeError, ValueError, RecursionError, Permanent):  # such as an item that is no data
+        return b""
 
 
 class Shelf:
     """The outcomes of all items of a batch that is over, by number."""
 
-    __slots__ = ("_ends", "_kept", "_pages", "_places")
+    __slots__ = ("_ends", "_kept", "_key", "_pages", "_places", "_put")
 
-    def __init__(self, pages: Pages, kept: list[Outcome], places: array[int], ends: bytearray) -> None:
+    def __init__(self, pages: Pages, kept: list[Outcome], places: array[int], ends: bytearray, put: int) -> None:
         self._pages = pages
         self._kept = kept
         self._places = places
         self._ends = ends
+        self._put = put
+        self._key: bytes | None = None
+
+    def key(self) -> bytes:
+        """Hash all outcomes, whether in memory or put aside."""
+        if self._key is None:
+            total = self._put + sum(_hash(outcome.number, _body(outcome)) for outcome in self._kept)
+            self._key = digest(b"%x %d" % (total, len(self._ends)))
+        return self._key
 
     def good(self, numbers: Iterable[int]) -> array[int]:
         """Give those of these items that have succeeded."""

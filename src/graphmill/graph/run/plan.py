@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import StepRules
 from graphmill.graph.binding import Binding
-from graphmill.graph.concealment import concealed
+from graphmill.graph.concealment import Concealment
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Node, RetryRule
@@ -38,7 +37,7 @@ class Plan:
         self.is_list = all(edge.action == "*" for node in graph.nodes.values() for edge in node.outgoing) and len(graph.starts) == 1
         self.root = None if graph.path is None else Path(graph.path).parent
         self.rules: dict[str, StepRules] = {}
-        self.told = told or _telling(tuple(dict.fromkeys(_secrets(graph))))
+        self.told = told or Concealment(tuple(dict.fromkeys(_secrets(graph))))
         self.children: dict[str, Plan] = {}
         for node in graph.nodes.values():
             merged = merged_retry(node.retry, retry)
@@ -65,10 +64,6 @@ def _secrets(graph: Graph) -> Iterator[str]:
         yield from node.secrets
         if node.child is not None:
             yield from _secrets(node.child)
-
-
-def _telling(secrets: tuple[str, ...]) -> Told:
-    return partial(concealed, secrets) if secrets else lambda failure: failure
 
 
 def _rules(node: Node, retry: Retry, timeout_s: float | None, told: Told) -> StepRules:

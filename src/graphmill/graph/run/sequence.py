@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, overload
 
 from graphmill.core.errors import Permanent
+from graphmill.core.keys import digest
 from graphmill.graph.run.ended_items import Shelf
 
 MOST_BROUGHT_IN = 64 * 2**20
@@ -55,6 +56,11 @@ class BatchSequence(Sequence[Any]):
             found.append(outcome if self._part is None else outcome[self._part])
         return found
 
+    def key(self) -> bytes:
+        """Hash what is in it, without reading it: the same entries in the same order have the same key."""
+        numbers = b"" if isinstance(self._numbers, range) else self._numbers.tobytes()
+        return digest(f"{self._part} {len(self)} ".encode() + self._shelf.key() + numbers)
+
     def _entry(self, number: int) -> Any:
         outcome = self._shelf[number]
         return outcome if self._part is None else outcome[self._part]
@@ -78,9 +84,15 @@ class OutputSequence(BatchSequence):
             return cls(sequence._name, sequence._shelf, sequence._numbers, sequence._part)
 
 
-def brought_in(value: Any) -> Any:
-    """Put plain lists in the place of sequences, at any depth; what holds none is given back as it is. Permanent if that is too much."""
-    return _replaced(value, BatchSequence.tolist)
+def brought_in(params: Any, *, but: Collection[str] = ()) -> Any:
+    """Put plain lists in the place of sequences, at any depth; what holds none is given back as it is. Permanent if that is too much.
+
+    A param named in ``but`` stays a sequence if it is one.
+    """
+    kept = {name: params[name] for name in but if isinstance(params.get(name), BatchSequence)}
+    if not kept:
+        return _replaced(params, BatchSequence.tolist)
+    return _replaced({name: entry for name, entry in params.items() if name not in kept}, BatchSequence.tolist) | kept
 
 
 def outward(value: Any) -> Any:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, InternalError, Permanent
+from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
+from graphmill.graph.concealment import Concealment
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
@@ -32,7 +34,7 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     try:
         params = node.params.resolve(place.scope)
         if place.room.is_used:
-            params = brought_in(params)
+            params = brought_in(params, but=node.type.streamed)
         if not node.type.is_recorded:
             return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
         step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
@@ -80,6 +82,9 @@ class _NodeStep(Step):
         node = self._node
         params = read_params(node.type, revealed(self._params) if node.secrets else self._params)
         made = await node.type.run(params, Context(self.path, current.get(), root=self._root))
+        if node.type.is_concealed and isinstance(self.rules.told, Concealment):
+            conceal = self.rules.told.output
+            made = made._replace(values=conceal(made.values)) if isinstance(made, Output) else conceal(made)
         if isinstance(made, Output):
             return plain(made.values), made.action, sorted(made.flags)
         return plain(made), "default", []
@@ -143,8 +148,15 @@ def _is_plain(value: Any) -> bool:
 
 
 def content_of(node: Node, params: Any) -> bytes:
-    """Hash what decides a step's outcome; of a secret that is its name."""
-    return digest(canonical([node.fingerprint, _named(params) if node.secrets else params]))
+    """Hash what decides a step's outcome: of a secret its name, of a sequence its key, of what is no data its type."""
+    for name in node.type.streamed:
+        if isinstance(sequence := params.get(name), BatchSequence):
+            params = {**params, name: {"sequence": sequence.key().hex()}}
+    named = _named(params) if node.secrets else params
+    try:
+        return digest(canonical([node.fingerprint, named]))
+    except (TypeError, ValueError, RecursionError):
+        return digest(canonical([node.fingerprint, value_fingerprint(named)]))
 
 
 def _named(value: Any) -> Any:

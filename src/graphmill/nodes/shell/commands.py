@@ -1,0 +1,302 @@
+"""Commands that parse what they are given: where a value may stand among the words of one, and where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from graphmill.nodes.shell.word import EXPANDED, VALUE, RefusedError, Word
+
+RULING_NAMES = frozenset(
+    {"PATH", "IFS", "ENV", "BASH_ENV", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "OPTIND", "CDPATH", "FPATH"}
+    | {"RANDOM", "SECONDS", "LINENO", "HISTCMD", "BASH_COMPAT", "PYTHONSTARTUP", "PYTHONPATH", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS"}
+)
+RULING_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC")
+
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "yash", "zsh", "fish", "csh", "tcsh", "rbash"})
+_INTERPRETERS = {"python": "cm", "pypy": "cm", "perl": "eEmM", "ruby": "er", "node": "epr", "nodejs": "epr", "php": "rBRE", "lua": "el"}
+_PARSING = frozenset(
+    {".", "source", "unalias", "declare", "typeset", "read", "unset", "getopts", "mapfile", "readarray"}
+    | {
+        "bind",
+        "complete",
+        "compgen",
+        "enable",
+        "fc",
+        "ssh",
+        "su",
+        "runuser",
+        "watch",
+        "parallel",
+        "script",
+        "at",
+        "batch",
+        "crontab",
+        "flock",
+    }
+)
+_RUNS_INPUT = frozenset({"parallel", "at", "batch", "crontab", "ssh", "su", "runuser", "script"})
+_EVALUATING = frozenset({"eval", "trap", "alias", "let"})
+_NAMING = frozenset({"export", "readonly", "local"})
+_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
+
+
+class Reads(NamedTuple):
+    """A command that takes its program from its standard input."""
+
+    program: str
+
+
+class _Wrapper(NamedTuple):
+    """How a command that runs another is written: options with an argument, those without, and words before the other command."""
+
+    takes: str = ""
+    flags: str = ""
+    operands: int = 0
+
+
+_WRAPPERS = {
+    "command": _Wrapper(flags="p"),
+    "exec": _Wrapper(takes="a", flags="cl"),
+    "builtin": _Wrapper(),
+    "busybox": _Wrapper(),
+    "nohup": _Wrapper(),
+    "env": _Wrapper(takes="uC", flags="i0v"),
+    "time": _Wrapper(takes="fo", flags="pva"),
+    "nice": _Wrapper(takes="n"),
+    "ionice": _Wrapper(takes="cn", flags="t"),
+    "timeout": _Wrapper(takes="ks", flags="vfp", operands=1),
+    "gtimeout": _Wrapper(takes="ks", flags="vfp", operands=1),
+    "stdbuf": _Wrapper(takes="ioe"),
+    "setsid": _Wrapper(flags="cfw"),
+    "chroot": _Wrapper(operands=1),
+    "sudo": _Wrapper(takes="ugpCDRTh", flags="nEHSkb"),
+    "doas": _Wrapper(takes="uC", flags="n"),
+    "xargs": _Wrapper(takes="nPILdasE", flags="0rtpx"),
+}
+
+
+def judge(words: Sequence[Word]) -> Reads | None:
+    """Refuse words of a simple command that would be parsed; tell if the command takes its program from its input."""
+    count = 0
+    while count < len(words) and words[count].name is not None:
+        _require_data(words[count])
+        count += 1
+    return _judge_command(words[count:])
+
+
+def _judge_command(words: Sequence[Word]) -> Reads | None:
+    if not words:
+        return None
+    if words[0].has_value:
+        raise RefusedError("it stands where a command is named: the value would choose what is run")
+    name = _name_of(words)
+    if EXPANDED in name or not (words[0].is_steady or "/" in words[0].text):
+        _refuse_any(words, "it is given to a command that is not known before it runs, and which may parse it")
+        return Reads("a command that is not known")
+    rule = _RULES.get(name) or _RULES.get(name.rstrip("0123456789."))
+    return None if rule is None else rule(name, words)
+
+
+def _judge_evaluating(name: str, words: Sequence[Word]) -> None:
+    _refuse_any(words, f"it is given to {name}, which would parse it")
+    if not all(word.is_literal and word.is_steady for word in words):
+        raise RefusedError(f"{name} is given what is not known before it runs, and might hold a value")
+
+
+def _judge_parsing(name: str, words: Sequence[Word]) -> Reads | None:
+    _refuse_any(words, f"it is given to {name}, which would parse it")
+    is_reader = name in _RUNS_INPUT or any(_is_input(word) for word in words[1:])
+    return Reads(name) if is_reader else None
+
+
+def _is_input(word: Word) -> bool:
+    """Tell whether a file may be the standard input under another name."""
+    return word.text == "-" or word.text.startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
+
+
+def _refuse_any(words: Sequence[Word], why: str) -> None:
+    if any(word.has_value for word in words):
+        raise RefusedError(why)
+
+
+def _require_steady(name: str, words: Sequence[Word]) -> None:
+    """Refuse words before the one that matters which may become several, or none."""
+    if not all(word.is_steady for word in words):
+        raise RefusedError(f"{name} is given what may become several words, or none; put it in double quotes")
+
+
+def is_ruling(name: str) -> bool:
+    """Tell whether a variable decides what is run, or how words are read."""
+    return name in RULING_NAMES or name.startswith(RULING_PREFIXES)
+
+
+def _require_data(word: Word) -> None:
+    if word.has_value and is_ruling(word.name or ""):
+        raise RefusedError(f"it would become {word.name}, which decides what is run or how words are read")
+
+
+def _judge_naming(name: str, words: Sequence[Word]) -> None:
+    for word in words[1:]:
+        if word.has_value and (word.name is None or any(each.is_option for each in words[1:])):
+            raise RefusedError(f"it is given to {name}, which would take it for a name; write {name} NAME=VALUE, without options")
+        _require_data(word)
+
+
+def _judge_wrapped(name: str, words: Sequence[Word]) -> Reads | None:
+    """Find the command that another one runs, and judge that."""
+    if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
+        return None
+    return _judge_command(_wrapped(name, words))
+
+
+def _wrapped(name: str, words: Sequence[Word]) -> Sequence[Word]:
+    """Give the words of the command that another one runs."""
+    wrapper, at = _WRAPPERS[name], 1
+    while at < len(words) and words[at].is_option and words[at].text != "--":
+        at += _option_length(name, wrapper, words[at])
+    if at < len(words) and words[at].text == "--":
+        at += 1
+    at += wrapper.operands
+    _require_steady(name, words[:at])
+    while name in ("env", "sudo", "doas") and at < len(words) and words[at].name is not None:
+        _require_data(words[at])
+        at += 1
+    return words[at:]
+
+
+def _judge_xargs(name: str, words: Sequence[Word]) -> Reads | None:
+    """Judge a command whose last words, or some within, come from the input: that must not name or be a program."""
+    inner = _wrapped(name, words)
+    puts_within = any(word.text.startswith(("-I", "-i", "-J")) for word in words[: len(words) - len(inner)])
+    found = _judge_command(inner)
+    while inner and _name_of(inner) in _WRAPPERS:
+        inner = _wrapped(_name_of(inner), inner)
+        if not inner:
+            return Reads(name)
+    if inner and _is_program(inner) and (puts_within or _lacks_program(inner)):
+        return Reads(name)
+    return found
+
+
+def _name_of(words: Sequence[Word]) -> str:
+    return words[0].text.rpartition("/")[2]
+
+
+def _is_program(words: Sequence[Word]) -> bool:
+    rule = _RULES.get(_name_of(words)) or _RULES.get(_name_of(words).rstrip("0123456789."))
+    return rule in (_judge_code, _judge_awk, _judge_evaluating, _judge_parsing)
+
+
+def _lacks_program(words: Sequence[Word]) -> bool:
+    """Tell whether what is to come might be the program itself: nothing is left to be given before it."""
+    return all(word.is_option for word in words[1:])
+
+
+def _option_length(name: str, wrapper: _Wrapper, option: Word) -> int:
+    text = option.text
+    if text.startswith("--") and "=" in text and not text.startswith("--s"):
+        return 1
+    letters = text[1:]
+    for place, letter in enumerate(letters):
+        if letter in wrapper.takes:
+            return 1 if place + 1 < len(letters) else 2
+        if letter not in wrapper.flags:
+            if name == "nice" and letters.isdigit():
+                return 1
+            raise RefusedError(
+                f"the option {text.replace(VALUE, '…')} of {name} is not known here, so what {name} runs is not known either"
+            )
+    return 1
+
+
+def _judge_code(program: str, words: Sequence[Word]) -> Reads | None:
+    """Judge a program that runs code: what stands up to its code must be written."""
+    letters = _INTERPRETERS.get(program.rstrip("0123456789."), "c")
+    flags = [at for at, word in enumerate(words) if at and word.is_option and _has_flag(word.text, letters)]
+    start = flags[0] + 1 if flags else 1
+    code = _operand(words, start)
+    _refuse_any(words[: code + 1], f"it is given to {program}, which would parse it as its program or take that from where it says")
+    _require_steady(program, words[: code + 1])
+    if flags and not all(word.is_literal for word in words[: code + 1]):
+        raise RefusedError(f"the program of {program} is not known before it runs, and might hold a value; put it in single quotes")
+    is_from_input = not flags and (code >= len(words) or _is_input(words[code]) or any(word.text == "-s" for word in words[:code]))
+    return Reads(program) if is_from_input else None
+
+
+def _has_flag(option: str, letters: str) -> bool:
+    if option.startswith("--"):
+        return option.partition("=")[0] in ("--eval", "--print", "--command", "--require", "--run")
+    return any(letter in option for letter in letters)
+
+
+def _operand(words: Sequence[Word], start: int) -> int:
+    """Find the first word that is no option and no argument of ``-o``."""
+    at = start
+    while at < len(words) and words[at].is_option:
+        at += 2 if words[at].text in ("-o", "+o", "-O", "+O") else 1
+    return at
+
+
+def _judge_awk(name: str, words: Sequence[Word]) -> None:
+    at = 1
+    while at < len(words) and words[at].text[:2] in ("-v", "-F"):
+        at += 1 if len(words[at].text) > 2 else 2
+    is_option = at < len(words) and words[at].is_option
+    _require_steady(name, words[: at + 1])
+    _refuse_any(words[at : at + 2 if is_option else at + 1], f"it stands in the program of {name}; use {name} -v, or env")
+
+
+def _judge_test(name: str, words: Sequence[Word]) -> None:
+    """Let values be compared where no value can be taken for an operator: some of these evaluate."""
+    given = words[1:-1] if name == "[" else words[1:]
+    if any(word.has_value for word in given):
+        _require_steady(name, given)
+    if given and given[0].text == "!" and len(given) > 1:
+        given = given[1:]
+    if len(given) == 2:
+        is_clear = given[0].is_literal and given[0].is_option and given[0].text not in ("-v", "-R", "-o")
+    elif len(given) == 3:
+        is_clear = given[1].is_literal and (given[1].is_option or given[1].text in ("=", "==", "!=")) and given[1].text not in ("-a", "-o")
+    else:
+        is_clear = len(given) < 2
+    if not is_clear:
+        _refuse_any(
+            words, f"it is given to {name} with more than one comparison, where it could be taken for an operator; join tests by && and ||"
+        )
+
+
+def _judge_printf(name: str, words: Sequence[Word]) -> None:
+    is_unclear = len(words) > 1 and (words[1].text[:1] in (VALUE, EXPANDED) or words[1].text.startswith("-v") or not words[1].is_steady)
+    if is_unclear:
+        _refuse_any(words, f"it is given to {name} in the place of the format; write {name} '%s' before it")
+
+
+def _judge_set(name: str, words: Sequence[Word]) -> None:
+    before = next((at for at, word in enumerate(words) if word.text == "--"), len(words))
+    _refuse_any(words[:before], f"it is given to {name}, which would take it for an option; write {name} -- before it")
+
+
+def _judge_find(_name: str, words: Sequence[Word]) -> None:
+    for at, word in enumerate(words):
+        if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
+            inner = words[at + 1 :]
+            _judge_command(inner)
+            if inner and _is_program(inner) and any("{}" in each.text and each.text != "{}" for each in inner):
+                raise RefusedError("find puts the names of files into a program, where they would be parsed; give {} as a word of its own")
+
+
+_RULES: Mapping[str, Callable[[str, Sequence[Word]], Reads | None]] = {
+    **dict.fromkeys(_PARSING, _judge_parsing),
+    **dict.fromkeys(_EVALUATING, _judge_evaluating),
+    **dict.fromkeys(_NAMING, _judge_naming),
+    **dict.fromkeys(_WRAPPERS, _judge_wrapped),
+    "xargs": _judge_xargs,
+    **dict.fromkeys((*_SHELLS, *_INTERPRETERS), _judge_code),
+    **dict.fromkeys(_AWKS, _judge_awk),
+    "test": _judge_test,
+    "[": _judge_test,
+    "printf": _judge_printf,
+    "set": _judge_set,
+    "find": _judge_find,
+}

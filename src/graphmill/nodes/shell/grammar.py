@@ -1,0 +1,291 @@
+"""The grammar: which words of a script are commands, which are their arguments, and where one ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import lru_cache
+
+from graphmill.nodes.shell.commands import Reads, judge
+from graphmill.nodes.shell.lexer import HereDocument, Lexer, Place, names_in
+from graphmill.nodes.shell.word import RefusedError, Word
+
+_GOES_ON = frozenset({"if", "then", "else", "elif", "do", "while", "until", "{", "!"})
+_CLOSES = frozenset({"fi", "done", "}"})
+_OF_SOME_SHELLS = frozenset({"[[", "function", "select", "coproc"})
+_RESERVED = _GOES_ON | _CLOSES | _OF_SOME_SHELLS | {"case", "esac", "for", "in"}
+_BETWEEN = ";&|"
+
+
+class _Frame(Enum):
+    """What a token stands in."""
+
+    SUBSHELL = auto()
+    CASE_WORD = auto()
+    CASE_IN = auto()
+    CASE_PATTERN = auto()
+    CASE_BODY = auto()
+    FOR_NAME = auto()
+    FOR_IN = auto()
+    FOR_WORDS = auto()
+
+
+@dataclass(slots=True)
+class _Command:
+    """A simple command as far as it has been read; ``began`` counts the templates before it."""
+
+    began: int
+    words: list[Word] = field(default_factory=list)
+    has_redirection: bool = False
+
+
+@lru_cache(maxsize=512)
+def places_in(text: str) -> tuple[Place, ...]:
+    """Say of each value in a script where it stands; RefusedError if the shell would parse one."""
+    script = _Script(text)
+    script.read()
+    return tuple(script.lexer.places)
+
+
+class _Script:
+    """Reads a script; each ``$(…)`` in it is read by the same rules."""
+
+    def __init__(self, text: str) -> None:
+        self.lexer = Lexer(text, lambda: _Commands(self, is_inner=True).read())
+        self.readers: list[tuple[int, str]] = []
+        self.filled: set[str] = set()
+
+    def read(self) -> None:
+        """Read it to its end."""
+        _Commands(self, is_inner=False).read()
+        if self.lexer.pending:
+            raise RefusedError(f"a here-document is not ended: no line is {self.lexer.pending[0].end!r}")
+        for before, program in self.readers:
+            if before or Place.HERE in self.lexer.places:
+                raise RefusedError(f"{program} takes its program from its input here, and a value stands in or before that")
+        for name in self.filled:
+            if any(name in names_in(text) for text in self.lexer.computed):
+                raise RefusedError(f"it becomes {name}, and $((…)) computes with that; some shells run what stands in it")
+
+    def judge(self, command: _Command) -> None:
+        """Refuse a command that would parse a value; note the variables that one makes."""
+        self.filled.update(word.name for word in command.words if word.name is not None and word.has_value)
+        reads = judge(command.words)
+        if isinstance(reads, Reads):
+            self.readers.append((command.began, reads.program))
+
+
+class _Commands:
+    """Reads commands up to the end of the script, or of the ``$(…)`` that they stand in."""
+
+    def __init__(self, script: _Script, *, is_inner: bool) -> None:
+        self._script = script
+        self._lexer = script.lexer
+        self._is_inner = is_inner
+        self._frames: list[_Frame] = []
+        self._command = _Command(len(self._lexer.places))
+        self._for_name = ""
+
+    def read(self) -> None:
+        """Read them."""
+        while True:
+            self._lexer.skip_blanks()
+            letter = self._lexer.peek()
+            if letter == ")" and self._is_inner and not self._frames:
+                break
+            if not letter:
+                self._require_end()
+                break
+            self._token(letter)
+        self._end_command()
+        if self._is_inner:
+            if self._lexer.pending:
+                raise RefusedError("a here-document begins in $(…) and would end outside of it")
+            self._lexer.at += 1
+
+    def _require_end(self) -> None:
+        if self._is_inner:
+            raise RefusedError("$(…) is not closed")
+        if self._frames:
+            raise RefusedError("case, for or a parenthesis is not closed")
+
+    def _token(self, letter: str) -> None:
+        if letter == "#":
+            self._lexer.skip_comment()
+        elif letter == "\n":
+            self._newline()
+        elif letter in _BETWEEN:
+            self._operator(letter)
+        elif letter == "(":
+            self._open()
+        elif letter == ")":
+            self._close()
+        elif letter in "<>":
+            self._redirection()
+        else:
+            self._word()
+
+    @property
+    def _frame(self) -> _Frame | None:
+        return self._frames[-1] if self._frames else None
+
+    def _newline(self) -> None:
+        self._lexer.at += 1
+        if self._frame not in (_Frame.CASE_IN, _Frame.CASE_PATTERN, _Frame.FOR_IN):
+            self._end_command()
+        self._lexer.here_documents()
+
+    def _operator(self, letter: str) -> None:
+        self._lexer.at += 1
+        self._lexer.skip_continuation()
+        following = self._lexer.peek()
+        if self._frame is _Frame.CASE_PATTERN:
+            if letter != "|" or following == "|":
+                raise RefusedError(f"{letter} stands in a pattern of case")
+            return
+        if self._frame is _Frame.FOR_IN and letter == ";":
+            return
+        if letter == "&" and following == ">":
+            raise RefusedError("&> is read differently by different shells; write > FILE 2>&1")
+        self._end_command()
+        if letter == ";" and following and following in ";&":
+            self._end_case_body()
+        elif following == letter:
+            self._lexer.at += 1
+
+    def _end_case_body(self) -> None:
+        if self._frame is not _Frame.CASE_BODY:
+            raise RefusedError(";; stands outside of case")
+        while self._lexer.peek() and self._lexer.peek() in ";&":
+            self._lexer.at += 1
+        self._frames[-1] = _Frame.CASE_PATTERN
+
+    def _open(self) -> None:
+        self._lexer.at += 1
+        self._lexer.skip_continuation()
+        if self._frame is _Frame.CASE_PATTERN:
+            return
+        words = self._command.words
+        if not words and not self._command.has_redirection and self._frame in (None, _Frame.SUBSHELL, _Frame.CASE_BODY):
+            if self._lexer.peek() == "(":
+                raise RefusedError("(( is arithmetic for some shells; for a subshell in a subshell write a blank: ( (")
+            self._frames.append(_Frame.SUBSHELL)
+            return
+        self._lexer.skip_blanks()
+        is_function = len(words) == 1 and words[0].is_plain and words[0].name is None and not self._command.has_redirection
+        if not is_function or self._lexer.peek() != ")":
+            raise RefusedError("a parenthesis stands where sh knows none")
+        self._lexer.at += 1
+        self._command = _Command(len(self._lexer.places))
+
+    def _close(self) -> None:
+        self._lexer.at += 1
+        if self._frame is _Frame.CASE_PATTERN:
+            self._frames[-1] = _Frame.CASE_BODY
+        elif self._frame is _Frame.SUBSHELL:
+            self._end_command()
+            self._frames.pop()
+        else:
+            raise RefusedError("a parenthesis is closed that was not opened")
+
+    def _redirection(self) -> None:
+        """Read an operator such as ``2>&`` behind its number, and its target."""
+        if self._frame not in (None, _Frame.SUBSHELL, _Frame.CASE_BODY):
+            raise RefusedError("a redirection stands inside case or for")
+        self._command.has_redirection = True
+        first = self._lexer.peek()
+        self._lexer.at += 1
+        self._lexer.skip_continuation()
+        second = self._lexer.peek()
+        if first == "<" and second == "<":
+            self._lexer.at += 1
+            self._begin_here_document()
+            return
+        if second == "(":
+            raise RefusedError(f"{first}(…) is not known to every sh")
+        if second and second in "<>&|":
+            self._lexer.at += 1
+        target = self._target()
+        if second == "&" and target.has_value:
+            raise RefusedError(f"it stands behind {first}&, where the shell reads a number")
+
+    def _begin_here_document(self) -> None:
+        self._lexer.skip_continuation()
+        if self._lexer.peek() == "<":
+            raise RefusedError("<<< is not known to every sh; use the param stdin, or a here-document")
+        is_indented = self._lexer.peek() == "-"
+        if is_indented:
+            self._lexer.at += 1
+        end = self._target()
+        if not end.is_literal or "\n" in end.text or not end.text:
+            raise RefusedError("the end of a here-document is no plain word")
+        self._lexer.pending.append(HereDocument(end.text, not end.is_plain, is_indented))
+
+    def _target(self) -> Word:
+        self._lexer.skip_blanks()
+        began = self._lexer.at
+        word = self._lexer.word()
+        if self._lexer.at == began:
+            raise RefusedError("a redirection has no target")
+        return word
+
+    def _word(self) -> None:
+        word = self._lexer.word()
+        if self._lexer.peek() and self._lexer.peek() in "<>" and word.is_plain:
+            if word.text.isascii() and word.text.isdigit():
+                return
+            if word.text.startswith("{"):
+                raise RefusedError("{NAME}> is not known to every sh")
+        if self._frame in (None, _Frame.SUBSHELL, _Frame.CASE_BODY):
+            self._word_of_command(word)
+        else:
+            self._word_of_compound(word)
+
+    def _word_of_command(self, word: Word) -> None:
+        if word.is_plain and word.text in _RESERVED and not self._command.words:
+            if self._command.has_redirection:
+                raise RefusedError(f"{word.text} stands behind a redirection")
+            self._reserved(word.text)
+        elif word.is_plain and word.text in _RESERVED and all(each.name is not None for each in self._command.words):
+            raise RefusedError(f"{word.text} stands behind an assignment")
+        else:
+            self._command.words.append(word)
+
+    def _reserved(self, text: str) -> None:
+        if text in _OF_SOME_SHELLS:
+            raise RefusedError(f"{text} is not known to every sh")
+        if text == "case":
+            self._frames.append(_Frame.CASE_WORD)
+        elif text == "for":
+            self._frames.append(_Frame.FOR_NAME)
+        elif text == "esac":
+            if self._frame is not _Frame.CASE_BODY:
+                raise RefusedError("esac stands outside of case")
+            self._frames.pop()
+
+    def _word_of_compound(self, word: Word) -> None:
+        frame = self._frames[-1]
+        said = word.text if word.is_plain else None
+        if frame is _Frame.CASE_WORD:
+            self._frames[-1] = _Frame.CASE_IN
+        elif frame is _Frame.CASE_IN and said == "in":
+            self._frames[-1] = _Frame.CASE_PATTERN
+        elif frame is _Frame.FOR_NAME and said is not None and not word.has_value:
+            self._frames[-1] = _Frame.FOR_IN
+            self._for_name = word.text
+        elif frame is _Frame.FOR_IN and said == "in":
+            self._frames[-1] = _Frame.FOR_WORDS
+        elif (frame is _Frame.FOR_IN and said == "do") or (frame is _Frame.CASE_PATTERN and said == "esac"):
+            self._frames.pop()
+        elif frame is _Frame.FOR_WORDS and word.has_value:
+            self._script.filled.add(self._for_name)
+        elif frame not in (_Frame.CASE_PATTERN, _Frame.FOR_WORDS):
+            raise RefusedError(f"{frame.name.partition('_')[0].lower()} is not written as sh knows it")
+
+    def _end_command(self) -> None:
+        if self._frame is _Frame.FOR_WORDS:
+            self._frames[-1] = _Frame.FOR_IN
+        elif self._frame in (_Frame.CASE_WORD, _Frame.FOR_NAME):
+            raise RefusedError("case or for is not written as sh knows it")
+        self._script.judge(self._command)
+        self._command = _Command(len(self._lexer.places))

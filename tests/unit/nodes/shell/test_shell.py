@@ -1,0 +1,207 @@
+"""One step of a shell node, run as it is."""
+
+import json
+import os
+import signal
+
+import pytest
+
+import graphmill as gm
+from graphmill.core.result import Kind
+from graphmill.graph.node_params import read_params
+from graphmill.graph.node_registry import find_node_type
+from graphmill.graph.node_type import Context
+from support.hostile_values import MARKER, UNSENDABLE, VALUES
+from support.node_steps import ONCE, check, output_of_step, problem_of, result_of_step
+
+
+def outputs(command, **params):
+    return output_of_step("shell", command=command, **params).values
+
+
+def failure(command, **params):
+    return result_of_step("shell", command=command, **params).error
+
+
+def in_folder(folder, command, **params):
+    """Run a step of a workflow whose file stands in a folder; give its result."""
+    node_type = find_node_type("shell")
+    call = node_type.call(read_params(node_type, {"command": command, **params}), Context("n", root=folder))
+    (result,) = gm.batch(call.function, [call.value], policy=ONCE).results()
+    return result
+
+
+def test_what_a_command_writes_is_given_as_it_is():
+    assert outputs("printf ' a\\n\\n'; printf 'b\\r\\n' >&2; exit 3", ok_codes=[0, 3]) == {
+        "stdout": " a\n\n",
+        "stderr": "b\r\n",
+        "exit_code": 3,
+    }
+
+
+def test_a_script_may_begin_as_an_option_does():
+    assert failure("-e").message.startswith("exit code 127")
+
+
+def test_bytes_that_are_no_text_are_replaced():
+    assert outputs("printf 'a\\377b'")["stdout"] == "a\ufffdb"
+
+
+def test_args_are_the_positional_parameters():
+    args = [*VALUES.values()][:-2]
+    assert outputs("printf '%s\\0' \"$@\"", args=args)["stdout"].split("\0")[:-1] == args
+
+
+def test_args_and_variables_that_are_no_text_are_written_as_templates_write_them():
+    found = outputs('printf "%s|" "$@" "$N"', args=[1, 1.5, True, None, {"a": ["é"]}], env={"N": 7})
+    assert found["stdout"] == '1|1.5|true||{"a":["é"]}|7|'
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_arrives_by_env_and_by_stdin(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    value = VALUES[name]
+    found = outputs('cat; printf "\\0%s" "$X"', stdin=value, env={"X": value})
+    assert found["stdout"].split("\0") == [value, value]
+    assert not (tmp_path / MARKER).exists()
+
+
+@pytest.mark.parametrize("given", [{"a": ["é", None, 1]}, [1, "\0"], "text", "", 12, True, None, "0" * 3_000_000])
+def test_stdin_is_text_or_json(given):
+    found = outputs("wc -c | tr -d ' \\n'; wc -c | tr -d ' \\n'" if isinstance(given, str) and len(given) > 100 else "cat", stdin=given)[
+        "stdout"
+    ]
+    if isinstance(given, dict | list):
+        assert json.loads(found) == given
+    else:
+        assert found == {12: "12", True: "true", None: ""}.get(given, given if len(str(given)) < 100 else "30000000")
+
+
+def test_a_command_need_not_read_what_it_is_given():
+    assert outputs("exec 0<&-; echo done", stdin="x" * 3_000_000)["stdout"] == "done\n"
+
+
+@pytest.mark.parametrize("name", UNSENDABLE)
+@pytest.mark.parametrize("param", ["args", "env"])
+def test_what_no_argument_can_hold_fails_for_good(param, name):
+    value = UNSENDABLE[name]
+    found = failure("echo x", **{param: [value] if param == "args" else {"X": value}})
+    assert found.kind is Kind.PERMANENT
+    assert ("stdin" in found.message) is ("surrogate" not in name and "byte" not in name)
+    assert f"{param}." in found.message
+
+
+@pytest.mark.parametrize(("length", "is_sent"), [(131_070, True), (131_072, False)])
+def test_an_argument_may_have_less_than_128_kib(length, is_sent):
+    result = result_of_step("shell", command='printf %s "$1" | wc -c', args=["x" * length])
+    assert (result.error is None) is is_sent
+    assert not is_sent or result.output["stdout"].strip() == str(length)
+
+
+def test_too_many_values_are_refused_with_a_remedy():
+    found = failure("echo x", args=["x" * 130_000] * 200)
+    assert found.kind is Kind.PERMANENT
+    assert "stdin" in found.message
+
+
+def test_the_environment_is_ours_and_what_is_given(monkeypatch):
+    monkeypatch.setenv("GRAPHMILL_TEST_INHERITED", "yes")
+    found = outputs('printf %s "$GRAPHMILL_TEST_INHERITED $GIVEN $HOME"', env={"GIVEN": "too", "HOME": "/other"})
+    assert found["stdout"] == "yes too /other"
+    assert "GIVEN" not in os.environ
+
+
+def test_cwd_is_seen_from_the_workflow(tmp_path):
+    (tmp_path / "a b").mkdir()
+    assert in_folder(tmp_path, "pwd -P").output["stdout"] == f"{tmp_path.resolve()}\n"
+    assert in_folder(tmp_path, "pwd -P", cwd="a b").output["stdout"] == f"{tmp_path.resolve()}/a b\n"
+    assert in_folder(tmp_path, "pwd -P", cwd="/").output["stdout"] == "/\n"
+
+
+@pytest.mark.parametrize("name", [*VALUES, *UNSENDABLE])
+def test_a_hostile_folder_is_the_folder_or_a_failure(name, tmp_path):
+    cwd = {**VALUES, **UNSENDABLE}[name]
+    try:
+        (tmp_path / cwd.encode().decode()).mkdir(exist_ok=True)
+    except (OSError, ValueError):
+        found = in_folder(tmp_path, "pwd", cwd=cwd).error
+        assert found.kind is Kind.PERMANENT
+        assert "cwd" in found.message
+    else:
+        found = in_folder(tmp_path, "pwd -P; printf x", cwd=cwd)
+        if cwd:
+            assert found.output["stdout"] == f"{(tmp_path / cwd).resolve()}\nx"
+    assert not (tmp_path / MARKER).exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "said"),
+    [
+        ("echo first >&2; echo why >&2; exit 3", Kind.TRANSIENT, "exit code 3: first\nwhy"),
+        ("exit 1", Kind.TRANSIENT, "exit code 1, and wrote nothing"),
+        ("graphmill-no-such-command", Kind.PERMANENT, "exit code 127 (the command was not found)"),
+        ("/", Kind.PERMANENT, "exit code 126 (the command can not be executed)"),
+        ("kill -SEGV $$", Kind.TRANSIENT, "killed by SIGSEGV"),
+        ("sh -c 'kill -KILL $$'; exit $?", Kind.TRANSIENT, "exit code 137 (of something killed by SIGKILL)"),
+        ("if", Kind.TRANSIENT, "exit code 2"),
+    ],
+)
+def test_a_failure_says_how_it_ended_and_what_it_wrote_last(command, kind, said):
+    found = failure(command)
+    assert found.kind is kind
+    assert found.message.startswith(said)
+
+
+def test_a_failure_holds_the_end_of_a_long_stderr():
+    found = failure("yes complaint | head -c 3000000 >&2; echo the reason >&2; exit 1")
+    assert found.message.endswith("the reason")
+    assert len(found.message) < 3_000
+
+
+def test_output_is_cut_with_a_mark():
+    found = outputs("printf é; yes é | head -c 5000000; head -c 1500000 /dev/zero >&2")
+    text, mark = found["stdout"].split("\n[cut here: ")
+    assert len(text.encode()) in (999_999, 1_000_000)
+    assert "\ufffd" not in text
+    assert mark == "4,000,002 bytes more were written, and 1,000,000 are kept]\n"
+    assert "500,000 bytes more" in found["stderr"]
+
+
+def test_output_of_a_million_bytes_is_whole():
+    assert outputs("head -c 1000000 /dev/zero | tr '\\0' x")["stdout"] == "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("params", "at", "said"),
+    [
+        ({"command": "a\0b"}, ("command",), "NUL"),
+        ({"command": "#" * 140_000}, ("command",), "file"),
+        ({"command": {"env": "X"}}, ("command",), "text"),
+        ({"command": "eval ${x}"}, ("command",), "${x} can not stand in this command: it is given to eval"),
+        ({"command": "a ${x} `${y}`"}, ("command",), "one of ${x}, ${y}"),
+        ({"command": "a", "args": ["b", {"env": "X"}]}, ("args", 1), "env or stdin"),
+        ({"command": "a", "env": {"A-B": "x"}}, ("env", "A-B"), "no name"),
+        ({"command": "a", "env": {"GRAPHMILL_VALUE_1": "x"}}, ("env", "GRAPHMILL_VALUE_1"), "taken"),
+        ({"command": "a", "env": {"PATH": "${x}:/bin"}}, ("env", "PATH"), "decides"),
+        ({"command": "a", "env": {"env": "X"}}, ("env",), "below the name"),
+        ({"command": "a", "ok_codes": []}, ("ok_codes",), "empty"),
+    ],
+)
+def test_what_is_wrong_is_found_before_the_first_item(params, at, said):
+    found_at, found = problem_of("shell", **params)
+    assert found_at == at
+    assert said in found
+
+
+def test_a_refusal_names_the_ways_out():
+    assert all(way in problem_of("shell", command="sh -c ${x}")[1] for way in ("env", "args", "stdin"))
+
+
+def test_variables_of_the_shell_are_its_own():
+    check("shell", command='echo "$${HOME:-x}" $HOME "$1" "$@" $? ${x}', env={"PATH": "/bin", "A": {"env": "X"}})
+    assert outputs("A=1; echo ${A} ${B:-2}")["stdout"] == "1 2\n"
+
+
+def test_a_signal_without_a_name_is_told_by_its_number():
+    number = signal.SIGRTMIN + 1
+    assert f"signal {number}" in failure(f"kill -{number} $$").message or "SIGRT" in failure(f"kill -{number} $$").message
