@@ -41,11 +41,8 @@ from benchmarks.table import as_markdown, save
 
 _ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
 _JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
-_WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, http_rate)
-_WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, langgraph_durable)
-_SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS))
 _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time)
-_NODES = (shell_overhead,)
+_NODES = (shell_overhead, http_rate, langgraph_durable)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES))
 _FIGURES = {figure.name: figure for figure in (*_SINGLE, *adaptive.FIGURES)}
 _RESULTS = Path(__file__).parent / "results"

@@ -327,7 +327,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("graph", [7, None, object()])
 def test_what_can_not_be_called_is_refused(graph):
-    with pytest.raises(gm.UsageError, match="the graph is a function, a workflow or a workflow's path"):
+    with pytest.raises(gm.UsageError, match="the graph is a function, a workflow, a workflow's path or a compiled LangGraph graph"):
         gm.batch(graph, [1])
 
 

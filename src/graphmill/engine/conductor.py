@@ -295,7 +295,7 @@ class Conductor:
     def _start_ready(self) -> None:
         if not self._scheduler.running:
             self._is_quiet.set()
-        if self._audience.take_breath():
+        if self._audience.has_observers and self._audience.take_breath():
             self._come_back(self._loop.time() + BREATH_S, self._start_ready)
             return
         self._is_starting = False

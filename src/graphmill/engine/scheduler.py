@@ -53,6 +53,7 @@ class Scheduler:
         self._uncommitted_unsafe = 0
         self.leaving: Failure | None = None  # how what has not ended is to end, once the run is left
         self.limit = policy.slots
+        self.window = policy.window_for(self.limit)  # how many jobs may be unfinished at once
         self.is_paused = False  # by a person: nothing starts
         self.full: str | None = None  # why, if the machine is full: one attempt at a time
         self.queued = 0
@@ -66,11 +67,6 @@ class Scheduler:
     def unfinished(self) -> int:
         """Jobs in the window: those that have no result yet, and those whose result has not been taken."""
         return len(self._tickets)
-
-    @property
-    def window(self) -> int:
-        """How many jobs may be unfinished at once."""
-        return self._policy.window_for(self.limit)
 
     @property
     def held(self) -> str | None:
@@ -91,7 +87,7 @@ class Scheduler:
         """Change how many attempts may run at once; those above a lower limit run to their end. Nothing adapts from now on."""
         require_count("concurrency", concurrency)
         require_window(self._policy.window_for(concurrency), concurrency)
-        self.limit = concurrency
+        self.limit, self.window = concurrency, self._policy.window_for(concurrency)
         self._is_adaptive = False
         for lane in self._lanes.values():
             lane.fix(concurrency)

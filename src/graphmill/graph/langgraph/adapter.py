@@ -16,6 +16,7 @@ from graphmill.graph.langgraph.state import given_state, plain_state
 from graphmill.graph.langgraph.thread import Thread
 
 PACKAGES = ("langgraph", "langgraph-checkpoint", "langchain-core")
+_PROGRAM = ("__main__", "__mp_main__")
 _NO_CONFIG: Mapping[str, Any] = {}
 
 
@@ -53,7 +54,7 @@ class LangGraph:
         places = (
             (module_name, name)
             for module_name, module in list(sys.modules.items())
-            if module_name != "__main__"
+            if module_name not in _PROGRAM
             for name, value in list(getattr(module, "__dict__", {}).items())
             if value is self.graph
         )

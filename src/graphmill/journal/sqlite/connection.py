@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
@@ -56,15 +56,19 @@ def writing(connection: sqlite3.Connection, *, busy_s: float) -> Iterator[None]:
 
 
 def begin_write(connection: sqlite3.Connection, *, busy_s: float) -> None:
-    """Begin to write when no other does.
+    """Begin to write when no other does."""
+    write_alone(connection, "BEGIN IMMEDIATE", (), busy_s=busy_s)
+
+
+def write_alone(connection: sqlite3.Connection, statement: str, values: Sequence[object], *, busy_s: float) -> sqlite3.Cursor:
+    """Execute what needs to be the only one that writes when no other does.
 
     SQLite itself asks again only ten times a second, and beside a run that commits without a pause it may never get its turn.
     """
     deadline = time.monotonic() + busy_s
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            break
+            return connection.execute(statement, values)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise

@@ -9,6 +9,7 @@ from pathlib import Path
 from graphmill.journal.sqlite.faults import emptied, gone
 
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
+_LOG_BYTES = 32 + 1000 * (24 + 4096)  # of a thousand pages
 
 
 def make_folder(folder: Path) -> None:
@@ -48,6 +49,21 @@ def require_base(path: Path) -> None:
     with suppress(FileNotFoundError):
         if path.stat().st_size == 0 and log.stat().st_size > 0:
             raise emptied(str(path))
+
+
+def make_room(path: Path) -> None:
+    """Fill up a database's log to the length at which SQLite begins it anew; only for who alone may write.
+
+    Until then each commit makes the file longer, and to sync that takes half as long again. What follows the last commit is never read.
+    """
+    with suppress(OSError):  # where there is no room, it grows as far as it can
+        descriptor = os.open(f"{path}-wal", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            length = os.fstat(descriptor).st_size
+            if 0 < length < _LOG_BYTES and os.pwrite(descriptor, bytes(_LOG_BYTES - length), length) < _LOG_BYTES - length:
+                os.ftruncate(descriptor, length)
+        finally:
+            os.close(descriptor)
 
 
 class Watch:

@@ -12,10 +12,10 @@ from typing import Any, cast
 from graphmill.core.errors import OwnedError
 from graphmill.core.keys import KEY_BYTES
 from graphmill.journal.records import AttemptRow, OrphansRow, Request, ResultRow, Row, RunRecord, RunRow, StepRow, SuspectRow, WantedRow
-from graphmill.journal.sqlite.connection import begin_write, roll_back
+from graphmill.journal.sqlite.connection import write_alone, writing
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged, translated
-from graphmill.journal.sqlite.files import Watch
+from graphmill.journal.sqlite.files import Watch, make_room
 from graphmill.journal.sqlite.rows import (
     Stored,
     digest_of,
@@ -26,14 +26,19 @@ from graphmill.journal.sqlite.rows import (
     encode_wanted,
     text_of,
 )
-from graphmill.journal.sqlite.statements import INSERT_RESULTS, SQL
-from graphmill.journal.sqlite.stored_run import StoredRun, write_counters, write_manifest, write_run
+from graphmill.journal.sqlite.statements import ADD_RESULTS, INSERT_RESULTS, SQL
+from graphmill.journal.sqlite.stored_run import MOST_UNCOUNTED, StoredRun, write_counters, write_manifest, write_run
 
 _KINDS = (ResultRow, StepRow, AttemptRow, WantedRow, SuspectRow, OrphansRow, RunRow)
+_COUNT_S = 0.5
+_MANY = MOST_UNCOUNTED // 2
 
 
 class SqliteLedger:
-    """Appends to one run. ``row`` is the run's own row, as this owner wrote it; ``released`` is called once, at the end."""
+    """Appends to one run. ``row`` is the run's own row, as this owner wrote it; ``released`` is called once, at the end.
+
+    Where a few results come at a time, the run's row is not written with each of them: they are counted a little later.
+    """
 
     def __init__(
         self,
@@ -50,6 +55,8 @@ class SqliteLedger:
         self._database = database
         self._connection = connection
         self._row = row
+        self._last = row.last
+        self._has_room = False
         self._name = database.name
         self._released = released
         self._watch = Watch(database.path)
@@ -60,27 +67,11 @@ class SqliteLedger:
     def append(self, rows: Sequence[Row]) -> None:
         """Make these durable, all or none."""
         self._hold()
-        groups: dict[type, list[Any]] = {kind: [] for kind in _KINDS}
-        for row in rows:
-            if (group := groups.get(type(row))) is None:
-                raise TypeError(f"{type(row).__name__} is not a row of the journal")
-            group.append(row)
         now = self._database.clock() + 0.0
         with translated(self._name):
             self._watch.glance()
-            begin_write(self._connection, busy_s=self._database.busy_s)
-            try:  # not `with writing(…)`: this is the one place where its cost can be felt
-                after = self._write(groups, now)
-                write = write_run if groups[RunRow] else write_counters
-                if not write(self._connection, after, self._row.epoch):
-                    raise self._fenced()
-                self._connection.execute("COMMIT")
-            except BaseException:
-                roll_back(self._connection)
-                raise
-            self._row = after
-            if groups[RunRow]:
-                self._watch.look()
+            if not self._add(rows, now):
+                self._append_and_count(_grouped(rows), now)
 
     def requests(self) -> Sequence[Request]:
         """Tell what was asked of the run since this was last called."""
@@ -104,10 +95,53 @@ class SqliteLedger:
                 finally:
                     self._released()
 
-    def _write(self, groups: dict[type, list[Any]], now: float) -> StoredRun:
-        number, run = self._row.number, self._row._replace(changed_at=now)
+    def _add(self, rows: Sequence[Row], now: float) -> bool:
+        """Add a few results, and nothing else, without counting them; tell whether they were."""
+        run, last = self._row, self._last
+        if len(rows) not in ADD_RESULTS or not self._may_be_behind(len(rows), now):
+            return False
+        values: list[object] = []
+        for row in rows:
+            if type(row) is not ResultRow:
+                return False
+            last += 1
+            values.append(last)
+            values += encode_result(run.number, row, now)
+        values += (run.number, run.epoch)
+        try:
+            added = write_alone(self._connection, ADD_RESULTS[len(rows)], values, busy_s=self._database.busy_s)
+        except sqlite3.IntegrityError:  # the next number is that of another run's result
+            return False
+        if not added.rowcount:
+            raise self._fenced()
+        self._last = last
+        return True
+
+    def _may_be_behind(self, more: int, now: float) -> bool:
+        """Tell whether the counters may be so many more behind; a clock that was set back says no."""
+        run = self._row
+        is_recent = run.changed_at <= now < run.changed_at + _COUNT_S
+        return is_recent and run.may_be_behind and self._last + more - run.last <= MOST_UNCOUNTED
+
+    def _append_and_count(self, groups: dict[type, list[Any]], now: float) -> None:
+        with writing(self._connection, busy_s=self._database.busy_s):
+            uncounted = self._last - self._row.last
+            if uncounted > _MANY and not self._has_room:
+                self._has_room = True
+                make_room(self._database.path)
+            run = self._row._replace(changed_at=now, last=self._last, rows=self._row.rows + uncounted)
+            after = self._write(groups, run)
+            write = write_run if groups[RunRow] else write_counters
+            if not write(self._connection, after, self._row.epoch):
+                raise self._fenced()
+        self._row, self._last = after, after.last
+        if groups[RunRow]:
+            self._watch.look()
+
+    def _write(self, groups: dict[type, list[Any]], run: StoredRun) -> StoredRun:
+        number = run.number
         if results := groups[ResultRow]:
-            run = self._write_results([encode_result(number, row, now) for row in results], run)
+            run = self._write_results([encode_result(number, row, run.changed_at) for row in results], run)
         if steps := groups[StepRow]:
             self._connection.executemany(SQL["insert_step"], [encode_step(number, row) for row in steps])
             run = run._replace(steps=run.steps + len(steps))
@@ -169,3 +203,12 @@ class SqliteLedger:
 
     def _fenced(self) -> OwnedError:
         return OwnedError(f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded")
+
+
+def _grouped(rows: Sequence[Row]) -> dict[type, list[Any]]:
+    groups: dict[type, list[Any]] = {kind: [] for kind in _KINDS}
+    for row in rows:
+        if (group := groups.get(type(row))) is None:
+            raise TypeError(f"{type(row).__name__} is not a row of the journal")
+        group.append(row)
+    return groups

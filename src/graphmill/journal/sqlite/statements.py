@@ -41,3 +41,4 @@ def _for_many(statement: str, count: int) -> str:
 
 # One statement for many rows keeps Python's lock for one moment, not for one moment a row: the run goes on beside it.
 INSERT_RESULTS = [(count, _for_many(SQL["insert_result"], count)) for count in (64, 8, 2, 1)]
+ADD_RESULTS = {count: _for_many(SQL["add_result"], count) for count in range(1, 9)}

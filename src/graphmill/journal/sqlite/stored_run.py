@@ -15,9 +15,11 @@ from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.rows import Stored, bytes_of, digest_of, text_of
 from graphmill.journal.sqlite.statements import SQL
 
+MOST_UNCOUNTED = 128  # results; their rows follow the last one that is counted, without a gap
+
 
 class StoredRun(NamedTuple):
-    """The columns of ``runs`` before the digest, in their order."""
+    """The columns of ``runs`` before the digest, in their order. In the database ``last`` and ``rows`` may be a little behind."""
 
     number: int
     id: bytes
@@ -46,6 +48,11 @@ class StoredRun(NamedTuple):
     def name(self) -> str:
         """Its id, for people."""
         return self.id.decode(errors="replace")
+
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether there may be results that are not counted yet: never before the first, and never once it has ended."""
+        return self.first > 0 and STATES[self.state].is_live
 
     @property
     def owner(self) -> Owner | None:
@@ -91,7 +98,7 @@ class StoredRun(NamedTuple):
 
 def read_runs(connection: sqlite3.Connection, name: str) -> list[StoredRun]:
     """Read all runs, oldest first; as many as were noted, each as it was written."""
-    runs = [_checked(stored, name) for stored in connection.execute(SQL["all_runs"])]
+    runs = [_whole(connection, stored, name) for stored in connection.execute(SQL["all_runs"]).fetchall()]
     if [len(runs)] != [count for (count,) in connection.execute(SQL["meta"], ("runs",))]:
         raise damaged(name, "the number of runs")
     return runs
@@ -99,15 +106,15 @@ def read_runs(connection: sqlite3.Connection, name: str) -> list[StoredRun]:
 
 def read_run(connection: sqlite3.Connection, number: int, run_id: str, name: str) -> StoredRun:
     """Read one run that was there before."""
-    for stored in connection.execute(SQL["one_run"], (number,)):
-        return _checked(stored, name)
+    for stored in connection.execute(SQL["one_run"], (number,)).fetchall():
+        return _whole(connection, stored, name)
     read_runs(connection, name)  # one that can not be found through a damaged page is not one that was pruned
     raise UnknownRunError(f"{name} no longer holds run {run_id}: it was pruned")
 
 
 def read_named(connection: sqlite3.Connection, run_id: str, name: str) -> StoredRun | None:
     """Read the run of this id without reading the others; None if the index leads to none, or to another, which may be its fault."""
-    found = [_checked(stored, name) for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),))]
+    found = [_whole(connection, stored, name) for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),)).fetchall()]
     return next((run for run in found if run.name == run_id), None)
 
 
@@ -118,7 +125,7 @@ def write_run(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> boo
 
 
 def write_counters(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> bool:
-    """Write what changes with every append, and no more."""
+    """Write what changes with an append, and no more."""
     values = (run.changed_at, *run[-8:], digest_of(tuple(run)), run.number, epoch)
     return connection.execute(SQL["update_counters"], values).rowcount == 1
 
@@ -138,9 +145,13 @@ def read_manifest(connection: sqlite3.Connection, run: StoredRun, name: str) -> 
     raise damaged(name, f"the manifest of run {run.name}")
 
 
-def _checked(stored: Stored, name: str) -> StoredRun:
+def _whole(connection: sqlite3.Connection, stored: Stored, name: str) -> StoredRun:
+    """Check a run's row, and count what it does not count yet: one for each row, so that one that is missing is missed."""
     *values, digest = stored
     run = StoredRun(*values)
     if digest != digest_of(tuple(run)):
         raise damaged(name, f"row {run.number} of runs")
-    return run
+    if not run.may_be_behind:
+        return run
+    (last,) = connection.execute(SQL["last_of_run"], (run.number, run.last, run.last + MOST_UNCOUNTED)).fetchone()
+    return run if last is None else run._replace(rows=run.rows + last - run.last, last=last)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from contextlib import suppress
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from tempfile import TemporaryFile
@@ -60,7 +61,7 @@ class Survivors:
     def _begin(self) -> None:
         self._hang_up()
         if self._table is None:
-            self._table = TemporaryFile(buffering=0)  # noqa: SIM115  it lives as long as this process
+            self._table = _new_table()
         self._watcher = Popen(  # noqa: S603
             ["/bin/sh", "-c", _WATCH],
             stdin=PIPE,
@@ -92,6 +93,13 @@ class Survivors:
     def _hang_up(self) -> None:
         if self._watcher is not None and self._watcher.stdin is not None:
             self._watcher.stdin.close()
+
+
+def _new_table() -> IO[bytes]:
+    """Make a file without a name, in memory where that can be had: a write to a disk may have to wait for it."""
+    if sys.platform == "linux":
+        return open(os.memfd_create("graphmill-groups"), "r+b", buffering=0)  # noqa: PTH123
+    return TemporaryFile(buffering=0)
 
 
 SURVIVORS = Survivors()

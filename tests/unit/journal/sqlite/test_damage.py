@@ -96,8 +96,18 @@ TICKS = itertools.count(1.0)
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A store after each append: (folder with its closed file, what it says), and one with everything still in the log."""
-    folder = tmp_path_factory.mktemp("written")
-    store = SqliteStore(folder / "live" / "runs.db", clock=lambda: next(TICKS))
+    return _written(tmp_path_factory.mktemp("written"), appends(), clock=lambda: next(TICKS))
+
+
+@pytest.fixture(scope="module")
+def uncounted(tmp_path_factory):
+    """The same of a run that was killed before its last results were counted."""
+    rows = [[result(f"item-{number}", number, output=canonical("y" * number**2))] for number in range(ITEMS)]
+    return _written(tmp_path_factory.mktemp("uncounted"), rows, clock=lambda: 1.0)
+
+
+def _written(folder, appends, *, clock):
+    store = SqliteStore(folder / "live" / "runs.db", clock=clock)
     store.create("the-run", {"workflow": "w", "more": "z" * 3000})
     other = store.take(store.create("other-run", {}).id)
     truths = [seen(store, is_owner=False)]
@@ -105,7 +115,7 @@ def written(tmp_path_factory):
     other.release()
     ledger = store.take("the-run")
     truths.append(seen(store, is_owner=False))
-    for rows in appends():
+    for rows in appends:
         ledger.append(rows)
         truths.append(seen(store, is_owner=False))
     shutil.copytree(folder / "live", folder / "logged", ignore=shutil.ignore_patterns("*-shm", "*-owners"))
@@ -141,6 +151,16 @@ def test_a_byte_changed_in_the_database_gives_the_truth_or_an_error(written, tmp
     for place, value in places((folder / "closed" / "runs.db").stat().st_size, seed):
         changed(folder / "closed", tmp_path / "copy", "runs.db", place, value)
         noticed += not _is_true_or_refused(tmp_path / "copy" / "runs.db", truths[-1:], place, value)
+    assert noticed > PLACES // 10
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_byte_changed_among_results_that_are_not_counted_yet_gives_the_truth_of_some_moment_or_an_error(uncounted, tmp_path, seed):
+    folder, truths = uncounted
+    noticed = 0
+    for place, value in places((folder / "closed" / "runs.db").stat().st_size, seed):
+        changed(folder / "closed", tmp_path / "copy", "runs.db", place, value)
+        noticed += not _is_true_or_refused(tmp_path / "copy" / "runs.db", truths, place, value)
     assert noticed > PLACES // 10
 
 

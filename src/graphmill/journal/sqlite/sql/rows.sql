@@ -7,6 +7,15 @@ INSERT INTO results (
   more
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: add_result
+-- A transaction of its own, with its own fence. The row's number is given: what is not counted follows what is, without a gap.
+INSERT INTO results (
+  row, run, key, generation, position, status, kind, content, seal, digest, at, attempts, queued_s, duration_s, item_id, input, output,
+  error, more
+)
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+WHERE EXISTS (SELECT 1 FROM runs WHERE number = ? AND epoch = ?);
+
 -- name: insert_step
 INSERT INTO steps (run, key, generation, path, seal, content, attempts, duration_s, began_s, digest, output, error, usage)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);

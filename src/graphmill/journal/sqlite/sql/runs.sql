@@ -21,6 +21,9 @@ UPDATE runs SET
   changed_at = ?, first = ?, last = ?, rows = ?, steps = ?, attempts = ?, wanted = ?, suspects = ?, orphans = ?, digest = ?
 WHERE number = ? AND epoch = ?;
 
+-- name: last_of_run
+SELECT max(row) FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ?;
+
 -- name: all_runs
 SELECT * FROM runs NOT INDEXED ORDER BY number;
 
