@@ -1,7 +1,7 @@
 """Every example runs as it stands, and so does every Python block, workflow and command of the documents."""
 
+import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -31,14 +31,13 @@ EXAMPLES = {path.stem: path.read_text() for path in sorted((ROOT / "examples").g
 
 def told(text, mark):
     """List the commands in a text, each with what it is said to print: lines that begin like those of the output."""
-    parts = re.findall(rf"^{mark}\$ graphmill (.+)\n((?:{mark}(?!\$).+\n)*)", text, re.MULTILINE)
-    return [(shlex.split(command), [line.removeprefix(mark) for line in output.splitlines()]) for command, output in parts]
+    parts = re.findall(rf"^{mark}\$ (.+)\n((?:{mark}(?!\$).+\n)*)", text, re.MULTILINE)
+    return [(command, [line.removeprefix(mark) for line in output.splitlines()]) for command, output in parts]
 
 
 COMMANDS = [
     *told(LANGUAGE.read_text().replace("\n```\n", "\n\n"), ""),
-    *(each for each in told((ROOT / "README.md").read_text().replace("\n```\n", "\n\n"), "") if each[0][0] == "run"),
-    *(each for text in EXAMPLES.values() for each in told(text, "# ")),
+    *(each for each in told((ROOT / "README.md").read_text().replace("\n```\n", "\n\n"), "") if each[0].startswith("graphmill run ")),
 ]
 
 
@@ -46,12 +45,36 @@ def run(*command, cwd, stdin=""):
     return subprocess.run(list(map(str, command)), cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120, check=False)
 
 
+def say(command, *, cwd):
+    """Run a line as a person types it, and give what it printed; the status that it says in a comment is what it exits with."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = run("env", f"PATH={path}", "sh", "-c", command, cwd=cwd)
+    wanted = re.search(r"# exit (\d+)", command)
+    assert done.returncode == (int(wanted[1]) if wanted else 0), done.stderr
+    return done.stdout.splitlines()
+
+
+def assert_prints(printed, output):
+    assert [line[: len(begin)] for line, begin in zip(printed, output, strict=False)] == output
+    assert len(printed) >= len(output)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Serve the examples, on a port that is free, and give its address."""
+    with subprocess.Popen([sys.executable, ROOT / "examples" / "serve.py", "0"], stdout=subprocess.PIPE, text=True) as process:
+        yield re.search(r"http://[\d.:]+", process.stdout.readline())[0]
+        process.terminate()
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with the examples, the workflows of the documents, and what they need."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+def folder(tmp_path, monkeypatch, server):
+    """A folder with the examples, the workflows of the documents, and what they need; they ask the server where it is."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__", "out"))
     for name, block in WORKFLOWS.items():
         (tmp_path / f"{name}.yaml").write_text(block)
+    for path in [*tmp_path.glob("*.yaml"), *tmp_path.glob("examples/*.yaml")]:
+        path.write_text(path.read_text().replace("http://127.0.0.1:8321", server))
     (tmp_path / "letter.md").write_text("Dear ${name},\n")
     monkeypatch.setenv("SHOP_KEY", "k")
     return tmp_path
@@ -65,18 +88,24 @@ def test_a_workflow_of_the_documents_loads_and_runs(name, folder):
     assert (result.status, result.error) == ("succeeded", None)
 
 
-@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[" ".join(command[:2]) for command, _ in COMMANDS])
-def test_a_command_of_the_documents_and_examples_prints_what_they_say(command, output, folder):
-    done = run(sys.executable, "-m", "graphmill", *command, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    printed = done.stdout.splitlines()
-    assert [line[: len(begin)] for line, begin in zip(printed, output, strict=False)] == output
-    assert len(printed) >= len(output) > 0
+@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[" ".join(command.split()[1:3]) for command, _ in COMMANDS])
+def test_a_command_of_the_documents_prints_what_they_say(command, output, folder):
+    assert output
+    assert_prints(say(command, cwd=folder), output)
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "reviews"])
-def test_an_example_says_how_it_is_run(name):
-    assert told(EXAMPLES[name], "# ")
+def test_the_commands_of_an_example_print_what_it_says_one_after_the_other(name, folder):
+    commands = told(EXAMPLES[name], "# ")
+    assert any(output for _, output in commands)
+    for command, output in commands:
+        assert_prints(say(command, cwd=folder), output)
+
+
+def test_the_page_of_the_examples_has_a_line_for_each():
+    page = (ROOT / "examples" / "README.md").read_text()
+    files = [path.name for path in (ROOT / "examples").glob("*") if path.suffix == ".yaml" or path.name.startswith("run_")]
+    assert sorted(re.findall(r"^\| \[([\w.]+)\]\(\1\)(?: \*)? \|", page, re.MULTILINE)) == sorted(files)
 
 
 def test_the_page_of_the_language_has_every_key_and_the_default_of_each_in_a_batch_and_a_loop():

@@ -40,6 +40,32 @@ def failed(folder, server, answer, **params):
 # --- what is in an answer ---
 
 
+@pytest.mark.parametrize("status", [304, 404, 429, 503])
+def test_a_status_that_is_ok_is_an_answer_like_others(tmp_path, server, status):
+    body = json.dumps({"error": "x" * 100_000}).encode()
+    found = read(tmp_path, server, reply(b"" if status == 304 else body, status, headers=[("Retry-After", "9")]), ok_codes=[status])
+    assert (found["status_code"], found["response"]) == (status, None if status == 304 else {"error": "x" * 100_000})
+    assert len(server.seen) == 1
+
+
+def test_a_status_that_is_not_among_those_that_are_ok_is_a_failure_as_ever(tmp_path, server):
+    server.answer = lambda seen: reply(b"{}", 403)
+    assert "was answered 403" in refused(tmp_path, {"url": server.url, "ok_codes": [404]})
+    server.answer = lambda seen: reply(b"{", 404)
+    assert "says that it is JSON, and is not" in asked(tmp_path, {"url": server.url, "ok_codes": [404]}).error.message
+
+
+def test_a_redirect_is_followed_although_its_status_is_ok(tmp_path, server):
+    server.answer = lambda seen: reply(b"[1]") if seen.path == "/there" else reply(b"", 302, headers=[("Location", "/there")])
+    assert answered(tmp_path, {"url": server.url, "ok_codes": [302]})["response"] == [1]
+
+
+@pytest.mark.parametrize("code", [200, 99, 600, "404"])
+def test_what_can_not_be_an_ok_status_is_refused_before_anything_is_sent(tmp_path, server, code):
+    with pytest.raises(gm.WorkflowError, match="ok_codes"):
+        gm.load(workflow(tmp_path, {"url": server.url, "ok_codes": [code]}))
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "response"),
     [

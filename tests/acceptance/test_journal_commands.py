@@ -17,7 +17,7 @@ import pytest
 
 from graphmill.core.result import Kind, Status
 from graphmill.journal.opening import open_store
-from graphmill.journal.records import OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.records import AttemptRow, OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
 from support.command import COMMAND, HANG_S, Command, environment, rows
 from support.journal import MANIFEST, attempt, begin, end, failed, failure, record, step, succeeded
 from support.odd_texts import ODD_TEXTS
@@ -261,6 +261,14 @@ def test_an_item_is_shown_with_its_attempts_and_steps(tmp_path, humaneval):
     assert [(one["generation"], one["status"], one["attempts"], one["position"]) for one in found["results"]] == [(1, "timed_out", 3, 162)]
     assert [(one["attempt"], one["kind"], one["error"]) for one in found["attempts"]] == [(1, "transient", failure("busy", Kind.TRANSIENT))]
     assert found["steps"][0]["output"] == {"text": "x" * 500}
+
+
+def test_an_unsafe_step_that_has_ended_is_not_shown_as_one_of_which_nothing_is_known(tmp_path, store):
+    begun = [AttemptRow(step("a", path, {}).key, 1, path, 1, None, None) for path in ("send", "mail")]
+    end(begin(store, "sent", [*begun, step("a", "send", {"id": 2})], total=1), RunState.PAUSED)
+    out = answered(tmp_path, "show", "sent", "a")
+    assert "attempts that failed:\n  generation 1   attempt 1   mail      began; nothing is known of its end\nsteps:\n" in out
+    assert "send   +0.0 s" in out
 
 
 def test_an_item_that_was_done_again_shows_its_generations_and_the_last_counts(tmp_path, store):

@@ -513,6 +513,14 @@ def test_what_an_end_node_has_left_out_is_missing_with_the_reason(flow):
     assert "node 'v' did not run: 'stop' has ended it" in flow.failure(text).message
 
 
+def test_a_node_that_is_listed_behind_an_end_is_noted(flow):
+    text = "{nodes: [{id: stop, type: end, params: {default: partial}%s}, {id: v, type: value, params: {n: 1}}, {id: w, type: value}]%s}"
+    [note] = flow.load(text % ("", "")).notes
+    assert "node 'v': it never runs, since 'stop' ends the job" in note.message
+    assert flow.load(text % (", batch: {items: [1]}", "")).notes == ()
+    assert flow.load(text % ("", ", edges: [{from: v, to: w}, {from: w, to: stop}]")).notes == ()
+
+
 def test_what_is_missing_of_what_ran_is_told_as_ever(flow):
     text = PICK.replace("${out.text}", "${out.text ?? n.deep}") % (", {from: pick, to: after, action: keep}", "after")
     message = flow.failure(text).message

@@ -16,7 +16,8 @@ from graphmill.cli.commands import COMMANDS
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "graphmill"
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"]
+DOCUMENTS = [*PAGES, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def tracked_files():

@@ -40,7 +40,9 @@ class EndParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     default: Annotated[
         Word | Ending | None, Meta(description="The end for every other value; without it such a value is a permanent failure.")
     ] = None
-    reason: Annotated[str, Meta(description="Why, where the case does not say it; the message of a failed job.")] = ""
+    reason: Annotated[
+        str, Meta(description="Why, where the case does not say it: the message of a failed job, and the output `reason` of others.")
+    ] = ""
 
 
 class End(ByCases[EndParams]):

@@ -30,10 +30,7 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
     lines += _notes(history)
     if history.entries:
         lines += _result_lines(current(history).result)
-    ended = {entry.generation for entry in history.entries}
-    # One that was only begun is told of as long as nothing tells how it ended.
-    failed = [row for row in history.attempts if (row.kind is not None and not row.path) or row.generation not in ended]
-    lines += _section("attempts that failed", [_attempt_row(row) for row in failed])
+    lines += _section("attempts that failed", [_attempt_row(row) for row in _failed(history)])
     lines += _section("answers", [_answer_row(row) for row in history.steps if row.is_answer])
     trace = trace_of(history.steps, history.attempts)
     lines += _batch_section(history, trace)
@@ -44,6 +41,14 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
 def current(history: History) -> Entry:
     """Tell which of an item's results counts."""
     return max(history.entries, key=lambda entry: entry.generation)
+
+
+def _failed(history: History) -> list[AttemptRow]:
+    """List the attempts that failed; one that was only begun as long as no result and no step tells how it ended."""
+    ended = {entry.generation for entry in history.entries}
+    steps = {(row.generation, row.path) for row in history.steps}
+    untold = [row for row in history.attempts if row.kind is not None or (row.generation, row.path) not in steps]
+    return [row for row in untold if (row.kind is not None and not row.path) or row.generation not in ended]
 
 
 def _newest(history: History) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 
 from graphmill.graph.compiler.order import ERROR
 from graphmill.graph.compiler.telling import listed, nearest, tell
@@ -14,11 +15,13 @@ from graphmill.graph.problems import Problems
 from graphmill.graph.spec import EdgeSpec, NodeSpec, WorkflowSpec
 
 DEFAULT = "default"
+END = "end"
 
 
 def check_actions(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
-    """Tell each edge that can never fire, and note each action that no edge takes; a type that does not name its actions returns any."""
+    """Tell each edge that can never fire, and note what nothing leads to; a type that does not name its actions returns any."""
     if spec.edges is None:
+        _note_behind_end(spec, types, problems)
         return
     known = _known(spec, types)
     for edge in spec.edges:
@@ -31,6 +34,15 @@ def check_actions(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
         taken.setdefault(edge.source, set()).add(edge.action)
     for node, actions in known.values():
         _note_untaken(node, actions, taken.get(node.id, set()), problems)
+
+
+def _note_behind_end(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
+    """Note the node that is listed behind one that always ends the job."""
+    for node, behind in pairwise(spec.nodes):
+        if (node_type := types[node.at]) is not None and node_type.is_end and _actions(node, types) == (END,):
+            message = f"it never runs, since {node.id!r} ends the job whatever its status is; list it before that, or write edges"
+            problems.note(behind.at, f"{problems.document.at_text(behind.at)}: {message}")
+            return
 
 
 def _known(spec: WorkflowSpec, types: Types) -> Mapping[str, tuple[NodeSpec, Collection[str]]]:

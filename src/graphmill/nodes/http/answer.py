@@ -29,17 +29,16 @@ _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; the names of its headers are in lower case. ``is_empty`` says that no body was announced."""
+    """What came back; the names of its headers are in lower case.
+
+    ``is_empty`` says that no body was announced, ``is_good`` that it is no failure.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     is_empty: bool
-
-    @property
-    def is_good(self) -> bool:
-        """Whether it says that all went well."""
-        return 200 <= self.status < 300
+    is_good: bool
 
 
 class Content(NamedTuple):

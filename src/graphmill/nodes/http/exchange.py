@@ -20,10 +20,11 @@ _LEADING = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a node's author has set: the hosts that are allowed beyond the rules, and the most bytes of a body."""
+    """What a node's author has set: hosts that are allowed beyond the rules, the most bytes of a body, statuses that are no failure."""
 
     allow_hosts: Sequence[str]
     max_bytes: int
+    ok_codes: Sequence[int]
 
 
 async def exchange(request: Request, context: Context, limits: Limits, *, is_host_written: bool) -> tuple[Answer, Content]:
@@ -32,7 +33,7 @@ async def exchange(request: Request, context: Context, limits: Limits, *, is_hos
     try:
         for _ in range(_MOST_HOPS + 1):
             wire = _wire(context, is_guarded=not is_host_written and not is_allowed(request.url, limits.allow_hosts))
-            answer = await wire.send(request, most=limits.max_bytes, within_s=context.timeout_s)
+            answer = await wire.send(request, most=limits.max_bytes, within_s=context.timeout_s, ok_codes=limits.ok_codes)
             location = answer.headers.get("location")
             if answer.status not in _LEADING or location is None:
                 return answer, _content(request, answer)

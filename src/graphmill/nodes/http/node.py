@@ -63,6 +63,13 @@ class HttpParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             "address, or `*` for all."
         ),
     ] = []
+    ok_codes: Annotated[
+        list[Annotated[int, Meta(ge=300, le=599)]],
+        Meta(
+            description="Statuses beside 200 to 299 that are no failure, such as 404 where nothing was found; `status_code` "
+            "tells which it was."
+        ),
+    ] = []
     max_bytes: Annotated[int, Meta(ge=1, description="The most bytes of a body, decompressed.")] = _MOST_BYTES
 
 
@@ -74,11 +81,11 @@ class Http(NodeType[HttpParams]):
     Params = HttpParams
     outputs: ClassVar[Mapping[str, str]] = {
         "response": "the body: data if its content type is JSON, text if that is text, else base64; null if there is none",
-        "status_code": "the status, 200 to 299",
+        "status_code": "the status: 200 to 299, or one of `ok_codes`",
         "headers": "name in lower case → value",
         "response_is_binary": "whether the body is given as base64",
     }
-    untemplated = frozenset({"timeout", "allow_hosts", "max_bytes"})
+    untemplated = frozenset({"timeout", "allow_hosts", "ok_codes", "max_bytes"})
     in_pieces = frozenset({"url"})
     example = """\
 - id: fetch
@@ -118,7 +125,7 @@ class Http(NodeType[HttpParams]):
         target = target_of(pieces_of(params.url))
         url = target.url.with_query(query_of(params.params)) if params.params else target.url
         request = _request(params, context, method=_known_method(params), url=url)
-        limits = Limits(allow_hosts=params.allow_hosts, max_bytes=params.max_bytes)
+        limits = Limits(allow_hosts=params.allow_hosts, max_bytes=params.max_bytes, ok_codes=params.ok_codes)
         answer, content = await exchange(request, context, limits, is_host_written=target.is_host_written)
         return {
             "response": content.value,

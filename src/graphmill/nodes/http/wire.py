@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -56,8 +56,11 @@ class Wire:
         """Close all connections."""
         await self._session.close()
 
-    async def send(self, request: Request, *, most: int, within_s: float | None) -> Answer:
-        """Send a request and read its whole answer; an AttemptError says what went wrong, and whether it was surely not sent."""
+    async def send(self, request: Request, *, most: int, within_s: float | None, ok_codes: Collection[int] = ()) -> Answer:
+        """Send a request and read its whole answer; an AttemptError says what went wrong, and whether it was surely not sent.
+
+        An answer is good if its status is 2xx or one of ``ok_codes``.
+        """
         connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, 0.9 * within_s)
         try:
             async with self._session.request(
@@ -69,7 +72,7 @@ class Wire:
                 skip_auto_headers=("content-type",),
                 timeout=self._timeout(connect=connect_s),
             ) as response:
-                return await _read(response, most)
+                return await _read(response, most, ok_codes)
         except Permanent as error:
             said = f"{request.shown}: {error}"  # what was sent may have happened, although its answer can never be read
             raise (Permanent(said) if request.is_reading else Transient(said)) from None
@@ -79,17 +82,18 @@ class Wire:
             raise _translated(error, request) from None
 
 
-async def _read(response: ClientResponse, most: int) -> Answer:
+async def _read(response: ClientResponse, most: int, ok_codes: Collection[int]) -> Answer:
     headers, length = _joined(response.headers.items()), response.content_length
     encoding = headers.get("content-encoding", "")
     is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or length == 0
-    if not 200 <= response.status < 300:
+    is_good = 200 <= response.status < 300 or response.status in ok_codes
+    if not is_good:
         body = await _beginning(response, encoding)
     elif not is_empty and length is not None and length > most:
         raise Permanent(f"the answer is larger than max_bytes, {most:,} bytes")
     else:
         body = await _whole(response, Decoder(encoding, most))
-    return Answer(status=response.status, headers=headers, body=body, is_empty=is_empty)
+    return Answer(status=response.status, headers=headers, body=body, is_empty=is_empty, is_good=is_good)
 
 
 async def _whole(response: ClientResponse, decoder: Decoder) -> bytes:
