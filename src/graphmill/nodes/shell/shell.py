@@ -52,6 +52,7 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ok_codes: Annotated[
         list[Annotated[int, Meta(ge=0, le=255)]], Meta(description="Exit codes that are no failure.", extra_json_schema={"minItems": 1})
     ] = msgspec.field(default_factory=lambda: [0])
+    strip_newline: Annotated[bool, Meta(description="Leave out the line ends behind `stdout`, as `$(…)` does.")] = False
 
 
 class Shell(NodeType[ShellParams]):
@@ -102,7 +103,12 @@ class Shell(NodeType[ShellParams]):
         status = process.status or 0
         if status not in params.ok_codes:
             raise _failure(status, process)
-        return {"stdout": process.stdout.text(), "stderr": process.stderr.text(), "exit_code": status}
+        stdout = process.stdout.text()
+        return {
+            "stdout": stdout.rstrip("\n") if params.strip_newline else stdout,
+            "stderr": process.stderr.text(),
+            "exit_code": status,
+        }
 
 
 def _listed(value: Any) -> list[Any]:
