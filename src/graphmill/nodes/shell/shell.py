@@ -19,12 +19,13 @@ from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import Filled, pieces_of
 from graphmill.graph.secret import names_secret
-from graphmill.graph.template import Lookup, TemplateError, parse, text_of
+from graphmill.graph.template import Lookup, TemplateError, parse
 from graphmill.nodes.shell.commands import is_ruling
 from graphmill.nodes.shell.lexer import is_name
 from graphmill.nodes.shell.process import Invocation, Process, ended
 from graphmill.nodes.shell.script import VARIABLE, script_of, variable
 from graphmill.nodes.shell.word import RefusedError
+from graphmill.nodes.text import param_bytes, param_text
 
 _SHELL = "/bin/sh"
 _MOST_BYTES = 128 * 1024  # of one argument, or one variable with its name, the zero byte at its end included
@@ -168,8 +169,8 @@ def _invocation(params: ShellParams, root: Path | None) -> Invocation:
         name = variable(number)
         environment[name.encode()] = _argument(value.text, f"the value of template {number + 1} in command", len(name) + 1)
     for name, given in params.env.items():
-        environment[name.encode()] = _argument(_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
-    words = [_argument(_text(arg, f"args.{number}"), f"args.{number}") for number, arg in enumerate(params.args)]
+        environment[name.encode()] = _argument(param_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
+    words = [_argument(param_text(arg, f"args.{number}"), f"args.{number}") for number, arg in enumerate(params.args)]
     return Invocation(
         words=[_SHELL, "-c", "--", script.encode(), "sh", *words],
         environment=environment,
@@ -178,28 +179,14 @@ def _invocation(params: ShellParams, root: Path | None) -> Invocation:
     )
 
 
-def _text(value: Any, what: str) -> str:
-    try:
-        return text_of(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"{what} can not be text: {message_of(error)}") from error
-
-
 def _argument(text: str, what: str, more: int = 0) -> bytes:
     """Give a text as a process can be given it."""
-    data = _encoded(text, what)
+    data = param_bytes(text, what)
     if b"\0" in data:
         raise Permanent(f"{what} holds a NUL, which no argument and no variable can; give it by stdin")
     if len(data) + more + 1 > _MOST_BYTES:
         raise Permanent(f"{what} has {len(data):,} bytes, and an argument or a variable can not have 128 KiB; give it by stdin")
     return data
-
-
-def _encoded(text: str, what: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise Permanent(f"{what} is no Unicode text: it holds half of a surrogate pair at position {error.start}") from error
 
 
 def _input(value: Any) -> bytes | None:
@@ -210,14 +197,14 @@ def _input(value: Any) -> bytes | None:
             value = to_json(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise Permanent(f"stdin can not be JSON: {message_of(error)}") from error
-    return _encoded(_text(value, "stdin"), "stdin")
+    return param_bytes(param_text(value, "stdin"), "stdin")
 
 
 def _folder(cwd: str | None, root: Path | None) -> str | None:
     if cwd is not None and "\0" in cwd:
         raise Permanent("cwd holds a NUL, which no path can")
     if cwd is not None:
-        _encoded(cwd, "cwd")
+        param_bytes(cwd, "cwd")
     if cwd == "":
         raise Permanent("cwd is empty; leave it out for the folder of the workflow file")
     folder = Path(cwd) if root is None and cwd is not None else root if cwd is None or root is None else root / cwd
