@@ -213,7 +213,11 @@ class Attempts:
             ticket.root.questions = [*(ticket.root.questions or ()), *questions]
             self._strands.step_ended(ticket, None, None, failure, now)
         else:
-            self._finish(ticket, replace(self._scheduler.end(ticket, failure, now), metadata=metadata_of(questions)))
+            self._wait_for_answers(ticket, questions, now)
+
+    def _wait_for_answers(self, ticket: Ticket, questions: list[Question], now: float) -> None:
+        result = self._scheduler.end(ticket, waiting(questions), now)
+        self._finish(ticket, replace(result, metadata=metadata_of(questions)))
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
@@ -262,9 +266,7 @@ class Attempts:
         """End a job that was made of steps."""
         now = self._loop.time()
         if failure is not None and failure.kind is Kind.PAUSED and ticket.questions:
-            self._finish(
-                ticket, replace(self._scheduler.end(ticket, waiting(ticket.questions), now), metadata=metadata_of(ticket.questions))
-            )
+            self._wait_for_answers(ticket, ticket.questions, now)
             return
         if finished is None or failure is not None:
             self._finish(ticket, self._scheduler.end(ticket, failure or cancelled("it gave nothing"), now))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphmill.graph.kinds import shown
 
+_TWICE = "{} is there already; leave one of them out"
 _ALL_CODES = tuple(range(256))
 _LENIENT = re.compile(r"(?:^|[\s|])(grep|rg) |^\s*(which|type) |(command -v) |^\s*(ls) .*[*?\[\]]", re.DOTALL)
 _NOTHING_FOUND = {"grep": 1, "rg": 1, "which": 1, "type": 127, "command -v": 127, "ls": 2}
@@ -54,33 +55,41 @@ def _lenient(command: Any) -> str | None:
 def _http(reading: Reading) -> None:
     params = reading.params
     token, key = params.pop("auth_token", None), params.pop("api_key", None)
-    name = params.pop("api_key_header", None) or "X-API-Key"
-    headers = params.get("headers") or {}
-    reading.problems.update(_credential_problems(token, key, name, params))
-    if reading.problems:
-        return
-    if token:
-        params["auth"] = {"bearer": token}
-        params["headers"] = _without(headers, "authorization")
-    elif key:
-        params["headers"] = {**_without(headers, name), name: key}
-
-
-def _credential_problems(token: Any, key: Any, name: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    given = "auth_token" if token else "api_key"
+    header = params.pop("api_key_header", None) or "X-API-Key"
     if token and key:
-        yield "api_key", "auth_token is there already; leave one of them out"
-    if token and params.get("auth") is not None:
-        yield "auth_token", "auth is there already; leave one of them out"
-    if key and (not isinstance(name, str) or "${" in name):
-        yield "api_key_header", f"the name of a header is wanted, not {shown(name)}"
-    if (token or key) and not isinstance(params.get("headers") or {}, Mapping):
-        yield given, "it is sent as a header, and headers is no mapping; write the headers one by one"
+        reading.problems["api_key"] = _TWICE.format("auth_token")
+    elif token:
+        _send_token(reading, token)
+    elif key:
+        _send_key(reading, key, header)
 
 
-def _without(headers: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Leave out the header that a credential takes the place of."""
-    return {each: value for each, value in headers.items() if str(each).lower() != name.lower()}
+def _send_token(reading: Reading, token: Any) -> None:
+    if reading.params.get("auth") is not None:
+        reading.problems["auth_token"] = _TWICE.format("auth")
+    elif _has_headers(reading, "auth_token"):
+        reading.params["auth"] = {"bearer": token}
+        reading.params["headers"] = _headers_but(reading, "authorization")
+
+
+def _send_key(reading: Reading, key: Any, header: Any) -> None:
+    if not isinstance(header, str) or "${" in header:
+        reading.problems["api_key_header"] = f"the name of a header is wanted, not {shown(header)}"
+    elif _has_headers(reading, "api_key"):
+        reading.params["headers"] = {**_headers_but(reading, header), header: key}
+
+
+def _has_headers(reading: Reading, key: str) -> bool:
+    """Tell whether the headers are known, to which a credential belongs; a problem if not."""
+    is_known = isinstance(reading.params.get("headers") or {}, Mapping)
+    if not is_known:
+        reading.problems[key] = "it is sent as a header, and headers is no mapping; write the headers one by one"
+    return is_known
+
+
+def _headers_but(reading: Reading, name: str) -> dict[str, Any]:
+    """Give the headers without the one whose place a credential takes."""
+    return {each: value for each, value in (reading.params.get("headers") or {}).items() if str(each).lower() != name.lower()}
 
 
 _READERS: Mapping[str, Callable[[Reading], None]] = {"http": _http, "shell": _shell}

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.errors import Permanent, Transient
-from graphmill.core.json_text import to_json
 from graphmill.core.message import message_of
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
@@ -190,27 +189,23 @@ def _argument(text: str, what: str, more: int = 0) -> bytes:
 
 
 def _input(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    if isinstance(value, Mapping | list | tuple):
-        try:
-            value = to_json(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise Permanent(f"stdin can not be JSON: {message_of(error)}") from error
-    return param_bytes(param_text(value, "stdin"), "stdin")
+    return None if value is None else param_bytes(param_text(value, "stdin"), "stdin")
 
 
 def _folder(cwd: str | None, root: Path | None) -> str | None:
-    if cwd is not None and "\0" in cwd:
-        raise Permanent("cwd holds a NUL, which no path can")
     if cwd is not None:
-        param_bytes(cwd, "cwd")
-    if cwd == "":
-        raise Permanent("cwd is empty; leave it out for the folder of the workflow file")
-    folder = Path(cwd) if root is None and cwd is not None else root if cwd is None or root is None else root / cwd
+        _require_path(cwd)
+    folder = root if cwd is None else (root or Path()) / cwd
     if folder is not None and not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises what this takes for a no
         raise Permanent(f"cwd: there is no folder {str(folder)[:_MOST_TOLD]!r}")
     return None if folder is None else str(folder)
+
+
+def _require_path(cwd: str) -> None:
+    if not cwd:
+        raise Permanent("cwd is empty; leave it out for the folder of the workflow file")
+    if b"\0" in param_bytes(cwd, "cwd"):
+        raise Permanent("cwd holds a NUL, which no path can")
 
 
 async def _ended(invocation: Invocation) -> Process:
