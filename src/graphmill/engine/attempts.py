@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import StepError
-from graphmill.core.result import RUNNING, Failure, Kind, Result
+from graphmill.core.result import RUNNING, Failure, Result
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -21,7 +21,7 @@ from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.program import Finished, Programmed
-from graphmill.engine.question import Question, metadata_of, waiting
+from graphmill.engine.question import Question, is_question, metadata_of, waiting
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.steps import Steps
@@ -265,7 +265,7 @@ class Attempts:
     def _program_ended(self, ticket: Ticket, finished: Finished | None, failure: Failure | None) -> None:
         """End a job that was made of steps."""
         now = self._loop.time()
-        if failure is not None and failure.kind is Kind.PAUSED and ticket.questions:
+        if is_question(failure) and ticket.questions:
             self._wait_for_answers(ticket, ticket.questions, now)
             return
         if finished is None or failure is not None:
