@@ -22,7 +22,7 @@ _REPETITIONS = 5
 
 def ours(address: str, *, is_cpu: bool = False) -> float:
     """Tell the seconds, or the CPU seconds, of a recorded run of a workflow of one http node."""
-    graph, policy = gm.load(WORKFLOWS / "ask.yaml"), gm.Policy(concurrency=_CONCURRENCY)
+    graph, policy = gm.load(WORKFLOWS / "http.yaml"), gm.Policy(concurrency=_CONCURRENCY)
     items = [{"address": address, "number": number} for number in range(_ITEMS)]
     gm.batch(graph, items[:1], policy=policy)  # the first imports
     clock = time.process_time if is_cpu else time.perf_counter

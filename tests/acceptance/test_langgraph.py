@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +24,7 @@ from graphmill.core.keys import item_key
 from support import langgraphs
 from support.command import HANG_S
 from support.langgraphs import Point, chain, logging, plainly_logging
+from support.remains import wait_until
 
 QUICK = gm.Policy(retry=gm.Retry(attempts=2, wait_s=0.0, jitter=False))
 
@@ -314,10 +314,8 @@ def test_after_kill_9_no_node_that_had_finished_runs_again_and_the_command_line_
     effects = tmp_path / "effects.log"
     with subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "HALT": "1"}) as process:
         try:
-            deadline = time.monotonic() + HANG_S
-            while not effects.exists() or effects.read_text().count("halt") < 5:
-                assert time.monotonic() < deadline
-                assert process.poll() is None
+            wait_until(lambda: process.poll() is not None or (effects.exists() and effects.read_text().count("halt") == 5))
+            assert process.poll() is None
         finally:
             process.kill()
     command = [sys.executable, "-m", "graphmill", "resume", "r", "--journal", "runs.db"]

@@ -14,7 +14,7 @@ from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
 from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
-from graphmill.core.foreign import ForeignGraph, adapted
+from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapted
 from graphmill.core.job import Effect, Job
 from graphmill.core.json_text import require_json
 from graphmill.datasets.sink import Sink
@@ -23,7 +23,6 @@ from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
 from graphmill.graph.graph import Graph
-from graphmill.graph.langgraph.adapter import LangGraph
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
 from graphmill.report.report import Report
@@ -180,7 +179,7 @@ def _binder(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | No
 
 
 def _require_isolable(function: Callable[[Any], Any]) -> None:
-    if isinstance(function, Graph | LangGraph):
-        kind = "workflow" if isinstance(function, Graph) else "LangGraph graph"
+    if isinstance(function, Graph | AdaptedGraph):
+        kind = "workflow" if isinstance(function, Graph) else f"{function.library} graph"
         raise UsageError(f"a {kind} can not run with isolation='process' yet; leave isolation out, or run a function")
     require_importable(function)

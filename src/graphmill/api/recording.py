@@ -11,6 +11,7 @@ from typing import Any
 from graphmill.api.items import id_rule, no_item
 from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
+from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job
 from graphmill.datasets.source import FileSource
 from graphmill.engine.feed import known_length
@@ -18,7 +19,6 @@ from graphmill.engine.policy import Policy
 from graphmill.engine.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
-from graphmill.graph.langgraph.adapter import LangGraph
 from graphmill.journal.intake import Draft, Identify, OnChange
 from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
@@ -149,6 +149,6 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
 def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
     if isinstance(graph, Graph):
         return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given)}
-    if isinstance(graph, LangGraph):
-        return {"kind": "langgraph", "name": graph.name, "function": graph.home}
+    if isinstance(graph, AdaptedGraph):
+        return {"kind": graph.library.lower(), "name": graph.name, "function": graph.home}
     return {"kind": "function", "name": getattr(graph, "__name__", type(graph).__name__), "function": openable(graph)}

@@ -16,12 +16,12 @@ from graphmill.core.result import Kind
 from graphmill.datasets.source import FileSource, source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
+from graphmill.graph.named import find_named
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
 from graphmill.journal.journal import Selection
 from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
-from graphmill.nodes.python import find_named
 from graphmill.report.report import Report
 
 

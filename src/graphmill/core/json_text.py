@@ -73,7 +73,7 @@ def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) ->
     try:
         if not unique_keys and (found := _quickly(text)):
             return found[0]
-        return json.loads(text, object_pairs_hook=_unique if unique_keys else None)
+        return json.loads(text, object_pairs_hook=with_unique_keys if unique_keys else None)
     except json.JSONDecodeError as error:
         raise TextError(f"not JSON: {error.msg}", line=first_line + error.lineno - 1, column=error.colno) from error
     except UnicodeDecodeError as error:
@@ -82,6 +82,15 @@ def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) ->
     except (ValueError, RecursionError) as error:
         later = " or later" if b"\n" in text else ""
         raise ValueError(f"line {first_line}{later}: not JSON that can be read: {error}") from error
+
+
+def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs; ValueError names a key that stands twice in it, of which one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.80} stands twice in one object")
+    return found
 
 
 def _quickly(text: bytes) -> tuple[Any] | None:
@@ -94,14 +103,6 @@ def _quickly(text: bytes) -> tuple[Any] | None:
     except ValueError:
         return None
     return (value,) if end == len(whole) else None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
-    return found
 
 
 def _is_utf8(text: str) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import StepError
-from graphmill.core.result import RUNNING, Failure, Kind, Result
+from graphmill.core.result import RUNNING, Failure, Result
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -21,7 +21,7 @@ from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.program import Finished, Programmed
-from graphmill.engine.question import Question, metadata_of, waiting
+from graphmill.engine.question import Question, is_question, metadata_of, waiting
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.steps import Steps
@@ -213,7 +213,11 @@ class Attempts:
             ticket.root.questions = [*(ticket.root.questions or ()), *questions]
             self._strands.step_ended(ticket, None, None, failure, now)
         else:
-            self._finish(ticket, replace(self._scheduler.end(ticket, failure, now), metadata=metadata_of(questions)))
+            self._wait_for_answers(ticket, questions, now)
+
+    def _wait_for_answers(self, ticket: Ticket, questions: list[Question], now: float) -> None:
+        result = self._scheduler.end(ticket, waiting(questions), now)
+        self._finish(ticket, replace(result, metadata=metadata_of(questions)))
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
@@ -261,10 +265,8 @@ class Attempts:
     def _program_ended(self, ticket: Ticket, finished: Finished | None, failure: Failure | None) -> None:
         """End a job that was made of steps."""
         now = self._loop.time()
-        if failure is not None and failure.kind is Kind.PAUSED and ticket.questions:
-            self._finish(
-                ticket, replace(self._scheduler.end(ticket, waiting(ticket.questions), now), metadata=metadata_of(ticket.questions))
-            )
+        if is_question(failure) and ticket.questions:
+            self._wait_for_answers(ticket, ticket.questions, now)
             return
         if finished is None or failure is not None:
             self._finish(ticket, self._scheduler.end(ticket, failure or cancelled("it gave nothing"), now))

@@ -57,6 +57,11 @@ def waiting(questions: Iterable[Question]) -> Failure:
     return Failure(kind=Kind.PAUSED, message=f"waits for an answer: {asked}", type="graphmill.Waiting")
 
 
+def is_question(failure: Failure | None) -> bool:
+    """Tell whether a step has not failed but waits for an answer: that is no outcome, and nothing may handle it."""
+    return failure is not None and failure.kind is Kind.PAUSED
+
+
 def metadata_of(questions: Iterable[Question]) -> dict[str, Any]:
     """Give what a result notes of its open questions."""
     return {"questions": [question.noted() for question in questions]}

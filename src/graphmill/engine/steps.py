@@ -152,7 +152,7 @@ class Steps:
 
         What the other side's state is to blame for is the job's to wait for.
         """
-        job, began = frame.ticket.job, self._workers.loop.time()
+        began = self._workers.loop.time()
         attempt, counted, _ = self._recalled(frame).failed.get(path, NO_ATTEMPTS)
         while True:
             attempt += 1
@@ -174,8 +174,7 @@ class Steps:
             if frame.is_over or wait_s is None:
                 return StepOutcome(None, failure, attempt, self._workers.loop.time() - began)
             self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)
-            if self._recorder is not None:
-                self._recorder.fail(job, attempt, failure, path)
+            self._note_failed(frame, path, attempt, failure)
             await asyncio.sleep(wait_s)
 
     async def _intend(self, frame: Frame, path: str, attempt: int, effect: Effect) -> None:
@@ -189,8 +188,11 @@ class Steps:
         """Note that an unsafe step has surely not happened."""
         if effect == "unsafe":
             self._recalled(frame).intended.discard(path)
-            if self._recorder is not None:
-                self._recorder.fail(frame.ticket.job, attempt, failure, path)
+            self._note_failed(frame, path, attempt, failure)
+
+    def _note_failed(self, frame: Frame, path: str, attempt: int, failure: Failure) -> None:
+        if self._recorder is not None:
+            self._recorder.fail(frame.ticket.job, attempt, failure, path)
 
     def _wait_s(self, failure: Failure, tries: int) -> float | None:
         return next_wait_s(self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random)

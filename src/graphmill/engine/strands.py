@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphmill.core.result import RUNNING, Failure, Kind
+from graphmill.core.result import RUNNING, Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.acting import acting
 from graphmill.engine.classifier import Classifier
@@ -17,6 +17,7 @@ from graphmill.engine.failures import ambiguous, cancelled
 from graphmill.engine.notebook import Notebook
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Aside, Begun, Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
+from graphmill.engine.question import is_question
 from graphmill.engine.recorder import NO_ATTEMPTS, Recall, Recorder, StepOutcome
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
@@ -251,7 +252,7 @@ class Strands:
 
     def _record(self, strand: Strand, outcome: StepOutcome) -> None:
         step = strand.step
-        if self._recorder is None or self._delivery.is_forgotten or _is_question(outcome.failure):
+        if self._recorder is None or self._delivery.is_forgotten or is_question(outcome.failure):
             return
         self._scheduler.note_written(step.rules.effect)
         number = self._recorder.step(strand.job, step.path, step.content(), outcome)
@@ -374,11 +375,6 @@ class Strands:
         for strand in list(ticket.strands or ()):
             self._drop(strand)
         self._ended(ticket, value, failure)
-
-
-def _is_question(failure: Failure | None) -> bool:
-    """Tell whether a step has only asked: that is no outcome."""
-    return failure is not None and failure.kind is Kind.PAUSED
 
 
 def _cancel_timer(strand: Strand) -> None:

@@ -7,17 +7,17 @@ from typing import Any
 
 from graphmill.core.callable_name import callable_name
 from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
+from graphmill.core.foreign import AdaptedGraph
 from graphmill.graph.graph import Graph
-from graphmill.graph.langgraph.adapter import LangGraph
 
 
-def graph_fingerprints(graph: Graph | LangGraph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
+def graph_fingerprints(graph: Graph | AdaptedGraph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
     """Give the fingerprint of each part; a function has one.
 
-    Those of a workflow are its nodes, their order, inputs and outputs, those of a LangGraph graph its nodes, their order and its state.
+    Those of a workflow are its nodes, their order, inputs and outputs, those of another library's graph what its adapter says.
     ``version`` is the author's own word for all that can not be seen here, such as the helpers that a function calls.
     """
-    if not isinstance(graph, Graph | LangGraph):
+    if not isinstance(graph, Graph | AdaptedGraph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}
     parts = graph.fingerprints
     return parts if version is None else {**parts, "version": value_fingerprint(version)}
@@ -28,4 +28,4 @@ def packages_of(graph: Any) -> list[str]:
     if isinstance(graph, Graph):
         children = (name for node in graph.nodes.values() if node.child is not None for name in packages_of(node.child))
         return sorted({name for node in graph.nodes.values() for name in node.type.packages} | set(children))
-    return list(graph.packages) if isinstance(graph, LangGraph) else []
+    return list(graph.packages) if isinstance(graph, AdaptedGraph) else []

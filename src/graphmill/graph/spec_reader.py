@@ -14,6 +14,7 @@ from graphmill.graph.grammar import Block
 from graphmill.graph.input_type import INPUT_TYPES, is_of_type
 from graphmill.graph.kinds import Lookup, Name, shown, tolerance
 from graphmill.graph.legacy import Dialect
+from graphmill.graph.legacy_params import read_params
 from graphmill.graph.places import At
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec, WorkflowSpec
@@ -134,7 +135,7 @@ class _Reader:
             at=at,
             id=block["id"],
             type=block["type"],
-            params=block["params"] or {},
+            params=self._params(block),
             retry=retry,
             timeout_s=block["timeout"],
             effect=block["effect"],
@@ -142,6 +143,17 @@ class _Reader:
             batch=batch,
             loop=self._loop(block),
         )
+
+    def _params(self, node: BlockReader) -> Mapping[str, Any]:
+        params: Mapping[str, Any] = node["params"] or {}
+        if not self._is_legacy:
+            return params
+        reading, at = read_params(node["type"], params), node.at_key("params")
+        for key, message in reading.problems.items():
+            node.wrong(f"{key}: {message}", (*at, key), is_key=True)
+        for key, message in reading.notes.items():
+            self._problems.note((*at, key), f"{self._document.at_text(node.at)}: {key}: {message}", is_key=True)
+        return reading.params
 
     def _retry(self, node: BlockReader) -> RetrySpec:
         block = self._inner(node, "retry", grammar.RETRY, legacy.RETRY)

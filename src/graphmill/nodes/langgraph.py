@@ -15,8 +15,8 @@ from graphmill.core.errors import UsageError
 from graphmill.core.foreign import adapted
 from graphmill.core.fresh import fresh
 from graphmill.graph.langgraph.adapter import PACKAGES, LangGraph
+from graphmill.graph.named import find_named
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
-from graphmill.nodes.python import find_named
 
 
 class LangGraphConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from graphmill.nodes.copy_file import copy_bytes
+from graphmill.nodes.files.copying import copy_bytes
 from graphmill.nodes.files.draft import put_new
 from graphmill.nodes.files.node import AllowPaths, CreateFolders, FileNode
 from graphmill.nodes.files.route import Route

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import re
-import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,9 +14,8 @@ from msgspec import Meta
 from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.fresh import fresh
 from graphmill.core.json_text import require_json
-from graphmill.core.message import described, message_of
-from graphmill.core.names import suggestion
 from graphmill.engine.workers import call, is_async
+from graphmill.graph.named import find_named
 from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
 from graphmill.nodes.code_check import assigns, require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
@@ -182,47 +177,3 @@ def find_function(name: object, root: Path | None = None) -> Callable[..., Any]:
     if not callable(found):
         raise ValueError(f"{name} is not a function but {type(found).__name__}")
     return found  # type: ignore[no-any-return]
-
-
-def find_named(name: object, root: Path | None = None, *, what: str = "graph") -> Any:
-    """Import what goes by ``module:name``, whatever it is."""
-    module_name, colon, path = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if not (module_name and colon and path) or not re.fullmatch(r"[^\W\d]\w*(?:\.\w+)*", module_name):
-        raise ValueError(f"{what} is written module:name, not {name!r}")
-    found: Any = _import(module_name, root)
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"{module_name} has no {part!r}{suggestion(part, dir(found))}")
-        found = getattr(found, part)
-    return found
-
-
-def _import(module_name: str, root: Path | None) -> Any:
-    here = os.getcwd()  # noqa: PTH109  sys.path holds text
-    if here not in sys.path:
-        sys.path.insert(0, here)  # as `python -m` does: a workflow's functions stand beside it in the project
-    if root is not None and str(root) not in sys.path:
-        sys.path.append(str(root))  # the last: what stands beside a workflow hides nothing else
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        beside = "" if root is None or str(root) == here else f", beside the workflow in {root}"
-        where = f"modules are looked for in {here}{beside} and among the installed packages"
-        raise ValueError(f"can not import {module_name!r}: {message_of(error)}; {where}") from error
-    except (Exception, SystemExit) as error:  # a script without a __main__ guard leaves while it is imported
-        raise ValueError(f"importing {module_name!r} raised {described(error)}") from error
-    _require_no_other(module, root, Path(here))
-    return module
-
-
-def _require_no_other(module: Any, root: Path | None, here: Path) -> None:
-    """Refuse a module that is not the one beside the workflow, nor that in the current folder, but only has its name."""
-    file, name = getattr(module, "__file__", None), module.__name__
-    beside = None if root is None or root == here else _file_in(root, name)
-    if file is not None and beside is not None and Path(file).resolve() not in (beside, _file_in(here, name)):
-        raise ValueError(f"{name} is {file}, and not {beside} beside the workflow; give that file another name")
-
-
-def _file_in(folder: Path, module_name: str) -> Path | None:
-    path = folder.joinpath(*module_name.split("."))
-    return next((each.resolve() for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)

@@ -9,7 +9,7 @@ from graphmill.core.json_text import to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.answers import is_answered
-from graphmill.journal.records import AttemptRow, Entry, History, RunRecord, StepRow
+from graphmill.journal.records import AttemptRow, Entry, History, RunRecord, StepRow, SuspectRow
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.job_text import standing, tries, usage_text
 from graphmill.report.run_view import instant, run_name
@@ -73,9 +73,13 @@ def _notes(history: History) -> Iterator[str]:
     if history.wanted > max((entry.generation for entry in history.entries), default=0):
         yield f"  to be done again, in generation {history.wanted}"
     if history.suspect is not None and history.suspect.crashes:
-        alone = f", {history.suspect.alone} of them with nothing else" if history.suspect.alone else ""
-        times = "once" if history.suspect.crashes == 1 else f"{history.suspect.crashes} times"
-        yield f"  was under way {times} when the whole process died{alone}"
+        yield _suspicion(history.suspect)
+
+
+def _suspicion(suspect: SuspectRow) -> str:
+    alone = f", {suspect.alone} of them with nothing else" if suspect.alone else ""
+    times = "once" if suspect.crashes == 1 else f"{suspect.crashes} times"
+    return f"  was under way {times} when the whole process died{alone}"
 
 
 def _result_lines(result: Result) -> Iterator[str]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from graphmill.core.errors import UsageError
+from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.fresh import fresh
 from graphmill.engine.frame import frame_here
 from graphmill.graph.langgraph.fingerprints import fingerprints_of
@@ -20,9 +21,10 @@ _PROGRAM = ("__main__", "__mp_main__")
 _NO_CONFIG: Mapping[str, Any] = {}
 
 
-class LangGraph:
+class LangGraph(AdaptedGraph):
     """Runs a compiled graph over one item; what it gives is the final state as JSON has it."""
 
+    library = "LangGraph"
     packages = PACKAGES
 
     def __init__(self, graph: Any) -> None:

@@ -14,6 +14,7 @@ from graphmill.core.keys import canonical, digest
 from graphmill.core.message import cut
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.program import Aside, Begun, Note, Program, StepRules
+from graphmill.engine.question import is_question
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch_output import ERRORS_TOLD, batch_output, batch_summary
 from graphmill.graph.run.ended_items import EndedItems
@@ -102,7 +103,7 @@ class _Batch:
             self._fault, self.is_stopped = NodeFailed(failure), True
             return
         outcome: Outcome = value
-        if outcome.failure is not None and outcome.failure.kind is Kind.PAUSED:
+        if is_question(outcome.failure):
             self._question = outcome.failure
             return
         self._ended.add(outcome)

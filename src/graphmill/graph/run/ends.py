@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphmill.core.result import Failure, Kind
+from graphmill.core.result import Failure
 from graphmill.engine.failures import failure_of, kind_of
+from graphmill.engine.question import is_question
 from graphmill.graph.node_type import Output
 
 
@@ -22,7 +23,7 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
     @property
     def is_question(self) -> bool:
         """Whether it has not failed but waits for an answer: nothing may handle that, and nothing else fails by it."""
-        return self.failure.kind is Kind.PAUSED
+        return is_question(self.failure)
 
     @classmethod
     def of(cls, error: Exception, told: Callable[[Failure], Failure] | None = None) -> NodeFailed:

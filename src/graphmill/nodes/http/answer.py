@@ -8,13 +8,14 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient
+from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
 
 MOST_RETRY_AFTER_S = 900.0
@@ -151,16 +152,8 @@ def _is_utf8(body: bytes) -> bool:
     return True
 
 
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.60} stands twice in one object")
-    return found
-
-
 def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refused)
+_DECODER = json.JSONDecoder(object_pairs_hook=with_unique_keys, parse_constant=_refused)

@@ -7,14 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import to_json
 from graphmill.core.message import message_of
-from graphmill.graph.template import text_of
 from graphmill.nodes.http.decoding import ACCEPTED
 from graphmill.nodes.http.url import Url, encoded
+from graphmill.nodes.text import param_bytes, param_text
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS = (*sorted(READING), "DELETE", "PATCH", "POST", "PUT")
@@ -78,7 +77,7 @@ def header_lines(given: Mapping[str, Any]) -> dict[str, str]:
     for name, value in given.items():
         if value is None:
             continue
-        text = _text(value, f"headers.{name}")
+        text = param_text(value, f"headers.{name}")
         if problem := header_problem(name, text):
             raise Permanent(f"headers: {problem}")
         lines[name.lower()] = text
@@ -99,7 +98,7 @@ def basic(user: str, password: str) -> str:
     """Give the header of a user."""
     if ":" in user:
         raise Permanent("auth.basic.user: a user's name has no colon")
-    return f"Basic {base64.b64encode(_bytes(f'{user}:{password}', 'auth.basic')).decode()}"
+    return f"Basic {base64.b64encode(param_bytes(f'{user}:{password}', 'auth.basic')).decode()}"
 
 
 def query_of(given: Mapping[str, Any]) -> str:
@@ -114,28 +113,14 @@ def form_of(given: Mapping[str, Any]) -> bytes:
 
 def _pairs(given: Mapping[str, Any], at: str) -> list[str]:
     found = [(name, each) for name, value in given.items() for each in (value if isinstance(value, list) else (value,))]
-    return [f"{encoded(name)}={quote(_bytes(_text(value, at), at), safe='')}" for name, value in found if value is not None]
+    return [f"{encoded(name, at)}={encoded(param_text(value, at), at)}" for name, value in found if value is not None]
 
 
 def body_of(value: Any) -> tuple[bytes, str]:
     """Give what is sent, and its type: text as it is, all else as JSON."""
     if isinstance(value, str):
-        return _bytes(value, "body"), "text/plain; charset=utf-8"
+        return param_bytes(value, "body"), "text/plain; charset=utf-8"
     try:
         return to_json(value).encode(), "application/json"
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"body: not JSON: {message_of(error)}") from error
-
-
-def _text(value: Any, at: str) -> str:
-    try:
-        return text_of(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"{at}: a value can not stand in a text: {message_of(error)}") from error
-
-
-def _bytes(text: str, at: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise Permanent(f"{at}: half of a surrogate pair can not be sent") from error

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from graphmill.core.errors import Permanent
 from graphmill.graph.pieces import Filled
+from graphmill.nodes.text import param_bytes
 
 _PORTS = {"http": 80, "https": 443}
 _AS_WRITTEN = "/:?#[]@!$&'()*+,;=%~"
@@ -91,12 +92,9 @@ def whole_url(text: str) -> Url:
     return target_of([text]).url
 
 
-def encoded(text: str) -> str:
+def encoded(text: str, at: str = "url") -> str:
     """Write a value so that it can only be one."""
-    try:
-        return quote(text, safe="")
-    except UnicodeEncodeError as error:
-        raise Permanent("a value in the url holds half of a surrogate pair, which can not be sent") from error
+    return quote(param_bytes(text, at), safe="")
 
 
 def _in_host(text: str) -> str:

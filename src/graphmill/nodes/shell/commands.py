@@ -17,23 +17,8 @@ _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh
 _INTERPRETERS = {"python": "cm", "pypy": "cm", "perl": "eEmM", "ruby": "er", "node": "epr", "nodejs": "epr", "php": "rBRE", "lua": "el"}
 _PARSING = frozenset(
     {".", "source", "unalias", "declare", "typeset", "read", "unset", "getopts", "mapfile", "readarray"}
-    | {
-        "bind",
-        "complete",
-        "compgen",
-        "enable",
-        "fc",
-        "ssh",
-        "su",
-        "runuser",
-        "watch",
-        "parallel",
-        "script",
-        "at",
-        "batch",
-        "crontab",
-        "flock",
-    }
+    | {"bind", "complete", "compgen", "enable", "fc", "ssh", "su"}
+    | {"runuser", "watch", "parallel", "script", "at", "batch", "crontab", "flock"}
 )
 _RUNS_INPUT = frozenset({"parallel", "at", "batch", "crontab", "ssh", "su", "runuser", "script"})
 _EVALUATING = frozenset({"eval", "trap", "alias", "let"})
@@ -94,8 +79,12 @@ def _judge_command(words: Sequence[Word]) -> Reads | None:
     if EXPANDED in name or not (words[0].is_steady or "/" in words[0].text):
         _refuse_any(words, "it is given to a command that is not known before it runs, and which may parse it")
         return Reads("a command that is not known")
-    rule = _RULES.get(name) or _RULES.get(name.rstrip("0123456789."))
+    rule = _rule_of(name)
     return None if rule is None else rule(name, words)
+
+
+def _rule_of(name: str) -> Callable[[str, Sequence[Word]], Reads | None] | None:
+    return _RULES.get(name) or _RULES.get(name.rstrip("0123456789."))
 
 
 def _judge_evaluating(name: str, words: Sequence[Word]) -> None:
@@ -184,8 +173,7 @@ def _name_of(words: Sequence[Word]) -> str:
 
 
 def _is_program(words: Sequence[Word]) -> bool:
-    rule = _RULES.get(_name_of(words)) or _RULES.get(_name_of(words).rstrip("0123456789."))
-    return rule in (_judge_code, _judge_awk, _judge_evaluating, _judge_parsing)
+    return _rule_of(_name_of(words)) in (_judge_code, _judge_awk, _judge_evaluating, _judge_parsing)
 
 
 def _lacks_program(words: Sequence[Word]) -> bool:
@@ -220,8 +208,12 @@ def _judge_code(program: str, words: Sequence[Word]) -> Reads | None:
     _require_steady(program, words[: code + 1])
     if flags and not all(word.is_literal for word in words[: code + 1]):
         raise RefusedError(f"the program of {program} is not known before it runs, and might hold a value; put it in single quotes")
-    is_from_input = not flags and (code >= len(words) or _is_input(words[code]) or any(word.text == "-s" for word in words[:code]))
-    return Reads(program) if is_from_input else None
+    return Reads(program) if not flags and _is_from_input(words, code) else None
+
+
+def _is_from_input(words: Sequence[Word], code: int) -> bool:
+    """Tell whether a program without code among its words takes it from its input."""
+    return code >= len(words) or _is_input(words[code]) or any(word.text == "-s" for word in words[:code])
 
 
 def _has_flag(option: str, letters: str) -> bool:
@@ -252,18 +244,19 @@ def _judge_test(name: str, words: Sequence[Word]) -> None:
     given = words[1:-1] if name == "[" else words[1:]
     if any(word.has_value for word in given):
         _require_steady(name, given)
-    if given and given[0].text == "!" and len(given) > 1:
-        given = given[1:]
-    if len(given) == 2:
-        is_clear = given[0].is_literal and given[0].is_option and given[0].text not in ("-v", "-R", "-o")
-    elif len(given) == 3:
-        is_clear = given[1].is_literal and (given[1].is_option or given[1].text in ("=", "==", "!=")) and given[1].text not in ("-a", "-o")
-    else:
-        is_clear = len(given) < 2
-    if not is_clear:
+    if not _is_one_comparison(given[1:] if len(given) > 1 and given[0].text == "!" else given):
         _refuse_any(
             words, f"it is given to {name} with more than one comparison, where it could be taken for an operator; join tests by && and ||"
         )
+
+
+def _is_one_comparison(given: Sequence[Word]) -> bool:
+    if len(given) == 2:
+        return given[0].is_literal and given[0].is_option and given[0].text not in ("-v", "-R", "-o")
+    if len(given) == 3:
+        operator = given[1]
+        return operator.is_literal and (operator.is_option or operator.text in ("=", "==", "!=")) and operator.text not in ("-a", "-o")
+    return len(given) < 2
 
 
 def _judge_printf(name: str, words: Sequence[Word]) -> None:

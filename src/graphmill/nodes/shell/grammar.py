@@ -30,6 +30,10 @@ class _Frame(Enum):
     FOR_WORDS = auto()
 
 
+_FOLLOWING = {(_Frame.CASE_IN, "in"): _Frame.CASE_PATTERN, (_Frame.FOR_IN, "in"): _Frame.FOR_WORDS}
+_LAST_WORDS = frozenset({(_Frame.FOR_IN, "do"), (_Frame.CASE_PATTERN, "esac")})
+
+
 @dataclass(slots=True)
 class _Command:
     """A simple command as far as it has been read; ``began`` counts the templates before it."""
@@ -85,6 +89,14 @@ class _Commands:
         self._frames: list[_Frame] = []
         self._command = _Command(len(self._lexer.places))
         self._for_name = ""
+        self._readers = {
+            "#": self._lexer.skip_comment,
+            "\n": self._newline,
+            "(": self._open,
+            ")": self._close,
+            **dict.fromkeys(_BETWEEN, self._operator),
+            **dict.fromkeys("<>", self._redirection),
+        }
 
     def read(self) -> None:
         """Read them."""
@@ -96,7 +108,7 @@ class _Commands:
             if not letter:
                 self._require_end()
                 break
-            self._token(letter)
+            self._readers.get(letter, self._word)()
         self._end_command()
         if self._is_inner:
             if self._lexer.pending:
@@ -109,25 +121,14 @@ class _Commands:
         if self._frames:
             raise RefusedError("case, for or a parenthesis is not closed")
 
-    def _token(self, letter: str) -> None:
-        if letter == "#":
-            self._lexer.skip_comment()
-        elif letter == "\n":
-            self._newline()
-        elif letter in _BETWEEN:
-            self._operator(letter)
-        elif letter == "(":
-            self._open()
-        elif letter == ")":
-            self._close()
-        elif letter in "<>":
-            self._redirection()
-        else:
-            self._word()
-
     @property
     def _frame(self) -> _Frame | None:
         return self._frames[-1] if self._frames else None
+
+    @property
+    def _is_command(self) -> bool:
+        """Whether what comes is a command's, not a part of case or for."""
+        return self._frame in (None, _Frame.SUBSHELL, _Frame.CASE_BODY)
 
     def _newline(self) -> None:
         self._lexer.at += 1
@@ -135,13 +136,13 @@ class _Commands:
             self._end_command()
         self._lexer.here_documents()
 
-    def _operator(self, letter: str) -> None:
+    def _operator(self) -> None:
+        letter = self._lexer.peek()
         self._lexer.at += 1
         self._lexer.skip_continuation()
         following = self._lexer.peek()
         if self._frame is _Frame.CASE_PATTERN:
-            if letter != "|" or following == "|":
-                raise RefusedError(f"{letter} stands in a pattern of case")
+            _require_alternative(letter, following)
             return
         if self._frame is _Frame.FOR_IN and letter == ";":
             return
@@ -166,7 +167,7 @@ class _Commands:
         if self._frame is _Frame.CASE_PATTERN:
             return
         words = self._command.words
-        if not words and not self._command.has_redirection and self._frame in (None, _Frame.SUBSHELL, _Frame.CASE_BODY):
+        if not words and not self._command.has_redirection and self._is_command:
             if self._lexer.peek() == "(":
                 raise RefusedError("(( is arithmetic for some shells; for a subshell in a subshell write a blank: ( (")
             self._frames.append(_Frame.SUBSHELL)
@@ -190,7 +191,7 @@ class _Commands:
 
     def _redirection(self) -> None:
         """Read an operator such as ``2>&`` behind its number, and its target."""
-        if self._frame not in (None, _Frame.SUBSHELL, _Frame.CASE_BODY):
+        if not self._is_command:
             raise RefusedError("a redirection stands inside case or for")
         self._command.has_redirection = True
         first = self._lexer.peek()
@@ -236,7 +237,7 @@ class _Commands:
                 return
             if word.text.startswith("{"):
                 raise RefusedError("{NAME}> is not known to every sh")
-        if self._frame in (None, _Frame.SUBSHELL, _Frame.CASE_BODY):
+        if self._is_command:
             self._word_of_command(word)
         else:
             self._word_of_compound(word)
@@ -265,18 +266,21 @@ class _Commands:
 
     def _word_of_compound(self, word: Word) -> None:
         frame = self._frames[-1]
-        said = word.text if word.is_plain else None
+        said = (frame, word.text if word.is_plain else None)
+        if said in _LAST_WORDS:
+            self._frames.pop()
+        elif said in _FOLLOWING:
+            self._frames[-1] = _FOLLOWING[said]
+        else:
+            self._word_of_choice(frame, word)
+
+    def _word_of_choice(self, frame: _Frame, word: Word) -> None:
+        """Read a word of case or for that is the author's own."""
         if frame is _Frame.CASE_WORD:
             self._frames[-1] = _Frame.CASE_IN
-        elif frame is _Frame.CASE_IN and said == "in":
-            self._frames[-1] = _Frame.CASE_PATTERN
-        elif frame is _Frame.FOR_NAME and said is not None and not word.has_value:
+        elif frame is _Frame.FOR_NAME and word.is_plain and not word.has_value:
             self._frames[-1] = _Frame.FOR_IN
             self._for_name = word.text
-        elif frame is _Frame.FOR_IN and said == "in":
-            self._frames[-1] = _Frame.FOR_WORDS
-        elif (frame is _Frame.FOR_IN and said == "do") or (frame is _Frame.CASE_PATTERN and said == "esac"):
-            self._frames.pop()
         elif frame is _Frame.FOR_WORDS and word.has_value:
             self._script.filled.add(self._for_name)
         elif frame not in (_Frame.CASE_PATTERN, _Frame.FOR_WORDS):
@@ -289,3 +293,8 @@ class _Commands:
             raise RefusedError("case or for is not written as sh knows it")
         self._script.judge(self._command)
         self._command = _Command(len(self._lexer.places))
+
+
+def _require_alternative(letter: str, following: str) -> None:
+    if letter != "|" or following == "|":
+        raise RefusedError(f"{letter} stands in a pattern of case")

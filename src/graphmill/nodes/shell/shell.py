@@ -13,18 +13,18 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.errors import Permanent, Transient
-from graphmill.core.json_text import to_json
 from graphmill.core.message import message_of
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import Filled, pieces_of
 from graphmill.graph.secret import names_secret
-from graphmill.graph.template import Lookup, TemplateError, parse, text_of
+from graphmill.graph.template import Lookup, TemplateError, parse
 from graphmill.nodes.shell.commands import is_ruling
 from graphmill.nodes.shell.lexer import is_name
 from graphmill.nodes.shell.process import Invocation, Process, ended
 from graphmill.nodes.shell.script import VARIABLE, script_of, variable
 from graphmill.nodes.shell.word import RefusedError
+from graphmill.nodes.text import param_bytes, param_text
 
 _SHELL = "/bin/sh"
 _MOST_BYTES = 128 * 1024  # of one argument, or one variable with its name, the zero byte at its end included
@@ -52,6 +52,7 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ok_codes: Annotated[
         list[Annotated[int, Meta(ge=0, le=255)]], Meta(description="Exit codes that are no failure.", extra_json_schema={"minItems": 1})
     ] = msgspec.field(default_factory=lambda: [0])
+    strip_newline: Annotated[bool, Meta(description="Leave out the line ends behind `stdout`, as `$(…)` does.")] = False
 
 
 class Shell(NodeType[ShellParams]):
@@ -102,7 +103,12 @@ class Shell(NodeType[ShellParams]):
         status = process.status or 0
         if status not in params.ok_codes:
             raise _failure(status, process)
-        return {"stdout": process.stdout.text(), "stderr": process.stderr.text(), "exit_code": status}
+        stdout = process.stdout.text()
+        return {
+            "stdout": stdout.rstrip("\n") if params.strip_newline else stdout,
+            "stderr": process.stderr.text(),
+            "exit_code": status,
+        }
 
 
 def _listed(value: Any) -> list[Any]:
@@ -162,8 +168,8 @@ def _invocation(params: ShellParams, root: Path | None) -> Invocation:
         name = variable(number)
         environment[name.encode()] = _argument(value.text, f"the value of template {number + 1} in command", len(name) + 1)
     for name, given in params.env.items():
-        environment[name.encode()] = _argument(_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
-    words = [_argument(_text(arg, f"args.{number}"), f"args.{number}") for number, arg in enumerate(params.args)]
+        environment[name.encode()] = _argument(param_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
+    words = [_argument(param_text(arg, f"args.{number}"), f"args.{number}") for number, arg in enumerate(params.args)]
     return Invocation(
         words=[_SHELL, "-c", "--", script.encode(), "sh", *words],
         environment=environment,
@@ -172,16 +178,9 @@ def _invocation(params: ShellParams, root: Path | None) -> Invocation:
     )
 
 
-def _text(value: Any, what: str) -> str:
-    try:
-        return text_of(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"{what} can not be text: {message_of(error)}") from error
-
-
 def _argument(text: str, what: str, more: int = 0) -> bytes:
     """Give a text as a process can be given it."""
-    data = _encoded(text, what)
+    data = param_bytes(text, what)
     if b"\0" in data:
         raise Permanent(f"{what} holds a NUL, which no argument and no variable can; give it by stdin")
     if len(data) + more + 1 > _MOST_BYTES:
@@ -189,35 +188,24 @@ def _argument(text: str, what: str, more: int = 0) -> bytes:
     return data
 
 
-def _encoded(text: str, what: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise Permanent(f"{what} is no Unicode text: it holds half of a surrogate pair at position {error.start}") from error
-
-
 def _input(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    if isinstance(value, Mapping | list | tuple):
-        try:
-            value = to_json(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise Permanent(f"stdin can not be JSON: {message_of(error)}") from error
-    return _encoded(_text(value, "stdin"), "stdin")
+    return None if value is None else param_bytes(param_text(value, "stdin"), "stdin")
 
 
 def _folder(cwd: str | None, root: Path | None) -> str | None:
-    if cwd is not None and "\0" in cwd:
-        raise Permanent("cwd holds a NUL, which no path can")
     if cwd is not None:
-        _encoded(cwd, "cwd")
-    if cwd == "":
-        raise Permanent("cwd is empty; leave it out for the folder of the workflow file")
-    folder = Path(cwd) if root is None and cwd is not None else root if cwd is None or root is None else root / cwd
+        _require_path(cwd)
+    folder = root if cwd is None else (root or Path()) / cwd
     if folder is not None and not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises what this takes for a no
         raise Permanent(f"cwd: there is no folder {str(folder)[:_MOST_TOLD]!r}")
     return None if folder is None else str(folder)
+
+
+def _require_path(cwd: str) -> None:
+    if not cwd:
+        raise Permanent("cwd is empty; leave it out for the folder of the workflow file")
+    if b"\0" in param_bytes(cwd, "cwd"):
+        raise Permanent("cwd holds a NUL, which no path can")
 
 
 async def _ended(invocation: Invocation) -> Process:
