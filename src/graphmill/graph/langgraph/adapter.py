@@ -50,10 +50,11 @@ class LangGraph:
     @cached_property
     def home(self) -> str | None:
         """The ``module:name`` by which another process can have it; None if no module holds it, or only the program that was started."""
+        started = sys.modules.get("__main__")  # multiprocessing lists it a second time, as __mp_main__
         places = (
             (module_name, name)
             for module_name, module in list(sys.modules.items())
-            if module_name != "__main__"
+            if module is not started
             for name, value in list(getattr(module, "__dict__", {}).items())
             if value is self.graph
         )
