@@ -12,7 +12,7 @@ from graphmill.report.run_view import RunView
 from graphmill.report.text import shown
 
 _ID_CHARS = 40
-_COMMAND_CHARS = 46  # a longer one does not push away what the others do
+_COMMAND_CHARS = 37  # a longer one does not push away what the others do
 
 
 def next_lines(view: RunView) -> list[str]:
