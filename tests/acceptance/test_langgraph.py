@@ -325,6 +325,23 @@ def test_after_kill_9_no_node_that_had_finished_runs_again_and_the_command_line_
     assert sorted(happened) == sorted(f"{name} {number}" for name in "abcd" for number in range(10))
 
 
+IMPORTED = """
+import multiprocessing
+import graphmill as gm
+from support.langgraphs import example as mine
+gm.batch(mine, [{"id": "x"}], run_id="r", journal="runs.db")
+"""
+
+
+def test_a_graph_that_the_program_imports_is_reopened_from_the_module_that_made_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    subprocess.run([sys.executable, "-c", IMPORTED], cwd=tmp_path, timeout=HANG_S, check=True)
+    command = [sys.executable, "-m", "graphmill", "resume", "r", "--journal", "runs.db", "--source", "items.jsonl"]
+    (tmp_path / "items.jsonl").write_text('{"id": "x"}\n{"id": "y"}\n')
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.stdout.startswith("2/2 items succeeded"), done.stderr
+
+
 NODE = """
 nodes:
   - id: agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import TextIO
 
 _LEAST = 40
@@ -32,12 +32,14 @@ def fitted(lines: Iterable[str], stream: TextIO | None = None) -> Iterator[str]:
         if width is None or len(line) <= width:
             yield line
         else:
-            indent = " " * _indent(line, width)
-            yield from wrap(line, width, subsequent_indent=indent, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False)
+            yield from _wrapped(line, width)
 
 
-def _indent(line: str, width: int) -> int:
-    """Tell where the last column begins that leaves room for itself; without columns, a little more than the line is indented."""
+def _wrapped(line: str, width: int) -> list[str]:
+    """Wrap the last column that leaves room for itself, by itself, so that a long word begins in it; without columns, further in."""
     margin = len(line) - len(line.lstrip())
     gap = line.rfind(_GAP, margin, width // 2)
-    return margin + 2 if gap < 0 else gap + len(_GAP)
+    column = 0 if gap < 0 else gap + len(_GAP)
+    further = "" if column else " " * (margin + 2)
+    wrapper = TextWrapper(width - column, subsequent_indent=further, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False)
+    return [(line[:column] if number == 0 else " " * column) + part for number, part in enumerate(wrapper.wrap(line[column:]))]

@@ -12,7 +12,7 @@ from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
 from graphmill.report.run_view import run_name
-from graphmill.report.text import columns, error_lines, shown
+from graphmill.report.text import columns, error_lines, shown_message
 
 _MESSAGE_CHARS = 120
 
@@ -45,7 +45,7 @@ def dead_letters(archive: Archive, run: RunRecord, *, kind: Kind | None = None, 
 
 def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
     """Show the groups, the largest first."""
-    rows = [(f"{group.count:,} ×", group.kind, shown(group.message, _MESSAGE_CHARS)) for group in groups]
+    rows = [(f"{group.count:,} ×", group.kind, shown_message(group.message, _MESSAGE_CHARS)) for group in groups]
     width = max((len(count) for count, _, _ in rows), default=0)
     return [f"  {line}" for line in columns([(f"{count:>{width}}", kind, message) for count, kind, message in rows])]
 

@@ -14,7 +14,7 @@ from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.job_text import standing, tries, usage_text
 from graphmill.report.run_view import instant, run_name
 from graphmill.report.step_body import read_body
-from graphmill.report.text import columns, failure_text, moment, seconds, shown
+from graphmill.report.text import columns, failure_text, moment, seconds, shown, shown_message
 from graphmill.report.trace import Branch, trace_of
 from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
 
@@ -86,8 +86,8 @@ def _result_lines(result: Result) -> Iterator[str]:
     yield f"input:  {_value(result.input)}"
     yield f"output: {_value(result.output)}"
     if result.error is not None:
-        yield f"error:  {result.error.kind}: {shown(failure_text(result.error), _LINE_CHARS)}"
-        yield from (f"  {shown(line, _LINE_CHARS)}" for line in result.error.traceback.split("\n") if line.strip())
+        yield f"error:  {result.error.kind}: {shown_message(failure_text(result.error), _LINE_CHARS)}"
+        yield from (f"  {shown_message(line, _LINE_CHARS)}" for line in result.error.traceback.split("\n") if line.strip())
 
 
 def _value(value: Any) -> str:
@@ -133,7 +133,7 @@ def _value_in_short(result: Result) -> str:
 def _message(body: bytes | None) -> str:
     error = read_body(body)
     message = error.get("message") if isinstance(error, dict) else error
-    return shown(message if isinstance(message, str) else to_json(message), _SHORT_CHARS)
+    return shown_message(message if isinstance(message, str) else to_json(message), _SHORT_CHARS)
 
 
 def item_record(run: RunRecord, item_id: str, history: History) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphmill.core.result import Result
-from graphmill.report.text import failure_text, seconds, shown
+from graphmill.report.text import failure_text, seconds, shown_message
 
 _FLAGS = ("degraded", "partial")
 _MESSAGE_CHARS = 300
@@ -35,5 +35,5 @@ def job_lines(result: Result) -> list[str]:
         told.insert(1, tries(result.attempts))
     lines = [" · ".join(filter(None, told))]
     if result.error is not None:
-        lines.append(f"  {result.error.kind}: {shown(failure_text(result.error), _MESSAGE_CHARS)}")
+        lines.append(f"  {result.error.kind}: {shown_message(failure_text(result.error), _MESSAGE_CHARS)}")
     return lines

@@ -9,14 +9,17 @@ from graphmill.core.identity import JOB_ID
 from graphmill.core.result import Kind, Status
 from graphmill.journal.records import RunState
 from graphmill.report.run_view import RunView
-from graphmill.report.text import columns, shown
+from graphmill.report.text import shown
 
 _ID_CHARS = 40
+_COMMAND_CHARS = 37  # a longer one does not push away what the others do
 
 
 def next_lines(view: RunView) -> list[str]:
     """Name the commands that make sense now, each with what it does."""
-    return columns(list(_steps(view)))
+    steps = list(_steps(view))
+    width = max((len(command) for command, _ in steps if len(command) <= _COMMAND_CHARS), default=0)
+    return [f"{command:<{width}}   {does}" for command, does in steps]
 
 
 def retry_line(view: RunView, failed: int, kind: Kind | None) -> str:

@@ -12,6 +12,8 @@ from graphmill.engine.statistics import Statistics
 
 ERRORS_SHOWN = 5
 _MESSAGE_CHARS = 160
+_WORD_CHARS = 60  # a path, a URL: of one that is longer the beginning and the end are shown
+_WORD_END_CHARS = 15
 
 
 def summary_line(statistics: Statistics) -> str:
@@ -65,7 +67,7 @@ def _told(result: Result) -> tuple[str, str]:
     if result.error is None:
         return str(result.status), ""
     tries = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
-    return str(result.error.kind), f"{shown(failure_text(result.error), _MESSAGE_CHARS)} ({tries})"
+    return str(result.error.kind), f"{shown_message(failure_text(result.error), _MESSAGE_CHARS)} ({tries})"
 
 
 def failure_text(failure: Failure) -> str:
@@ -79,6 +81,15 @@ def shown(text: str, width: int) -> str:
     """Make any text fit for one line of a terminal: no control characters, no line ends, not too long."""
     plain = "".join(char if char.isprintable() else " " for char in text[: width * 2])
     return plain if len(plain) <= width else plain[: width - 1] + "…"
+
+
+def shown_message(text: str, width: int) -> str:
+    """Show a message, of which the longest words lose their middle first, so that what is said behind a path or a URL is seen."""
+    return shown(text if len(text) <= width else " ".join(map(_short_word, text.split(" "))), width)
+
+
+def _short_word(word: str) -> str:
+    return word if len(word) <= _WORD_CHARS else f"{word[: _WORD_CHARS - _WORD_END_CHARS - 1]}…{word[-_WORD_END_CHARS:]}"
 
 
 def seconds(value: float) -> str:

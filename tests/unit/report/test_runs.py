@@ -74,6 +74,15 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
     assert commands("empty") == []
 
 
+def test_a_long_command_does_not_push_away_what_the_others_do():
+    store = MemoryStore()
+    record(store, "a-long-name", [failed("a", 0)], state=RunState.PAUSED, total=3)
+    first, *others = next_lines(view(store, "a-long-name"))
+    assert first.startswith("gm.batch(function, items, run_id='a-long-name')   goes on")
+    assert len({line.rindex("   ") for line in others}) == 1
+    assert others[0].rindex("   ") < first.rindex("   ")
+
+
 def test_a_graph_is_named_by_the_manifest_if_it_names_one():
     assert graph_name({"graph": {"name": "a"}}) == "a"
     assert graph_name({"graph": "module:function"}) == "module:function"

@@ -55,7 +55,17 @@ def test_long_ids_and_messages_are_cut_and_say_so():
     (line,) = failing(["m" * 10_000], ids=["i" * 10_000]).error_lines()
     name, _, message = line.strip().split("   ")
     assert name == "i" * 39 + "…"
-    assert message == "m" * 159 + "… (1 attempt)"
+    assert message == "m" * 44 + "…" + "m" * 14 + "… (1 attempt)"
+
+
+def test_what_a_message_says_behind_a_long_path_is_seen():
+    (line,) = failing([f"GET http://127.0.0.1/{'u' * 500} was answered 404"]).error_lines()
+    assert line.endswith("uuu…uuuuuuuuuuuuuuu was answered 404 (1 attempt)")
+
+
+def test_a_message_of_many_words_is_cut_at_its_end():
+    (line,) = failing(["word " * 100]).error_lines()
+    assert line.endswith("word word… (1 attempt)")
 
 
 def test_an_exception_without_a_message_is_shown_by_its_type():

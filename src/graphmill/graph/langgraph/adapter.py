@@ -17,7 +17,6 @@ from graphmill.graph.langgraph.state import given_state, plain_state
 from graphmill.graph.langgraph.thread import Thread
 
 PACKAGES = ("langgraph", "langgraph-checkpoint", "langchain-core")
-_PROGRAM = ("__main__", "__mp_main__")
 _NO_CONFIG: Mapping[str, Any] = {}
 
 
@@ -53,10 +52,11 @@ class LangGraph(AdaptedGraph):
     @cached_property
     def home(self) -> str | None:
         """The ``module:name`` by which another process can have it; None if no module holds it, or only the program that was started."""
+        started = sys.modules.get("__main__")  # multiprocessing lists it a second time, as __mp_main__
         places = (
             (module_name, name)
             for module_name, module in list(sys.modules.items())
-            if module_name not in _PROGRAM
+            if module is not started
             for name, value in list(getattr(module, "__dict__", {}).items())
             if value is self.graph
         )
