@@ -1,9 +1,12 @@
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill.core.model_call import Message, ModelRequest
 from graphmill.providers.concealing import without_secrets
 
+secrets = st.text(st.sampled_from("abcdefé"), min_size=16, max_size=40)
 letters = st.text(st.sampled_from("abcdef \n\"'é"), max_size=60)
 
 
@@ -35,8 +38,17 @@ def test_a_short_prompt_is_hidden_as_a_whole_and_words_by_chance_are_not():
     assert told("a hi there", prompt="hi") == "a hi there"
 
 
-@given(letters, letters, letters, st.text(st.sampled_from('abcdef\n"é'), min_size=16, max_size=40))
-def test_no_part_that_is_long_enough_is_ever_left(before, after, rest, secret):
-    text = told(f"{before}{secret}{after}", prompt=f"{rest}{secret}{rest}")
+def test_a_formula_is_hidden_as_it_is_and_as_json():
+    prompt = r"Let $\nabla f$ be $\tau$ \text{and} \rho \beta"
+    assert told(f"bad: {prompt}", prompt=prompt) == "bad: …"
+    assert told(f"bad: {json.dumps(prompt)}", prompt=prompt) in ('bad: "…"', "bad: …", 'bad: …"', 'bad: "…')
+
+
+@given(letters, letters, letters, secrets, st.sampled_from([str, repr, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)]))
+def test_no_part_that_is_long_enough_is_ever_left_however_it_is_written(before, after, rest, secret, written):
+    text = told(f"{before}{written(secret)}{after}", prompt=f"{rest}{secret}{rest}")
     assert secret not in text
-    assert not any(text[at : at + 16] in f"{rest}{secret}{rest}" for at in range(len(text) - 15))
+    assert written(secret)[2:-2] not in text
+    assert not any(
+        text[at : at + 16] in f"{rest}{secret}{rest}" for at in range(len(text) - 15) if len("".join(text[at : at + 16].split())) == 16
+    )
