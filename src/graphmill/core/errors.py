@@ -24,11 +24,13 @@ GraphmillError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.problem import Problem
-from graphmill.core.rate_limits import RateLimits
-from graphmill.core.usage import Usage
+
+if TYPE_CHECKING:  # every command loads this file, and few of them models
+    from graphmill.core.rate_limits import RateLimits
+    from graphmill.core.usage import Usage
 
 
 class GraphmillError(Exception):
