@@ -150,7 +150,18 @@ class Unavailable(AttemptError):  # noqa: N818
 
 
 class Transient(AttemptError):  # noqa: N818
-    """This attempt failed, the next may not."""
+    """This attempt failed, the next may not; ``retry_after_s`` is the least wait before it.
+
+    What ``is_unsent`` has surely not happened: it is tried again although it must not happen twice.
+    """
+
+    is_unsent = False
+    retry_after_s: float | None = None
+
+    def __init__(self, *args: object, is_unsent: bool = False, retry_after_s: float | None = None) -> None:
+        self.is_unsent = is_unsent
+        self.retry_after_s = retry_after_s
+        super().__init__(*args)
 
 
 class Ambiguous(AttemptError):  # noqa: N818

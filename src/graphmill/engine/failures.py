@@ -116,7 +116,9 @@ def doubted(failure: Failure, error: BaseException | None) -> Failure:
 
 def is_unsent(error: BaseException | None) -> bool:
     """Tell whether an error says that what was attempted has surely not happened."""
-    return error.is_unsent if isinstance(error, Reported) else isinstance(error, ConnectionRefusedError | NotBegun)
+    if isinstance(error, Reported | Transient):
+        return error.is_unsent
+    return isinstance(error, ConnectionRefusedError | NotBegun)
 
 
 class Reported(Exception):  # noqa: N818  it carries what has already been named

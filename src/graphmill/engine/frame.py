@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import Lock
 from collections import Counter
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
 from graphmill.core.result import Status
 from graphmill.core.usage import Usage
+from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
     from graphmill.engine.steps import Steps
@@ -34,6 +36,15 @@ class Frame:
     def report(self, usage: Usage) -> None:
         """Add to what the attempt has used, whatever it comes to."""
         self.usage = usage if self.usage is None else self.usage + usage
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the attempt may take."""
+        return self.ticket.rules.timeout_s
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        """Give what all attempts of the run have in common."""
+        return self.steps.shared.get(key, make)
 
     @property
     def is_over(self) -> bool:

@@ -25,6 +25,7 @@ from graphmill.engine.frame import Frame, current, frame_here
 from graphmill.engine.policy import Retry
 from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recorder, StepOutcome, no_recall
 from graphmill.engine.retry import next_wait_s
+from graphmill.engine.shared import Shared
 from graphmill.engine.workers import Workers, call
 
 _PASSED_ON = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)
@@ -73,6 +74,11 @@ class Steps:
 
         self._workers.loop.call_soon_threadsafe(begin)
         return future
+
+    @property
+    def shared(self) -> Shared:
+        """What the attempts of the run share."""
+        return self._workers.shared
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

@@ -22,6 +22,7 @@ from graphmill.engine.frame import current as current_frame
 from graphmill.engine.policy import Policy
 from graphmill.engine.processes.pool import Processes
 from graphmill.engine.program import Step
+from graphmill.engine.shared import Shared
 from graphmill.engine.threads import Threads
 
 Ended = Callable[[Any, Any, BaseException | None], None]  # with the ticket of the attempt's frame, its value or its error
@@ -49,6 +50,7 @@ class Workers:
         self.abandoned = abandoned
         self.grace: Deadlines[LoopAttempt] = Deadlines(self.loop, policy.grace_s, LoopAttempt.abandon)
         self.threads = Threads(self.loop, "graphmill")
+        self.shared = Shared()
         self.accept = accept
         self._processes: Processes | None = None
         if policy.isolation == "process":
@@ -125,7 +127,7 @@ class Workers:
         return future
 
     async def close(self) -> None:
-        """Cancel what is left, wait for it within the grace, abandon the rest."""
+        """Cancel what is left, wait for it within the grace, abandon the rest; then close what attempts have shared."""
         others = set(self._others)
         for task in others:
             _cancel(task)
@@ -139,8 +141,11 @@ class Workers:
                 await asyncio.wait(others, timeout=self.grace_s)
             await self.threads.wait_gone(self.grace_s)
         finally:
-            for pool in pools:
-                await pool.close(self.grace_s)
+            try:
+                for pool in pools:
+                    await pool.close(self.grace_s)
+            finally:
+                await self.shared.close(self.grace_s)
 
 
 class LoopAttempt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 import msgspec
 
+from graphmill.core.errors import UsageError
 from graphmill.core.job import Effect
 from graphmill.core.usage import Usage
+from graphmill.engine.shared import C
 
 P = TypeVar("P")
 Isolation = Literal["process"]
@@ -51,6 +53,13 @@ class Frame(Protocol):
 
     attempt: int
 
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the attempt may take."""
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        """Give what all attempts of the run have in common."""
+
     def key(self) -> str:
         """Give a text that is the same in every attempt of its step."""
 
@@ -77,6 +86,20 @@ class Context:
     def idempotency_key(self) -> str:
         """The key to send with a request that must not happen twice."""
         return "" if self._frame is None else self._frame.key()
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the attempt may take; the engine ends it then."""
+        return None if self._frame is None else self._frame.timeout_s
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        """Give what all attempts of the run have in common by this key, such as a pool of connections.
+
+        It is made at first use, on the run's loop, and closed when the run ends.
+        """
+        if self._frame is None:
+            raise UsageError("what attempts share belongs to a run: gm.batch(graph, [item])")
+        return self._frame.shared(key, make)
 
     def report_usage(self, usage: Usage) -> None:
         """Add to what this attempt has used; it counts although the attempt should fail."""
@@ -145,6 +168,11 @@ class NodeType(Generic[P]):
         """Give the limit of an attempt that params as written set, as a node's own ``timeout`` does."""
         del params
         return None
+
+    def effect_of(self, params: Mapping[str, Any]) -> Effect:
+        """Say, of params as written, whether a step may be run twice without harm."""
+        del params
+        return self.effect
 
     def call(self, params: P, context: Context) -> Call:
         """Say how the engine is to run an attempt: ``run``, on the loop, unless the type knows better."""

@@ -63,7 +63,7 @@ def _node(
         raw_params=MappingProxyType(dict(spec.params)),
         retry=retry_rule(spec),
         timeout_s=timeout_s(spec),
-        effect=cast("Any", spec.effect or type.effect),
+        effect=cast("Any", spec.effect or type.effect_of(spec.params)),
         on_ambiguous=cast("Any", spec.on_ambiguous),
         batch=batch_rule(spec, values),
         loop=loop_rule(spec, values.loop),

@@ -1,0 +1,151 @@
+"""An answer: what it means for the attempt, and what is in it."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+import math
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient
+from graphmill.core.message import message_of
+
+MOST_RETRY_AFTER_S = 900.0
+_MOST_SHOWN = 300
+_LEAST_HIDDEN = 4
+_JSON = re.compile(r"(?:[^/]+/)?(?:[^/]+\+)?json")
+_TEXT = re.compile(r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|x-ndjson|graphql|sql)|")
+_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back; the names of its headers are in lower case. ``is_empty`` says that no body was announced."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    is_empty: bool
+
+
+class Content(NamedTuple):
+    """What a body holds: data, text, or bytes as base64."""
+
+    value: Any
+    is_binary: bool
+
+
+def content_of(answer: Answer) -> Content:
+    """Read a body by its type; Transient if it is not what that says."""
+    if answer.is_empty and not answer.body:
+        return Content(None, is_binary=False)
+    kind, charset = _type(answer.headers.get("content-type", ""))
+    if _JSON.fullmatch(kind):
+        return Content(_json(answer.body, charset), is_binary=False)
+    if _TEXT.fullmatch(kind) or charset:
+        return Content(_decoded(answer.body, charset), is_binary=False)
+    return Content(base64.b64encode(answer.body).decode(), is_binary=True)
+
+
+def error_of(answer: Answer, request: str, hidden: Iterable[str] = ()) -> AttemptError | None:
+    """Give what an answer means for the attempt, None if it went well; ``hidden`` are texts that a message must not repeat."""
+    status = answer.status
+    if 200 <= status < 300:
+        return None
+    said = f"{request} was answered {status} {_phrase(status)}".rstrip() + _shown(answer, hidden)
+    retry_after_s = _retry_after_s(answer.headers)
+    if status == 429 or (status == 503 and retry_after_s is not None):
+        return Throttled(said, retry_after_s=retry_after_s)
+    if status == 503:
+        return Transient(said, is_unsent=True)
+    if status in (408, 425) or status >= 500:
+        return Transient(said, retry_after_s=retry_after_s)
+    return Permanent(said)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _shown(answer: Answer, hidden: Iterable[str]) -> str:
+    text = answer.body[: 16 * _MOST_SHOWN].decode(errors="replace")
+    for each in sorted(hidden, key=len, reverse=True):
+        if len(each) >= _LEAST_HIDDEN:
+            text = text.replace(each, "…")
+    text = _UNPRINTABLE.sub(" ", text).strip()
+    return f": {text[:_MOST_SHOWN]}{'…' if len(text) > _MOST_SHOWN else ''}" if text else ""
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Read seconds or a date; a date is compared with the server's own, whose clock it was told by."""
+    text = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(text):
+        return min(float(text), MOST_RETRY_AFTER_S)
+    at = _seconds_of(text)
+    if at is None:
+        return None
+    now = _seconds_of(headers.get("date", ""))
+    return min(max(0.0, at - (time.time() if now is None else now)), MOST_RETRY_AFTER_S)
+
+
+def _seconds_of(date: str) -> float | None:
+    try:
+        seconds = parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError, OverflowError, IndexError):
+        return None
+    return seconds if math.isfinite(seconds) else None
+
+
+def _type(header: str) -> tuple[str, str]:
+    """Give a content type and its charset, "" where it names none."""
+    kind, semicolon, parameters = header.partition(";")
+    if not semicolon:
+        return kind.strip().lower(), ""
+    message = Message()
+    message["content-type"] = f"text/plain;{parameters}"
+    return kind.strip().lower(), str(message.get_content_charset() or "")
+
+
+def _json(body: bytes, charset: str) -> Any:
+    text = _decoded(body, charset)
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        raise Transient(f"the answer says that it is JSON, and is not: {message_of(error)}") from None
+
+
+def _decoded(body: bytes, charset: str) -> str:
+    try:
+        codec = codecs.lookup(charset or "utf-8")
+        name = "utf-8-sig" if codec.name == "utf-8" else codec.name
+        if not codec._is_text_encoding:
+            raise LookupError(charset)
+        return body.decode(name)
+    except LookupError:
+        raise Transient(f"the answer is in {charset!r:.40}, which is no known charset") from None
+    except UnicodeError as error:
+        raise Transient(f"the answer is not the {codec.name} that it says it is, or is cut: {message_of(error)}") from None
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.60} stands twice in one object")
+    return found
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,63 @@
+"""A body without its content encodings, as it streams in; never larger than is allowed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from graphmill.core.errors import Permanent, Transient
+
+ACCEPTED = "gzip, deflate"
+_AT_ONCE = 1 << 20
+_GZIP, _ZLIB, _RAW = 31, 15, -15
+
+
+class Decoder:
+    """Takes the pieces of one body; Permanent if it comes to more than ``most`` bytes, Transient if it is cut or damaged."""
+
+    def __init__(self, encoding: str, most: int) -> None:
+        named = [name for each in encoding.split(",") if (name := each.strip().lower()) not in ("", "identity")]
+        if len(named) > 1 or not set(named) <= {"gzip", "x-gzip", "deflate"}:
+            raise Permanent(f"the answer is encoded as {encoding!r:.40}; leave accept-encoding to the node, which takes {ACCEPTED}")
+        self._name = named[0] if named else ""
+        self._most = most
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._inflater: zlib._Decompress | None = None
+
+    def feed(self, piece: bytes) -> Iterator[None]:
+        """Take a piece; each turn is a bounded amount of work, between which others may have theirs."""
+        if not self._name:
+            self._take(piece)
+            return
+        is_more = bool(piece)
+        while is_more:
+            inflater = self._inflater = self._inflater or self._new(piece)
+            try:
+                made = inflater.decompress(piece, _AT_ONCE)
+            except zlib.error as error:
+                raise Transient(f"the answer is no whole {self._name}: {error}") from None
+            self._take(made)
+            piece = inflater.unconsumed_tail or inflater.unused_data
+            is_more = bool(piece) or (len(made) == _AT_ONCE and not inflater.eof)
+            if inflater.eof:
+                self._inflater = None
+            yield
+
+    def whole(self) -> bytes:
+        """Give the body, at its end."""
+        if self._inflater is not None:
+            raise Transient(f"the answer was cut: its {self._name} does not end")
+        return b"".join(self._parts)
+
+    def _new(self, piece: bytes) -> zlib._Decompress:
+        if self._name != "deflate":
+            return zlib.decompressobj(_GZIP)
+        is_wrapped = piece[0] & 15 == 8 and (len(piece) < 2 or (piece[0] * 256 + piece[1]) % 31 == 0)
+        return zlib.decompressobj(_ZLIB if is_wrapped else _RAW)
+
+    def _take(self, decoded: bytes) -> None:
+        self._size += len(decoded)
+        if self._size > self._most:
+            raise Permanent(f"the answer is larger than max_bytes, {self._most:,} bytes")
+        self._parts.append(decoded)

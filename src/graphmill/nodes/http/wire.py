@@ -1,0 +1,140 @@
+"""The wire: one pool of connections, and every way in which an exchange over it can end, in our words."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from graphmill.core.errors import AttemptError, Permanent, Transient
+from graphmill.core.message import described
+from graphmill.nodes.http.answer import Answer
+from graphmill.nodes.http.decoding import Decoder
+from graphmill.nodes.http.hosts import is_public
+from graphmill.nodes.http.request import Request
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+    from aiohttp.abc import AbstractResolver
+
+KEEP_ALIVE_S = (
+    4.0  # less than the 5 s after which many servers hang up: what is sent just then is lost, and nobody knows whether it was read
+)
+_CONNECT_S = 10.0
+
+
+class ForbiddenAddressError(OSError):
+    """A host that a template named has an address that is not public."""
+
+
+class Wire:
+    """Sends requests; what they share is let go of by ``close``. One that is guarded connects to public addresses only."""
+
+    def __init__(self, *, is_guarded: bool, resolver: AbstractResolver | None = None) -> None:
+        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415
+
+        connector = TCPConnector(
+            limit=0, keepalive_timeout=KEEP_ALIVE_S, resolver=resolver, socket_factory=_guarded_socket if is_guarded else None
+        )
+        self._session: ClientSession = ClientSession(
+            connector=connector, cookie_jar=DummyCookieJar(), auto_decompress=False, trust_env=False, timeout=ClientTimeout(total=None)
+        )
+        self._session._retry_connection = False  # it would send a PUT or DELETE again by itself
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def send(self, request: Request, *, most: int, within_s: float | None) -> Answer:
+        """Send a request and read its whole answer; an AttemptError says what went wrong, and whether it was surely not sent."""
+        from aiohttp import ClientError, ClientTimeout  # noqa: PLC0415
+        from yarl import URL  # noqa: PLC0415
+
+        connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, 0.9 * within_s)
+        try:
+            async with self._session.request(
+                request.method,
+                URL(str(request.url), encoded=True),
+                headers=request.headers,
+                data=request.body,
+                allow_redirects=False,
+                skip_auto_headers=("content-type",),
+                timeout=ClientTimeout(total=None, connect=connect_s),
+            ) as response:
+                return await _read(response, most)
+        except (ClientError, OSError, asyncio.IncompleteReadError, ValueError) as error:
+            raise _translated(error, request) from None
+
+
+async def _read(response: ClientResponse, most: int) -> Answer:
+    headers = _joined(response.headers.items())
+    decoder = Decoder(headers.get("content-encoding", ""), most)
+    if response.content_length is not None and response.content_length > most:
+        raise Permanent(f"the answer is larger than max_bytes, {most:,} bytes")
+    while piece := await response.content.readany():
+        for _ in decoder.feed(piece):
+            await asyncio.sleep(0)
+    is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or response.content_length == 0
+    return Answer(status=response.status, headers=headers, body=decoder.whole(), is_empty=is_empty)
+
+
+def _joined(items: Any) -> Mapping[str, str]:
+    """Join headers of one name, as HTTP reads them; cookies, which hold commas, by lines."""
+    found: dict[str, str] = {}
+    for name, value in items:
+        key = name.lower()
+        found[key] = f"{found[key]}{chr(10) if key == 'set-cookie' else ', '}{value}" if key in found else value
+    return found
+
+
+def _guarded_socket(info: tuple[Any, ...]) -> socket.socket:
+    """Make a socket for an address that is about to be connected to: no answer of a name server can change it any more."""
+    family, kind, protocol, _, address = info
+    if not is_public(str(address[0])):
+        raise ForbiddenAddressError("not a public address")  # the same words for all, so that several are told as one
+    return socket.socket(family=family, type=kind, proto=protocol)
+
+
+def _translated(error: Exception, request: Request) -> AttemptError:
+    import aiohttp  # noqa: PLC0415
+
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError | aiohttp.ConnectionTimeoutError):
+        return _unconnected(error, request)
+    if isinstance(error, aiohttp.InvalidURL):
+        return Permanent(f"{request.shown}: not a URL that can be asked for")
+    if isinstance(error, aiohttp.ClientPayloadError):
+        said = "the answer was cut"
+    elif isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
+        said = "the connection was closed before the answer was there"
+    elif isinstance(error, aiohttp.ClientResponseError):
+        said = f"the answer is no HTTP: {error.message:.200}"
+    else:
+        said = f"{described(error):.200}"
+    return Transient(f"{request.shown}: {said}")
+
+
+def _unconnected(error: Any, request: Request) -> AttemptError:
+    import aiohttp  # noqa: PLC0415
+
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return Permanent(f"{request.shown}: the certificate is not trusted: {_cause(error.certificate_error)}")
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        said = "no connection in time"
+    elif isinstance(error.os_error, ForbiddenAddressError):
+        return _forbidden(request)
+    elif isinstance(error, aiohttp.ClientConnectorDNSError):
+        said = f"the host is not found: {_cause(error.os_error)}"
+    else:
+        said = f"can not connect: {_cause(error.os_error)}"
+    return Transient(f"{request.shown}: {said}", is_unsent=True)
+
+
+def _forbidden(request: Request) -> Permanent:
+    """Say why a host is not asked."""
+    why = "has an address that is not public, and a template or a redirect leads there"
+    return Permanent(f"{request.shown}: {request.url.host} {why}; list it in allow_hosts if that is meant")
+
+
+def _cause(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or described(error)

@@ -1,0 +1,341 @@
+"""The http node: what comes back. Each fault of the wire is one failure of a known kind, and none is taken for an answer (G20)."""
+
+import asyncio
+import gzip
+import json
+import time
+import zlib
+from email.utils import formatdate
+
+import pytest
+
+import graphmill as gm
+from graphmill.engine.events import RetryScheduled
+from support.asking import PROMPT, answered, asked, refused, workflow
+from support.http_server import Server, reply
+
+SLOW_S = 20.0
+
+
+@pytest.fixture
+def server():
+    with Server() as made:
+        yield made
+
+
+def read(folder, server, raw, **params):
+    """Ask once; give what the node makes of these bytes."""
+    server.answer = lambda seen: raw
+    return answered(folder, {"url": server.url, **params})
+
+
+def failed(folder, server, answer, **params):
+    """Ask until that is given up; give the failure of a kind that may go well next time, after all attempts."""
+    server.answer = answer if callable(answer) else lambda seen: answer
+    result = asked(folder, {"url": server.url, **params})
+    assert (result.status, result.error.kind, result.attempts, len(server.seen)) == ("failed", "transient", 3, 3), result.error
+    return result.error.message
+
+
+# --- what is in an answer ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "response"),
+    [
+        ("application/json", b'{"a": [1, null]}', {"a": [1, None]}),
+        ("application/json; charset=utf-8", '"é"'.encode(), "é"),
+        ("application/problem+json", b"[]", []),
+        ("text/json", b"0", 0),
+        ("APPLICATION/JSON", b"null", None),
+        ("application/json", b"\xef\xbb\xbf{}", {}),
+        ('application/json; charset="utf-16"', "[1]".encode("utf-16"), [1]),
+        ("application/json", b'"\\ud83d\\ude00"', "😀"),
+        ("text/plain", b'{"a": 1}', '{"a": 1}'),
+        ("text/html; charset=latin-1", b"<p>\xe9</p>", "<p>é</p>"),
+        ("application/xml", b"<a/>", "<a/>"),
+        ("", b"plain", "plain"),
+        ("text/plain", b"", ""),
+    ],
+)
+def test_a_body_is_read_by_its_content_type(tmp_path, server, kind, body, response):
+    output = read(tmp_path, server, reply(body, 201, kind, headers=[("X-A", "1"), ("x-a", "2")]))
+    expected = None if body == b"" else response
+    assert (output["response"], output["status_code"], output["response_is_binary"]) == (expected, 201, False)
+    assert output["headers"]["x-a"] == "1, 2"
+
+
+def test_a_body_that_is_no_text_is_given_as_base64(tmp_path, server):
+    output = read(tmp_path, server, reply(b"\x89PNG\r\n\x1a\n\x00", kind="image/png"))
+    assert (output["response"], output["response_is_binary"]) == ("iVBORw0KGgoA", True)
+
+
+@pytest.mark.parametrize("status", [204, 205, 200])
+def test_no_body_is_null_whatever_the_type_says(tmp_path, server, status):
+    assert read(tmp_path, server, reply(b"", status))["response"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        (b"{", "application/json", "the answer says that it is JSON, and is not: "),
+        (b"<html>busy</html>", "application/json", "the answer says that it is JSON, and is not: "),
+        (b'{"a": 1, "a": 2}', "application/json", "the key 'a' stands twice in one object"),
+        (b'{"a": NaN}', "application/json", "NaN is no number of JSON"),
+        (b'"\xff"', "application/json", "the answer is not the utf-8 that it says it is"),
+        (b"[" * 100_000, "application/json", "the answer says that it is JSON, and is not: "),
+        (b"9" * 5000, "application/json", "the answer says that it is JSON, and is not: "),
+        (b"\xff\xfe", "text/plain", "the answer is not the utf-8 that it says it is"),
+        (b"x", "text/plain; charset=klingon", "'klingon', which is no known charset"),
+        (b"x", "text/plain; charset=base64", "'base64', which is no known charset"),
+        (b"x", "text/plain; charset=zlib", "'zlib', which is no known charset"),
+    ],
+)
+def test_a_body_that_is_not_what_it_says_is_no_success(tmp_path, server, body, kind, message):
+    assert message in failed(tmp_path, server, reply(body, kind=kind))
+
+
+# --- encodings, and sizes ---
+
+
+def raw_deflate(data):
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("X-GZIP", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", raw_deflate),
+        ("identity", bytes),
+        ("gzip", lambda data: gzip.compress(data[:5]) + gzip.compress(data[5:])),
+    ],
+)
+@pytest.mark.parametrize("size", [0, 10, 5_000_000])
+def test_an_encoded_body_is_decoded(tmp_path, server, encoding, pack, size):
+    data = json.dumps("x" * size).encode()
+    assert read(tmp_path, server, reply(pack(data), headers=[("Content-Encoding", encoding)]))["response"] == "x" * size
+
+
+@pytest.mark.parametrize("cut", [1, 8, 20])
+def test_an_encoded_body_that_ends_too_early_is_no_success(tmp_path, server, cut):
+    body = gzip.compress(b"[]" + b" " * 500)[:-cut]
+    assert "the answer was cut: its gzip does not end" in failed(tmp_path, server, reply(body, headers=[("Content-Encoding", "gzip")]))
+
+
+def test_an_encoded_body_that_is_damaged_is_no_success(tmp_path, server):
+    assert "is no whole gzip" in failed(tmp_path, server, reply(b"not gzip at all", headers=[("Content-Encoding", "gzip")]))
+
+
+def test_an_encoding_that_was_not_asked_for_is_told(tmp_path, server):
+    server.answer = lambda seen: reply(b"x", headers=[("Content-Encoding", "br")])
+    assert "the answer is encoded as 'br'" in refused(tmp_path, {"url": server.url})
+
+
+@pytest.mark.parametrize("layers", [["gzip"], ["gzip", "gzip"]])
+def test_a_bomb_is_decoded_no_further_than_allowed(tmp_path, server, layers):
+    bomb = b"\0" * 300_000_000
+    for _ in layers:
+        bomb = gzip.compress(bomb, 9)
+    server.answer = lambda seen: reply(bomb, headers=[("Content-Encoding", ", ".join(layers))])
+    message = refused(tmp_path, {"url": server.url})
+    assert ("larger than max_bytes, 33,554,432 bytes" if len(layers) == 1 else "encoded as 'gzip, gzip'") in message
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_body_is_read_no_further_than_allowed(tmp_path, server, is_told):
+    async def endless(writer):
+        while True:
+            writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+            await writer.drain()
+
+    def answer(seen):
+        async def send(writer):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await endless(writer)
+
+        return reply(b"x" * 100, length=10**15, kind="text/plain") if is_told else send
+
+    server.answer = answer
+    assert "larger than max_bytes, 1,000,000 bytes" in refused(tmp_path, {"url": server.url, "max_bytes": 1_000_000})
+
+
+def test_a_body_of_exactly_the_size_allowed_is_read(tmp_path, server):
+    assert read(tmp_path, server, reply(b"x" * 1000, kind="text/plain"), max_bytes=1000)["response"] == "x" * 1000
+    server.answer = lambda seen: reply(b"x" * 1001, kind="text/plain")
+    refused(tmp_path, {"url": server.url, "max_bytes": 1000})
+
+
+# --- faults of the wire ---
+
+CUT = {
+    "before a byte": b"",
+    "in the status line": b"HTTP/1.1 20",
+    "in the headers": b"HTTP/1.1 200 OK\r\nContent-Type: appl",
+    "after the headers": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n",
+    "in the body": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nab",
+    "in a chunk's size": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "in a chunk": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+    "between chunks": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+    "before the last line": b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n",
+}
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+@pytest.mark.parametrize("sent", CUT.values(), ids=CUT)
+def test_a_connection_that_ends_before_the_answer_does_is_no_success(tmp_path, server, sent, is_reset):
+    def answer(seen):
+        async def send(writer):
+            writer.write(sent)
+            await writer.drain()
+            if is_reset:
+                writer.transport.abort()
+            return False
+
+        return send
+
+    failed(tmp_path, server, answer)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"SSH-2.0-OpenSSH_9.9\r\n",
+        b"HTTP/1.1 abc OK\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 " + b"x" * 100_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(50_000)) + b"\r\n",
+    ],
+    ids=["ssh", "no status", "tls", "negative", "two lengths", "no chunk", "a long header", "a long line", "many headers"],
+)
+def test_what_is_no_http_is_no_success(tmp_path, server, raw):
+    def answer(seen):
+        async def send(writer):
+            writer.write(raw)
+            await writer.drain()
+            return False
+
+        return send
+
+    failed(tmp_path, server, answer)
+
+
+def drip(writer_first, piece):
+    """Send something, and then so little at a time that it would take for ever."""
+
+    def answer(seen):
+        async def send(writer):
+            writer.write(writer_first)
+            while True:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+
+        return send
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("first", "piece"),
+    [
+        (b"", b""),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X: y"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1000000\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    ],
+    ids=["never a byte", "continue for ever", "headers", "length", "until the end", "chunks"],
+)
+def test_the_time_is_for_the_whole_answer_however_it_drips(tmp_path, server, first, piece):
+    server.answer = drip(first, piece)
+    began = time.monotonic()
+    result = asked(tmp_path, {"url": server.url, "timeout": 0.3}, retry={"attempts": 1})
+    assert time.monotonic() - began < SLOW_S
+    assert (result.status, result.error.kind, result.error.message) == ("timed_out", "timeout", "no answer within 0.3 s (in node 'ask')")
+
+
+def test_nobody_there_is_tried_again(tmp_path, server):
+    with Server() as other:
+        url = other.url
+    result = asked(tmp_path, {"url": url})
+    assert (result.error.kind, result.attempts) == ("transient", 3)
+    assert "can not connect: " in result.error.message
+
+
+def test_a_host_that_is_not_found_is_tried_again(tmp_path):
+    result = asked(tmp_path, {"url": "http://nowhere.invalid/"})
+    assert (result.error.kind, result.attempts) == ("transient", 3)
+    assert "GET http://nowhere.invalid/: the host is not found: " in result.error.message
+
+
+# --- statuses ---
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 409, 410, 413, 422, 451, 499, 300, 304, 305])
+def test_an_answer_that_will_stay_the_same_fails_for_good_with_the_beginning_of_what_it_says(tmp_path, server, status):
+    server.answer = lambda seen: reply(b"" if status == 304 else b"no such\n\x1b[31m user" + b"!" * 5000, status, "text/plain")
+    message = refused(tmp_path, {"url": f"{server.url}/a?key=hunter2"})
+    assert f"GET {server.url}/a?key=… was answered {status}" in message
+    assert len(message) < 600
+    assert "hunter2" not in message
+    assert "\x1b" not in message
+
+
+@pytest.mark.parametrize("status", [408, 425, 500, 502, 503, 504, 520])
+def test_an_answer_that_may_change_is_asked_for_again(tmp_path, server, status):
+    assert f"was answered {status}" in failed(tmp_path, server, reply(b"later", status, "text/plain"))
+
+
+def waits_of(folder, server, headers, status=429):
+    """Ask a server that is busy once; give the waits that this led to."""
+    answers = iter([reply(b"", status, headers=headers)])
+    server.answer = lambda seen: next(answers, reply(b"{}"))
+    events = []
+    policy = gm.Policy(retry=gm.Retry(attempts=1, wait_s=0, cap_s=0, jitter=False, throttle_budget_s=0.3))
+    graph = gm.load(workflow(folder, {"url": server.url}))
+    (result,) = gm.batch(graph, [{}], policy=policy, observers=[events.append]).results()
+    assert (result.status, result.attempts) == ("succeeded", 2)
+    return [event.failure.retry_after_s for event in events if isinstance(event, RetryScheduled)]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (429, [("Retry-After", "0.2")], 0.2),
+        (429, [("Retry-After", "7")], 7),
+        (503, [("Retry-After", "7")], 7),
+        (429, [("Retry-After", "99999999999")], 900),
+        (429, [("Retry-After", formatdate(1e9 + 30, usegmt=True)), ("Date", formatdate(1e9, usegmt=True))], 30),
+        (429, [("Retry-After", formatdate(1e9, usegmt=True))], 0),
+        (429, [("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT")], 900),
+        (429, [("Retry-After", "soon")], None),
+        (429, [("Retry-After", "-5")], None),
+        (429, [("Retry-After", "1e999")], None),
+        (429, [], None),
+    ],
+)
+def test_a_throttle_uses_no_attempt_and_waits_as_long_as_the_server_says(tmp_path, server, status, headers, seconds):
+    assert waits_of(tmp_path, server, headers, status) == [seconds]
+
+
+def test_a_server_that_hangs_up_on_a_kept_connection_is_one_failed_attempt_and_no_hidden_second_request(tmp_path, server):
+    spec = {
+        "nodes": [
+            {"id": name, "type": "http", "params": {"url": f"{server.url}/{name}", "method": method}}
+            for name, method in (("one", "GET"), ("two", "PUT"))
+        ]
+    }
+    (tmp_path / "two.json").write_text(json.dumps(spec))
+    server.answer = lambda seen: reply(b"{}") if seen.path == "/one" else None
+    (result,) = gm.batch(gm.load(tmp_path / "two.json"), [{}], policy=PROMPT).results()
+    assert (result.status, result.error.kind) == ("failed", "ambiguous")
+    assert [seen.path for seen in server.seen] == ["/one", "/two"]
