@@ -142,7 +142,12 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
     return Draft(entry.result.job_id, graph, entry.result.input, effect=effect, position=entry.result.position)
 
 
+def _chosen(graph: Graph) -> dict[str, Any]:
+    found = graph.choices.to_json()
+    return {"choices": found} if found else {}
+
+
 def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
     if isinstance(graph, Graph):
-        return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given)}
+        return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given), **_chosen(graph)}
     return {"kind": "function", "name": getattr(graph, "__name__", type(graph).__name__), "function": openable(graph)}

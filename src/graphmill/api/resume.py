@@ -17,6 +17,7 @@ from graphmill.core.result import Kind
 from graphmill.datasets.source import FileSource, source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
+from graphmill.graph.models.choices import Choices
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
 from graphmill.journal.journal import Selection
@@ -113,7 +114,7 @@ def graph_of(run: RunRecord) -> Callable[[Any], Any]:
     """Open a run's graph again."""
     note: Mapping[str, Any] = run.manifest.get("graph", {})
     if note.get("path"):
-        return load(note["path"]).with_inputs(note.get("given", {}))
+        return load(note["path"]).with_inputs(note.get("given", {})).with_models(Choices.from_json(note.get("choices", {})))
     if note.get("function"):
         try:
             return find_function(note["function"])

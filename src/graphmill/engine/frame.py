@@ -20,22 +20,30 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """One attempt of a job, or of the step at ``path`` inside it."""
+    """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "usage")
+    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "up", "usage")
 
-    def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0) -> None:
+    def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
         self.steps = steps
         self.ticket = ticket
         self.attempt = attempt or ticket.attempts
         self.path = path
+        self.up = up
         self.calls: Counter[str] | None = None
         self.slot: Lock | None = None
         self.usage: Usage | None = None
 
     def report(self, usage: Usage) -> None:
-        """Add to what the attempt has used, whatever it comes to."""
+        """Add to what the attempt has used, and all that it is a part of, whatever they come to."""
         self.usage = usage if self.usage is None else self.usage + usage
+        if self.up is not None:
+            self.up.report(usage)
+
+    @property
+    def item(self) -> str:
+        """The id of the job."""
+        return self.ticket.job.id
 
     @property
     def timeout_s(self) -> float | None:

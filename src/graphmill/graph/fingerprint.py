@@ -8,6 +8,7 @@ from typing import Any
 from graphmill.core.callable_name import callable_name
 from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.nodes import model_marks
 
 
 def graph_fingerprints(graph: Graph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
@@ -17,5 +18,5 @@ def graph_fingerprints(graph: Graph | Callable[[Any], Any], *, version: str | No
     """
     if not isinstance(graph, Graph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}
-    parts = graph.fingerprints
+    parts = {**graph.fingerprints, **model_marks(graph)}
     return parts if version is None else {**parts, "version": value_fingerprint(version)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from graphmill.core.errors import UsageError
 from graphmill.core.job import Effect
 from graphmill.core.usage import Usage
 from graphmill.engine.shared import C
+
+if TYPE_CHECKING:
+    from graphmill.graph.models.target import Target
 
 P = TypeVar("P")
 Isolation = Literal["process"]
@@ -54,6 +57,10 @@ class Frame(Protocol):
     attempt: int
 
     @property
+    def item(self) -> str:
+        """The id of its job."""
+
+    @property
     def timeout_s(self) -> float | None:
         """How long the attempt may take."""
 
@@ -68,19 +75,25 @@ class Frame(Protocol):
 
 
 class Context:
-    """What a node's code may ask for beside its params, in one attempt."""
+    """What a node's code may ask for beside its params, in one attempt; ``target`` is the model that it asks, if its type asks one."""
 
-    __slots__ = ("_frame", "path", "root")
+    __slots__ = ("_frame", "path", "root", "target")
 
-    def __init__(self, path: str, frame: Frame | None = None, *, root: Path | None = None) -> None:
+    def __init__(self, path: str, frame: Frame | None = None, *, root: Path | None = None, target: Target | None = None) -> None:
         self.path = path
         self.root = root
+        self.target = target
         self._frame = frame
 
     @property
     def attempt(self) -> int:
         """The number of the attempt."""
         return 1 if self._frame is None else self._frame.attempt
+
+    @property
+    def item(self) -> str:
+        """The id of the job."""
+        return "" if self._frame is None else self._frame.item
 
     @property
     def idempotency_key(self) -> str:
@@ -121,6 +134,7 @@ class NodeType(Generic[P]):
     ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
+    What ``asks_model`` has params ``model`` and ``role``, which are made its context's target.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
     ``example`` is the node as YAML, for the docs. ``package`` is set by the registry: name and version of what it was installed with.
     """
@@ -132,6 +146,7 @@ class NodeType(Generic[P]):
     untemplated: ClassVar[frozenset[str]] = frozenset()
     in_pieces: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
+    asks_model: ClassVar[bool] = False
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False
     example: ClassVar[str] = ""

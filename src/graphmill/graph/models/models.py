@@ -90,9 +90,7 @@ class Models:
         try:
             provider = find_provider(name if setting is None else setting.protocol)
         except ValueError as error:
-            known = {*provider_registry().names, *self.settings.providers}
-            said = str(error) if setting is not None else f"no provider {name!r:.80}{suggestion(name, known)}; there are {', '.join(sorted(known))}"
-            raise UsageError(f"model {found.model!r:.80}: {said}") from None
+            raise UsageError(f"model {found.model!r:.80}: {self._unknown(name) or error}") from None
         return Target(
             name=name,
             model=model,
@@ -101,3 +99,8 @@ class Models:
             defaults=MappingProxyType(dict(found.params)),
             chosen=MappingProxyType(self.choices.params),
         )
+
+    def _unknown(self, name: str) -> str:
+        """Say of a provider that nobody has named which there are."""
+        known = sorted({*provider_registry().names, *self.settings.providers})
+        return "" if name in known else f"no provider {name!r:.80}{suggestion(name, known)}; there are {', '.join(known)}"

@@ -50,4 +50,3 @@ def _known(path: Path, *_: int) -> Settings:
         return read_settings(Document.read(path, what="settings"))
     except WorkflowError as error:
         raise UsageError(str(error)) from None
-
