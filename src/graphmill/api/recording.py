@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
@@ -12,6 +13,7 @@ from graphmill.api.items import id_rule, no_item
 from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Effect, Job
+from graphmill.core.json_text import to_json
 from graphmill.datasets.source import FileSource
 from graphmill.engine.feed import known_length
 from graphmill.engine.policy import Policy
@@ -143,8 +145,17 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
 
 
 def _chosen(graph: Graph) -> dict[str, Any]:
-    found = graph.choices.to_json()
-    return {"choices": found} if found else {}
+    """Give what else it takes to open a workflow again: what is chosen for its models, and, without a file, itself."""
+    found = {"choices": graph.choices.to_json(), "written": _plain(graph.written)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _plain(data: Any) -> Any:
+    """Give data as a manifest can hold it; None for what is no JSON."""
+    try:
+        return json.loads(to_json(data))
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:

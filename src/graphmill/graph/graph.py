@@ -130,6 +130,7 @@ class Graph(Programmed):
     """Nodes by id in listed order, and the edges between them.
 
     ``given`` are inputs fixed for every job, ``choices`` what is chosen for its models over all that is written.
+    ``written`` is the workflow itself where it was given as data and stands in no file.
 
     It is given to ``gm.batch``; called by itself it does nothing.
     """
@@ -143,6 +144,7 @@ class Graph(Programmed):
     outputs_fingerprint: str
     given: Mapping[str, Any] = field(default_factory=_nothing)
     choices: Choices = NO_CHOICES
+    written: Mapping[str, Any] | None = None
     notes: tuple[Problem, ...] = ()
     _plans: dict[int, tuple[Policy, Plan]] = field(default_factory=dict, repr=False)  # by the id of the policy: its hash takes longer
 

@@ -45,6 +45,15 @@ class Models:
         """Give what a name means, whatever is chosen for a run."""
         return self._target(self._by_name(name))
 
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Name the providers that are set or installed."""
+        return tuple(dict.fromkeys((*self.settings.providers, *provider_registry().names)))
+
+    def provider(self, name: str) -> Target:
+        """Give a provider without a model; UsageError if there is none of that name."""
+        return self._target(ModelSetting(model=f"{name}/"))
+
     def _setting(self, model: Any, role: Any) -> ModelSetting:
         for name in (model, role):
             if name is not None and (not isinstance(name, str) or not name):
@@ -102,5 +111,5 @@ class Models:
 
     def _unknown(self, name: str) -> str:
         """Say of a provider that nobody has named which there are."""
-        known = sorted({*provider_registry().names, *self.settings.providers})
+        known = sorted(self.providers)
         return "" if name in known else f"no provider {name!r:.80}{suggestion(name, known)}; there are {', '.join(known)}"

@@ -29,6 +29,12 @@ def require_models(graph: Graph) -> None:
                 raise UsageError(f"node {node.id!r} asks {target.lane}, and the environment has no {', '.join(lacking)}; set it first")
 
 
+def asked_models(graph: Graph) -> tuple[str, ...]:
+    """Name the models that a graph asks, as far as that is known before it has items; UsageError where a node has none."""
+    models = graph.models()
+    return () if models is None else tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
+
+
 def require_use(graph: Graph, choices: Choices) -> None:
     """Refuse choices that would change nothing."""
     nodes = list(graph.model_nodes())

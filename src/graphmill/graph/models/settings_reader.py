@@ -127,11 +127,11 @@ class _Reader:
         value = block["address"]
         if value is None or (isinstance(value, Mapping) and names_secret(value)):
             return None if value is None else Secret(value["env"])
-        problem = _address_problem(value)
-        if problem:
+        if problem := _address_problem(value):
             block.wrong(f"address {problem}", block.at_key("address"))
             return None
-        return str(value).rstrip("/")
+        beside = None if self._problems.document.root is None or "://" in value else self._problems.document.root / value
+        return str(beside) if beside is not None and beside.is_file() else str(value)
 
     def _key(self, block: BlockReader) -> str | None:
         value = block["key"]
@@ -166,12 +166,15 @@ def _is_whole(model: str) -> bool:
 
 
 def _address_problem(value: Any) -> str:
+    """Say what is wrong with an address; one that is no URL is for its provider to judge, as a script's file."""
+    if not isinstance(value, str) or not value:
+        return "is http://… or https://…, or {env: NAME}"
     try:
-        parts = urlsplit(value) if isinstance(value, str) else None
-        is_plain = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        parts = urlsplit(value)
+        is_right = "://" not in value or (parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0)
     except ValueError:
-        is_plain = False
-    if parts is None or not is_plain:
+        is_right = False
+    if not is_right:
         return "is http://… or https://…, or {env: NAME}"
     if parts.username or parts.password or parts.query or parts.fragment:
         return "holds no user, password or query: what is secret comes from the environment, as a key, a header or {env: NAME}"

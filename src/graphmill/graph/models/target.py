@@ -84,8 +84,11 @@ class Target:
 
     def _address(self) -> str:
         address = self.setting.address
-        found = os.environ[address.name] if isinstance(address, Secret) else address
-        return (found or self._moved or self.provider.default_address).rstrip("/")
+        named = os.environ[address.name] if isinstance(address, Secret) else address
+        found = named or self._moved or self.provider.default_address
+        if self.provider.default_address.startswith("http") and not found.startswith(("http://", "https://")):
+            raise Unavailable(f"{self.lane} can not be asked: its address is http://… or https://…, and nothing else")
+        return found
 
     @property
     def _moved(self) -> str:
