@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from graphmill.api.alone import Alone
 from graphmill.core.errors import UsageError
 from graphmill.core.keys import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
-from graphmill.engine.shared import C, Shared
 from graphmill.engine.steps import done_by
 from graphmill.graph.models.answer_schema import AnswerSchema, schema_of
 from graphmill.graph.models.completion import Completion
@@ -25,7 +25,6 @@ from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
 _STEP = "complete"
-_CLOSE_S = 5.0
 
 
 def complete(  # noqa: PLR0913  one parameter per choice
@@ -121,26 +120,5 @@ def _alone(call: _Call) -> Any:
 
 
 async def _ask_alone(call: _Call) -> Any:
-    context = _Alone()
-    try:
+    async with Alone(_STEP) as context:
         return call.given(await call.ask(context))
-    finally:
-        await context.close()
-
-
-class _Alone(Context):
-    """The surroundings of a call that belongs to no run."""
-
-    __slots__ = ("_shared",)
-
-    def __init__(self) -> None:
-        super().__init__(_STEP)
-        self._shared = Shared()
-
-    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Make what the call needs."""
-        return self._shared.get(key, make)
-
-    async def close(self) -> None:
-        """Let go of it."""
-        await self._shared.close(_CLOSE_S)

@@ -44,7 +44,9 @@ Source = Annotated[
 ]
 Prompt = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Ask a model this for each item, with no workflow file; ${name} is a field of the item.", show_default=False),
+    typer.Option(
+        metavar="TEXT", help="Ask a model this for each item, with no workflow file; ${name} is a field of the item.", show_default=False
+    ),
 ]
 System = Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told first; with --prompt.", show_default=False)]
 Limit = Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)]
@@ -63,7 +65,8 @@ Tags = Annotated[
 
 def batch(  # noqa: PLR0913  one parameter per option
     workflow: Annotated[
-        str | None, typer.Argument(metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; without one, give --prompt.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; without one, give --prompt.", show_default=False),
     ] = None,
     inputs: Inputs = None,
     *,

@@ -8,19 +8,20 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Permanent
-from graphmill.core.json_text import to_json
+from graphmill.core.message import message_of
 from graphmill.core.model_call import Image, Message, ModelRequest, Text, Tool
 from graphmill.graph.models.target import Target
+from graphmill.graph.template import text_of
 
 PARAMS = ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "tools", "logprobs", "extra")
 
 
 def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Sequence[Image] = ()) -> tuple[Message, ...]:
     """Put messages together: what the model is told first, what was said before, and the prompt with its images."""
-    made = [] if system is None else [Message("system", as_text(system))]
+    made = [] if system is None else [Message("system", _text(system))]
     made += _read(past or [], list[Message], "messages")
     if prompt is not None:
-        text = as_text(prompt)
+        text = _text(prompt)
         made.append(Message("user", (*images, Text(text)) if images else text))
     elif images:
         made.append(Message("user", tuple(images)))
@@ -48,11 +49,11 @@ def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[st
     )
 
 
-def as_text(value: Any) -> str:
-    """Give a value as a template in a text would: null is nothing, and what is no text is JSON."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else to_json(value)
+def _text(value: Any) -> str:
+    try:
+        return text_of(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Permanent(f"it can not be sent as text: {message_of(error)}") from None
 
 
 def _tool(value: Any) -> Any:

@@ -80,15 +80,16 @@ class Target:
         if lacking := self.lacking():
             raise Unavailable(f"{self.lane} can not be asked: the environment has no {', '.join(lacking)}")
         headers = {name: os.environ[value.name] if isinstance(value, Secret) else value for name, value in self.setting.headers.items()}
-        return Access(address=self._address(), key=os.environ.get(self.key_variable) or None, headers=headers)
+        if self.provider.default_address.startswith("http") and not self.address.startswith(("http://", "https://")):
+            raise Unavailable(f"{self.lane} can not be asked: its address is http://… or https://…, and nothing else")
+        return Access(address=self.address, key=os.environ.get(self.key_variable) or None, headers=headers)
 
-    def _address(self) -> str:
+    @property
+    def address(self) -> str:
+        """Where it is asked; KeyError if that stands in a variable that is not set."""
         address = self.setting.address
         named = os.environ[address.name] if isinstance(address, Secret) else address
-        found = named or self._moved or self.provider.default_address
-        if self.provider.default_address.startswith("http") and not found.startswith(("http://", "https://")):
-            raise Unavailable(f"{self.lane} can not be asked: its address is http://… or https://…, and nothing else")
-        return found
+        return named or self._moved or self.provider.default_address
 
     @property
     def _moved(self) -> str:
