@@ -86,8 +86,7 @@ class _Call:
     async def ask(self, context: Context) -> Completion:
         """Ask, within the time that is set for it."""
         async with asyncio.timeout(self._timeout_s):
-            limits = [each for each in (self._timeout_s, context.timeout_s) if each is not None]
-            return await completed(self._target, self._request, context, schema=self._schema, timeout_s=min(limits, default=None))
+            return await completed(self._target, self._request, context, schema=self._schema)
 
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""

@@ -134,7 +134,7 @@ class Llm(NodeType[LlmParams]):
             raise Permanent("prompt and messages are both empty: there is nothing to ask")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
         request = request_of(target, messages, {name: getattr(params, name) for name in PARAMS})
-        made = await complete(target, request, context, schema=schema, timeout_s=context.timeout_s)
+        made = await complete(target, request, context, schema=schema)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,
             "usage": made.usage.to_json(),

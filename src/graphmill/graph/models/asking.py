@@ -12,8 +12,8 @@ from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
 
-async def ask(target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None) -> ModelResponse:
-    """Ask once. What it used is reported, whatever it comes to; what it raises repeats no secret."""
+async def ask(target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None) -> ModelResponse:
+    """Ask once. What it used is reported, whatever it comes to; what it raises repeats no secret. An attempt's own limit ends it too."""
     access = target.access()
     session = context.shared(("model", target.provider.name), target.provider.open)
     try:

@@ -55,14 +55,12 @@ class Completion:
         return cls(**{**data, **made, "logprobs": None if logprobs is None else tuple(logprobs)})
 
 
-async def complete(
-    target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None, timeout_s: float | None = None
-) -> Completion:
+async def complete(target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None) -> Completion:
     """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
     asked = _shaped(target, replace(request, origin=_origin(context)), schema)
     used, problem = NO_USAGE, ""
     for calls in range(1, MOST_REASKS + 2):
-        response = await ask(target, asked, context, timeout_s=timeout_s)
+        response = await ask(target, asked, context)
         used += response.usage
         _require_whole(target, asked, response)
         if schema is None or response.finish_reason is FinishReason.TOOL_CALLS:
