@@ -44,7 +44,7 @@ class Provider(Protocol):
     ) -> ModelResponse:
         """Ask once and give the answer, also one that is no success: ask ``response.error()``.
 
-        Throttled, Unavailable, Transient, Permanent and TimeoutError say that there is none; an AttemptError has ``usage`` and
+        Throttled, Unavailable, Transient and Permanent say that there is none; they have ``usage`` and
         ``limits``, where they are known, and repeats neither key, headers nor prompt.
         """
 
