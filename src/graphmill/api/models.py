@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from graphmill.api.alone import Alone
-from graphmill.core.errors import AttemptError, Unavailable
+from graphmill.core.errors import AttemptError
 from graphmill.core.message import message_of
 from graphmill.core.model_call import Message
 from graphmill.engine.bridge import blocking
@@ -76,5 +76,5 @@ def _said(target: Target, error: Exception) -> str:
     """Say what is wrong; what names the provider already is not named twice."""
     if isinstance(error, TimeoutError):
         return f"no answer within {_TIMEOUT_S:g} s"
-    said = message_of(error if isinstance(error, Unavailable) else told(target, error))
+    said = message_of(told(target, error))
     return said.removeprefix(f"{target.lane}: ")

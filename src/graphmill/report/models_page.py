@@ -12,6 +12,7 @@ from graphmill.core.json_text import to_json
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import Target
+from graphmill.graph.secret import Secret
 from graphmill.report.text import columns
 
 
@@ -75,13 +76,13 @@ def _about(target: Target) -> dict[str, Any]:
 
 
 def _place(target: Target) -> str | None:
-    """Give where it is, without what may be secret in it."""
-    try:
-        address = target.address
-    except KeyError:
-        return None
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}" if parts.hostname else address or None
+    """Give where it is; what a variable holds may be secret, and of that only the host is told."""
+    if isinstance(target.setting.address, Secret):
+        return f"{{env: {target.setting.address.name}}}"
+    if target.setting.address is not None or not target.is_moved:
+        return target.address or None
+    parts = urlsplit(target.address)
+    return f"{parts.scheme}://{parts.hostname} ({target.provider.address_variable})"
 
 
 def _said(each: Mapping[str, Any]) -> str:

@@ -38,8 +38,8 @@ class Target:
 
     @property
     def lane(self) -> str:
-        """What its calls depend on together: ``provider/model``."""
-        return f"{self.name}/{self.model}"
+        """What its calls depend on together: ``provider/model``; without a model, the provider."""
+        return f"{self.name}/{self.model}" if self.model else self.name
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -62,7 +62,7 @@ class Target:
     @property
     def is_key_wanted(self) -> bool:
         """Whether it can not be asked without a key: servers of one's own may want none."""
-        is_elsewhere = self.setting.address is not None or bool(self._moved)
+        is_elsewhere = self.setting.address is not None or self.is_moved
         return bool(self.key_variable) and (self.setting.key is not None or not is_elsewhere)
 
     @property
@@ -92,6 +92,11 @@ class Target:
         return named or self._moved or self.provider.default_address
 
     @property
+    def is_moved(self) -> bool:
+        """Whether the environment gives the protocol another address."""
+        return bool(self._moved)
+
+    @property
     def _moved(self) -> str:
         """Another address that the environment gives for the protocol."""
         variable = self.provider.address_variable
@@ -101,6 +106,8 @@ class Target:
         yield self.key_variable
         if isinstance(self.setting.address, Secret):
             yield self.setting.address.name
+        if "@" in self._moved or "?" in self._moved:
+            yield self.provider.address_variable
         for value in self.setting.headers.values():
             if isinstance(value, Secret):
                 yield value.name
