@@ -1,6 +1,7 @@
 """A model that a test plays itself: settings that lead to it, its answers, and all that it was asked."""
 
 import sys
+from inspect import isawaitable
 from itertools import count
 from textwrap import dedent
 from types import ModuleType
@@ -51,6 +52,8 @@ class Played:
     async def _play(self, request):
         self.asked.append(request)
         found = self.by(request) if self.by is not None else self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if isawaitable(found):
+            found = await found
         if isinstance(found, Exception):
             raise found
         return found if isinstance(found, ModelResponse) else answer(found)

@@ -22,6 +22,7 @@ from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import messages_of, request_of
 from graphmill.graph.models.target import Target
+from graphmill.graph.models.turnstile import let_through
 from graphmill.graph.node_type import Context
 
 _STEP = "complete"
@@ -91,7 +92,9 @@ class _Call:
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""
         frame = current.get()
-        return (await self.ask(Context(frame.path, frame))).to_json()
+        context = Context(frame.path, frame)
+        async with let_through(self._target, self._request, context):
+            return (await self.ask(context)).to_json()
 
     def given(self, made: Completion) -> Any:
         """Give what whoever asked is given."""

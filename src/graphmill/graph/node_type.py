@@ -55,6 +55,7 @@ class Frame(Protocol):
     """What the engine knows of an attempt."""
 
     attempt: int
+    usage: Usage | None
 
     @property
     def item(self) -> str:
@@ -113,6 +114,11 @@ class Context:
         if self._frame is None:
             raise UsageError("what attempts share belongs to a run: gm.batch(graph, [item])")
         return self._frame.shared(key, make)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What this attempt has used so far; None for nothing."""
+        return None if self._frame is None else self._frame.usage
 
     def report_usage(self, usage: Usage) -> None:
         """Add to what this attempt has used; it counts although the attempt should fail."""

@@ -13,6 +13,9 @@ from graphmill.core.model_call import Image, Message, ModelRequest, Text, Tool
 from graphmill.graph.models.target import Target
 from graphmill.graph.template import text_of
 
+_SENT = ("prompt", "system", "messages", "output_schema", "tools")
+CHARS_PER_TOKEN = 4
+USUAL_ANSWER = 500
 PARAMS = ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "tools", "logprobs", "extra")
 
 
@@ -47,6 +50,13 @@ def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[st
         logprobs=None if logprobs is None or logprobs is False else int(logprobs is not True and logprobs),
         extra=extra,
     )
+
+
+def estimated_tokens(target: Target, params: Mapping[str, Any]) -> int:
+    """Estimate what a call with these params takes: four characters are a token, and an answer is as long as it may be."""
+    sent = sum(len(_text(params[name])) for name in _SENT if params.get(name))
+    most = {**target.defaults, **{name: value for name, value in params.items() if value is not None}, **target.chosen}.get("max_tokens")
+    return sent // CHARS_PER_TOKEN + (most if isinstance(most, int) else USUAL_ANSWER)
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from graphmill.engine.pace import Limits
 from graphmill.graph.secret import Secret
 
 
@@ -28,6 +29,7 @@ class ProviderSetting:
 
     ``protocol`` is the provider whose protocol it speaks, ``key`` the variable of the environment that holds its key, "" for none.
     ``output_schema`` says how an answer of a given shape is asked for: by the protocol, or by words in the prompt.
+    ``limits`` are those of each of its models.
     """
 
     protocol: str
@@ -35,6 +37,7 @@ class ProviderSetting:
     key: str | None = None
     headers: Mapping[str, str | Secret] = field(default_factory=_nothing)
     output_schema: Literal["native", "prompt"] | None = None
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from graphmill.core.errors import UsageError, WorkflowError
+from graphmill.engine.pace import Limits
 from graphmill.graph.block import BlockReader
 from graphmill.graph.document import Document
 from graphmill.graph.grammar import Block, Key
@@ -46,6 +47,14 @@ PROVIDER: Final[Block] = MappingProxyType(
         "key": Key(Anything(), "`{env: NAME}`, or the name alone, of the variable that holds its key; `none` where it wants none."),
         "headers": Key(MappingOf("a mapping from names to texts or {env: NAME}"), "Sent with every call."),
         "output_schema": Key(Choice(("native", "prompt")), "How an answer of a given shape is asked for."),
+        "limits": Key(MappingOf(), "What each of its models bears; see below."),
+    }
+)
+LIMITS: Final[Block] = MappingProxyType(
+    {
+        "requests_per_minute": Key(Count(1), "Calls in a minute."),
+        "tokens_per_minute": Key(Count(1), "Tokens of both directions in a minute."),
+        "concurrency": Key(Count(1), "Calls at once."),
     }
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -121,7 +130,14 @@ class _Reader:
             key=self._key(block),
             headers=self._headers(block),
             output_schema=block["output_schema"],
+            limits=self._limits(block),
         )
+
+    def _limits(self, block: BlockReader) -> Limits | None:
+        if not block["limits"]:
+            return None
+        found = self._block(block["limits"], block.at_key("limits"), LIMITS)
+        return Limits(**{key: found[key] for key in LIMITS})
 
     def _address(self, block: BlockReader) -> str | Secret | None:
         value = block["address"]

@@ -15,6 +15,7 @@ from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
+from graphmill.graph.models.question import estimated_tokens
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
@@ -60,7 +61,7 @@ def _model_step(node: Node, rules: StepRules, place: Place, path: str, params: A
     if place.models is None:
         raise InternalError(f"node {node.id!r} asks a model, and its graph was planned without any")
     target = place.models.of(params)
-    return _ModelStep(path, replace(rules, lane=target.lane), node, params, place.root, target)
+    return _ModelStep(path, replace(rules, lane=target.lane, limits=target.setting.limits), node, params, place.root, target)
 
 
 def _output(found: Any) -> Output:
@@ -110,6 +111,12 @@ class _ModelStep(_NodeStep):
     def __init__(self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None, target: Target) -> None:
         super().__init__(path, rules, node, params, root)
         self._target = target
+
+    @property
+    def weight(self) -> int:
+        """Estimate the tokens: what is sent, at four characters each, and the most that may come back."""
+        limits = self._target.setting.limits
+        return 0 if limits is None or limits.tokens_per_minute is None else estimated_tokens(self._target, self._params)
 
     def content(self) -> bytes:
         """Hash also which model it is that a name, a role or the run's choice has come to."""
