@@ -1,7 +1,10 @@
 """Every provider, over a real wire to a server of ours: what is a success, and that nothing else is taken for one."""
 
 import asyncio
+import contextlib
 import json
+import socket
+import sys
 import time
 import zlib
 from dataclasses import replace
@@ -182,6 +185,24 @@ def test_a_server_that_is_not_there_is_unavailable_and_nothing_was_used(call, se
 def test_an_address_that_is_none_is_unavailable(call, address):
     call.given["address"] = address
     assert type(error_of(call)) is Unavailable
+
+
+def test_a_server_that_speaks_no_tls_is_unavailable(call, server):
+    call.given["address"] = server.url.replace("http://", "https://")
+    error = error_of(call)
+    assert (type(error), error.usage, server.asked) == (Unavailable, None, [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only here is a connection beyond the backlog left waiting")
+def test_a_server_that_takes_no_connection_is_unavailable_before_the_time_is_up(call):
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as waiting:
+        for _ in range(4):
+            first = waiting.enter_context(socket.socket())
+            first.setblocking(False)
+            first.connect_ex(full.getsockname())
+        call.given |= {"address": f"http://127.0.0.1:{full.getsockname()[1]}", "timeout_s": 0.5}
+        error = error_of(call)
+        assert (type(error), str(error)) == (Unavailable, f"{call.provider.name}: no connection in time")
 
 
 def test_a_connection_that_is_reset_as_it_is_made_is_no_answer(call, server):

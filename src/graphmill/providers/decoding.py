@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from graphmill.core.errors import Permanent, Transient
 
-ACCEPTED = "gzip, deflate"
+ACCEPTED = "gzip"
 _AT_ONCE = 1 << 20
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
@@ -18,7 +18,7 @@ class Decoder:
     def __init__(self, encoding: str, most: int) -> None:
         name = encoding.strip().lower()
         if name not in ("", "identity", *_WINDOWS):
-            raise Transient(f"the answer is encoded as {name!r:.40}, though only {ACCEPTED} were allowed")
+            raise Transient(f"the answer is encoded as {name!r:.40}, though only {ACCEPTED} was allowed")
         self._inflater = zlib.decompressobj(_WINDOWS[name]) if name in _WINDOWS else None
         self._most = most
         self._parts: list[bytes] = []

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import urlsplit, urlunsplit
@@ -50,7 +51,7 @@ class HttpProvider(ABC):
         """Write a request, without its extra; Permanent says what this protocol can not ask for."""
 
     @abstractmethod
-    def response(self, data: dict[str, Any], request: ModelRequest) -> ModelResponse:
+    def response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
         """Read an answer that came with success; Transient if there is none in it."""
 
     @abstractmethod
@@ -89,10 +90,11 @@ class HttpProvider(ABC):
         try:
             body = _merged(self.body(request, address), request.extra)
             sent = Sent(self.url(address, request.model), self._headers(key, headers), _written(body))
-            answer = await session.send(sent, timeout_s=timeout_s)
-            return self._read(answer, request)
+            response = self._read(await session.send(sent, timeout_s=timeout_s), request)
         except AttemptError as error:
-            raise self._told(error, key, headers, request) from None
+            error.args = (_told(self._named(error), key, headers, request),)
+            raise error from None
+        return replace(response, reason=_told(response.reason, key, headers, request)) if response.reason else response
 
     async def models(
         self, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
@@ -102,25 +104,20 @@ class HttpProvider(ABC):
             answer = await session.send(Sent(self.url(address, None), self._headers(key, headers)), timeout_s=timeout_s)
             return self.model_names(self._object(answer))
         except AttemptError as error:
-            raise self._told(error, key, headers, None) from None
+            error.args = (_told(self._named(error), key, headers, None),)
+            raise error from None
 
-    def _headers(self, key: str | None, headers: Mapping[str, str]) -> dict[str, str]:
-        if key and _NOT_IN_A_HEADER.search(key):
-            raise Unavailable("the key holds a line's end, a space around it or another character that no header can carry; set it anew")
-        for name, value in headers.items():
-            if not _NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
-                raise Unavailable(f"the header {name!r:.60} can not be sent: a name is of letters and dashes, a value without line's ends")
-        return {"content-type": "application/json", **self.own_headers, **(self.credentials(key) if key else {}), **headers}
+    def _headers(self, key: str | None, headers: Mapping[str, str]) -> Mapping[str, str]:
+        return _checked(self, key, tuple(headers.items()))
 
     def _read(self, answer: Answer, request: ModelRequest) -> ModelResponse:
         data = self._object(answer)
         limits = self.limits(answer.headers, data)
         try:
-            response = self.response(data, request)
+            return self.response(data, request, limits)
         except AttemptError as error:
             error.usage, error.limits = error.usage or Usage(requests=1), limits
             raise
-        return replace(response, limits=limits)
 
     def _object(self, answer: Answer) -> dict[str, Any]:
         if not answer.is_success:
@@ -140,12 +137,26 @@ class HttpProvider(ABC):
         kind = self.kind(status, said, data) or kind_of_status(status)
         return error_of(self.name, status, said, kind=kind, limits=self.limits(headers, data))
 
-    def _told(self, error: AttemptError, key: str | None, headers: Mapping[str, str], request: ModelRequest | None) -> AttemptError:
-        text = str(error) if str(error).startswith(self.name) else f"{self.name}: {error}"
-        error.args = (cut(without_secrets(text, key=key, headers=headers, request=request), _MOST_TOLD_CHARS),)
-        return error
+    def _named(self, error: AttemptError) -> str:
+        return str(error) if str(error).startswith(self.name) else f"{self.name}: {error}"
 
 
+@lru_cache(maxsize=16)
+def _checked(provider: HttpProvider, key: str | None, headers: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Give all headers of a request; Unavailable says which can not be sent."""
+    if key and _NOT_IN_A_HEADER.search(key):
+        raise Unavailable("the key holds a line's end, a space around it or another character that no header can carry; set it anew")
+    for name, value in headers:
+        if not _NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
+            raise Unavailable(f"the header {name!r:.60} can not be sent: a name is of letters and dashes, a value without line's ends")
+    return {"content-type": "application/json", **provider.own_headers, **(provider.credentials(key) if key else {}), **dict(headers)}
+
+
+def _told(text: str, key: str | None, headers: Mapping[str, str], request: ModelRequest | None) -> str:
+    return cut(without_secrets(text, key=key, headers=headers, request=request), _MOST_TOLD_CHARS)
+
+
+@lru_cache(maxsize=256)
 def joined(address: str, *parts: str, query: str = "") -> str:
     """Give the URL of a place below an address, whose own query is kept."""
     try:

@@ -27,6 +27,7 @@ _BY_STATUS: dict[int, type[AttemptError]] = {
     523: Unavailable,
     529: Throttled,
 }
+_MOVED = "the address has moved; set the new one"
 _REMEDIES = {401: "check the key", 402: "add credit", 403: "check what the key may use", 404: "check the model's name and the address"}
 
 
@@ -50,11 +51,15 @@ def kind_of_status(status: int) -> type[AttemptError]:
 def error_of(provider: str, status: int, said: Said, *, kind: type[AttemptError], limits: RateLimits | None = None) -> AttemptError:
     """Make the error; what the request has used is a request, and nothing that is paid for."""
     words = " ".join(filter(None, [f"{provider} answered {status}:", cut(" ".join(said.message.split()), _MOST_SAID_CHARS), _code(said)]))
-    text = "; ".join(filter(None, [words.removesuffix(":"), _REMEDIES.get(status, "") if kind is Unavailable else ""]))
+    text = "; ".join(filter(None, [words.removesuffix(":"), _remedy(status) if kind is Unavailable else ""]))
     wait_s = None if limits is None else limits.retry_after_s
     error = Throttled(text, retry_after_s=wait_s) if kind is Throttled else kind(text)
     error.usage, error.limits = Usage(requests=1, cost_usd=0.0), limits
     return error
+
+
+def _remedy(status: int) -> str:
+    return _MOVED if status < 400 else _REMEDIES.get(status, "")
 
 
 def _code(said: Said) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,8 @@ from graphmill.providers.answer import Answer
 from graphmill.providers.decoding import ACCEPTED, Decoder
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientResponse, ClientSession, ClientTimeout
+    from yarl import URL
 
 MOST_BYTES = 32 << 20
 _MOST_ERROR_BYTES = 64 << 10
@@ -39,7 +41,12 @@ class Wire:
 
         connector = TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session: ClientSession = ClientSession(
-            connector=connector, cookie_jar=DummyCookieJar(), auto_decompress=False, trust_env=False, timeout=ClientTimeout(total=None)
+            connector=connector,
+            cookie_jar=DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            timeout=ClientTimeout(total=None),
+            headers={"accept": "application/json", "accept-encoding": ACCEPTED, "user-agent": "graphmill"},
         )
         self._session._retry_connection = False  # it would ask again by itself
         self._most_bytes = most_bytes
@@ -50,18 +57,16 @@ class Wire:
 
     async def send(self, sent: Sent, *, timeout_s: float | None) -> Answer:
         """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong."""
-        from aiohttp import ClientError, ClientTimeout  # noqa: PLC0415
-        from yarl import URL  # noqa: PLC0415
+        from aiohttp import ClientError  # noqa: PLC0415
 
-        connect_s = _CONNECT_S if timeout_s is None else min(_CONNECT_S, 0.9 * timeout_s)
         try:
             async with self._session.request(
                 "GET" if sent.body is None else "POST",
-                URL(sent.url, encoded=True),
-                headers={"accept": "application/json", "accept-encoding": ACCEPTED, "user-agent": "graphmill", **sent.headers},
+                _url(sent.url),
+                headers=sent.headers,
                 data=_payload(sent.body),
                 allow_redirects=False,
-                timeout=ClientTimeout(total=timeout_s, connect=connect_s),
+                timeout=_timeout(timeout_s),
             ) as response:
                 return await self._read(response)
         except (ClientError, TimeoutError, OSError, ValueError) as error:
@@ -79,6 +84,20 @@ class Wire:
             return Answer(status=response.status, headers=headers, body=decoder.whole())
         except AttemptError as error:
             raise _used(error) from None
+
+
+@lru_cache(maxsize=256)
+def _url(url: str) -> URL:
+    from yarl import URL  # noqa: PLC0415
+
+    return URL(url, encoded=True)
+
+
+@lru_cache(maxsize=256)
+def _timeout(timeout_s: float | None) -> ClientTimeout:
+    from aiohttp import ClientTimeout  # noqa: PLC0415
+
+    return ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S if timeout_s is None else min(_CONNECT_S, 0.9 * timeout_s))
 
 
 def _payload(body: bytes | None) -> bytes | BytesIO | None:

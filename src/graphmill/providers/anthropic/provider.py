@@ -44,9 +44,9 @@ class Anthropic(HttpProvider):
         del address
         return body_of(request)
 
-    def response(self, data: dict[str, Any], request: ModelRequest) -> ModelResponse:
+    def response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
         """Read the blocks of a message."""
-        return response_of(data, has_schema=request.schema is not None)
+        return response_of(data, limits, has_schema=request.schema is not None)
 
     def model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""

@@ -7,6 +7,7 @@ from typing import Any
 from graphmill.core.errors import Transient
 from graphmill.core.json_text import to_json
 from graphmill.core.model_call import FinishReason, ModelResponse, ToolCall
+from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import count_at, entry, list_at, text_at
 from graphmill.providers.anthropic.request import ANSWER_TOOL
@@ -21,7 +22,7 @@ _REASONS = {
 }
 
 
-def response_of(data: dict[str, Any], *, has_schema: bool) -> ModelResponse:
+def response_of(data: dict[str, Any], limits: RateLimits | None, *, has_schema: bool) -> ModelResponse:
     """Read the blocks; Transient if there are none. An answer that was given as a tool's input is its text."""
     blocks, usage, said = list_at(data, "content"), usage_of(data), text_at(data, "stop_reason")
     reason = _REASONS.get(said, FinishReason.OTHER)
@@ -40,6 +41,7 @@ def response_of(data: dict[str, Any], *, has_schema: bool) -> ModelResponse:
         model=text_at(data, "model"),
         tool_calls=calls,
         id=text_at(data, "id"),
+        limits=limits,
         reason=_why(data, said, reason),
     )
 

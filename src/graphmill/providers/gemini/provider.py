@@ -43,10 +43,10 @@ class Gemini(HttpProvider):
         del address
         return body_of(request)
 
-    def response(self, data: dict[str, Any], request: ModelRequest) -> ModelResponse:
+    def response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
         """Read the first candidate."""
         del request
-        return response_of(data)
+        return response_of(data, limits)
 
     def model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphmill.core.errors import Transient
 from graphmill.core.model_call import FinishReason, ModelResponse, TokenLogprob, ToolCall
+from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import count_at, entry, list_at, text_at
 
@@ -18,7 +19,7 @@ _REASONS = {
 }
 
 
-def response_of(data: dict[str, Any]) -> ModelResponse:
+def response_of(data: dict[str, Any], limits: RateLimits | None) -> ModelResponse:
     """Read the first candidate; a prompt that was blocked has none, and says so. Transient if there is nothing."""
     candidate, usage = entry(data, "candidates", 0), usage_of(data)
     blocked = text_at(data, "promptFeedback", "blockReason")
@@ -38,6 +39,7 @@ def response_of(data: dict[str, Any]) -> ModelResponse:
         tool_calls=calls,
         logprobs=_logprobs(candidate),
         id=text_at(data, "responseId"),
+        limits=limits,
         reason="" if reason in (FinishReason.STOP, FinishReason.LENGTH) else _why(said, candidate),
     )
 

@@ -57,9 +57,9 @@ def kind_of(status: int, said: Said, data: dict[str, Any]) -> type[AttemptError]
 
 def hidden_status(data: Any) -> int | None:
     """Give the status that an error inside an answer with success stands for; None if there is no error."""
-    error = entry(data, "error")
-    if entry(data, "object") == "error":
-        error = data
+    if not isinstance(data, dict):
+        return None
+    error = data if data.get("object") == "error" else data.get("error")
     if error is None:
         return None
     code = entry(error, "code")

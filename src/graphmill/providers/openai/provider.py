@@ -27,7 +27,8 @@ class OpenAI(HttpProvider):
 
     def url(self, address: str, model: str | None) -> str:
         """Give the URL of the completions, or of the list of models."""
-        return joined(address, "models") if model is None else joined(address, "chat", "completions")
+        base = address.removesuffix("/chat/completions")
+        return joined(base, "models") if model is None else joined(base, "chat", "completions")
 
     def credentials(self, key: str) -> Mapping[str, str]:
         """Give the key as a bearer's."""
@@ -37,10 +38,10 @@ class OpenAI(HttpProvider):
         """Write a request."""
         return body_of(request, address)
 
-    def response(self, data: dict[str, Any], request: ModelRequest) -> ModelResponse:
+    def response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
         """Read the first choice."""
         del request
-        return response_of(data)
+        return response_of(data, limits)
 
     def model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""
@@ -56,7 +57,7 @@ class OpenAI(HttpProvider):
 
     def hidden_error(self, data: dict[str, Any]) -> int | None:
         """Find an error in an answer with success, be it in a choice."""
-        return hidden_status(data) or hidden_status(entry(data, "choices", 0) or {})
+        return hidden_status(data) or hidden_status(entry(data, "choices", 0))
 
     def limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
         """Read ``x-ratelimit-*``."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphmill.core.errors import Transient
 from graphmill.core.model_call import FinishReason, ModelResponse, TokenLogprob, ToolCall
+from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import count_at, entry, list_at, text_at
 
@@ -25,14 +26,15 @@ _REASONS = {
 }
 
 
-def response_of(data: dict[str, Any]) -> ModelResponse:
+def response_of(data: dict[str, Any], limits: RateLimits | None) -> ModelResponse:
     """Read the first choice; Transient if there is none, or nothing in it."""
-    message = entry(data, "choices", 0, "message")
+    choice = entry(data, "choices", 0)
+    message = entry(choice, "message")
     usage = usage_of(data)
     if not isinstance(message, dict):
         raise _empty("the answer has no choices", usage)
     refusal, calls = text_at(message, "refusal"), tuple(map(_tool_call, list_at(message, "tool_calls")))
-    said = text_at(data, "choices", 0, "finish_reason")
+    said = text_at(choice, "finish_reason")
     reason = FinishReason.REFUSAL if refusal else _REASONS.get(said, FinishReason.OTHER)
     if reason is FinishReason.STOP and calls:
         reason = FinishReason.TOOL_CALLS
@@ -45,21 +47,24 @@ def response_of(data: dict[str, Any]) -> ModelResponse:
         finish_reason=reason,
         model=text_at(data, "model"),
         tool_calls=calls,
-        logprobs=_logprobs(data),
+        logprobs=_logprobs(choice),
         id=text_at(data, "id"),
+        limits=limits,
         reason=refusal or (f"finish_reason is {said or None!r:.60}" if reason is FinishReason.OTHER else ""),
     )
 
 
 def usage_of(data: dict[str, Any]) -> Usage:
     """Read what was used; what is not told counts as none."""
+    used = data.get("usage")
+    prompt = entry(used, "prompt_tokens_details")
     return Usage(
         requests=1,
-        input_tokens=count_at(data, "usage", "prompt_tokens"),
-        output_tokens=count_at(data, "usage", "completion_tokens"),
-        reasoning_tokens=count_at(data, "usage", "completion_tokens_details", "reasoning_tokens"),
-        cached_tokens=count_at(data, "usage", "prompt_tokens_details", "cached_tokens"),
-        image_tokens=count_at(data, "usage", "prompt_tokens_details", "image_tokens"),
+        input_tokens=count_at(used, "prompt_tokens"),
+        output_tokens=count_at(used, "completion_tokens"),
+        reasoning_tokens=count_at(used, "completion_tokens_details", "reasoning_tokens"),
+        cached_tokens=count_at(prompt, "cached_tokens"),
+        image_tokens=count_at(prompt, "image_tokens"),
     )
 
 
@@ -90,8 +95,8 @@ def _arguments(written: Any) -> Any:
     return read if isinstance(read, dict) else written
 
 
-def _logprobs(data: dict[str, Any]) -> tuple[TokenLogprob, ...] | None:
-    found = list_at(data, "choices", 0, "logprobs", "content")
+def _logprobs(choice: Any) -> tuple[TokenLogprob, ...] | None:
+    found = list_at(choice, "logprobs", "content")
     return tuple(map(_token, found)) if found else None
 
 

@@ -26,12 +26,10 @@ _PLACE = re.compile(r"\$\{(item|path|round|sample|attempt|prompt)\}")
 
 
 class Stage:
-    """Plays scripts and functions; each address is read once."""
+    """Plays scripts and functions; each address is read once, and is a server of its own."""
 
     def __init__(self) -> None:
-        self._plays: dict[str, Script | Function] = {}
-        self._at_once = 0
-        self._begun: deque[float] = deque()
+        self._plays: dict[str, Play | Function] = {}
 
     async def close(self) -> None:
         """Let go of nothing."""
@@ -43,18 +41,28 @@ class Stage:
             play = self._plays[address] = _play(address)
         try:
             async with asyncio.timeout(timeout_s):
-                return await (self._scripted(request, play) if isinstance(play, Script) else _called(request, play))
+                return await (play.answer(request) if isinstance(play, Play) else _called(request, play))
         except TimeoutError:
             error = Transient(f"scripted: no whole answer within {timeout_s:g} s" if timeout_s else "scripted: no answer in time")
             error.usage = Usage(requests=1, cost_usd=0.0)
             raise error from None
 
-    async def _scripted(self, request: ModelRequest, script: Script) -> ModelResponse:
-        self._throttle(request, script)
-        rule = script.rule_for(request)
+
+class Play:
+    """One script while it is played."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._at_once = 0
+        self._begun: deque[float] = deque()
+
+    async def answer(self, request: ModelRequest) -> ModelResponse:
+        """Answer by the rule that counts, after its time; or refuse at once what is too much."""
+        self._throttle(request)
+        rule = self._script.rule_for(request)
         self._at_once += 1
         try:
-            await asyncio.sleep(self._seconds(request, script, rule))
+            await asyncio.sleep(self._seconds(request, rule))
             if rule.fault == SILENCE:
                 await asyncio.Event().wait()
         finally:
@@ -66,17 +74,17 @@ class Stage:
             return response_of(text, request)
         return response_of(text[: len(text) // 2], request, ENDS[rule.fault])
 
-    def _seconds(self, request: ModelRequest, script: Script, rule: Rule) -> float:
-        latency = script.latency if rule.latency is None else rule.latency
+    def _seconds(self, request: ModelRequest, rule: Rule) -> float:
+        latency = self._script.latency if rule.latency is None else rule.latency
         if not isinstance(latency, Latency):
             return latency
-        return latency.seconds(chance(request, f"{script.seed} latency"), self._at_once)
+        return latency.seconds(chance(request, f"{self._script.seed} latency"), self._at_once)
 
-    def _throttle(self, request: ModelRequest, script: Script) -> None:
-        throttle, now = script.throttle, asyncio.get_running_loop().time()
+    def _throttle(self, request: ModelRequest) -> None:
+        throttle, now = self._script.throttle, asyncio.get_running_loop().time()
         while self._begun and self._begun[0] <= now - _MINUTE_S:
             self._begun.popleft()
-        if throttle.share and chance(request, f"{script.seed} throttle") < throttle.share:
+        if throttle.share and chance(request, f"{self._script.seed} throttle") < throttle.share:
             raise fault_error("throttled", throttle.retry_after_s)
         if throttle.at_once is not None and self._at_once >= throttle.at_once:
             raise fault_error("throttled", throttle.retry_after_s)
@@ -112,12 +120,12 @@ async def _called(request: ModelRequest, function: Function) -> ModelResponse:
     return given if isinstance(given, ModelResponse) else response_of(given if isinstance(given, str) else to_json(given), request)
 
 
-def _play(address: str) -> Script | Function:
+def _play(address: str) -> Play | Function:
     if not address:
-        return Script()
+        return Play(Script())
     module, colon, name = address.partition(":")
     if not colon or "/" in module or address.endswith((".yaml", ".yml", ".json")):
-        return read_script(address)
+        return Play(read_script(address))
     try:
         function: Function = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a module is a stranger's code
