@@ -20,6 +20,7 @@ from benchmarks import (
     durable_commits,
     durable_cpu,
     durable_rate,
+    http_rate,
     journal_bytes,
     memory,
     nested_cpu,
@@ -38,7 +39,7 @@ from benchmarks.table import as_markdown, save
 
 _ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
 _JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
-_WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time)
+_WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, http_rate)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS))
 _FIGURES = {figure.name: figure for figure in (*_SINGLE, *adaptive.FIGURES)}
 _RESULTS = Path(__file__).parent / "results"

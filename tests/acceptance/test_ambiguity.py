@@ -53,7 +53,9 @@ def only_with(error, **policy):
     return result, len(calls)
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError("closed"), gm.Throttled("slow down"), gm.Unavailable("down")])
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError("closed"), gm.Throttled("slow down"), gm.Unavailable("down"), gm.Transient("no line", is_unsent=True)]
+)
 def test_an_unsafe_item_that_was_surely_not_sent_is_tried_again(error):
     result, calls = only_with(error)
     assert (result.output, calls) == ("sent", 2)

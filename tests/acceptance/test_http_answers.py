@@ -65,9 +65,23 @@ def test_a_body_is_read_by_its_content_type(tmp_path, server, kind, body, respon
     assert output["headers"]["x-a"] == "1, 2"
 
 
-def test_a_body_that_is_no_text_is_given_as_base64(tmp_path, server):
-    output = read(tmp_path, server, reply(b"\x89PNG\r\n\x1a\n\x00", kind="image/png"))
+@pytest.mark.parametrize("kind", ["image/png", ""])
+def test_a_body_that_is_no_text_is_given_as_base64(tmp_path, server, kind):
+    output = read(tmp_path, server, reply(b"\x89PNG\r\n\x1a\n\x00", kind=kind))
     assert (output["response"], output["response_is_binary"]) == ("iVBORw0KGgoA", True)
+
+
+def test_half_a_surrogate_pair_in_json_survives_the_journal(tmp_path, server):
+    assert read(tmp_path, server, reply(b'["\\ud800", "\\u0000"]'))["response"] == ["\ud800", "\0"]
+
+
+def test_a_head_tells_of_a_body_of_any_size_and_has_none(tmp_path, server):
+    output = read(tmp_path, server, reply(b"", length=10**12), method="HEAD")
+    assert (output["response"], output["headers"]["content-length"]) == (None, "1000000000000")
+
+
+def test_a_header_of_20_kb_is_read(tmp_path, server):
+    assert read(tmp_path, server, reply(b"{}", headers=[("X", "y" * 20_000)]))["headers"]["x"] == "y" * 20_000
 
 
 @pytest.mark.parametrize("status", [204, 205, 200])
@@ -82,10 +96,10 @@ def test_no_body_is_null_whatever_the_type_says(tmp_path, server, status):
         (b"<html>busy</html>", "application/json", "the answer says that it is JSON, and is not: "),
         (b'{"a": 1, "a": 2}', "application/json", "the key 'a' stands twice in one object"),
         (b'{"a": NaN}', "application/json", "NaN is no number of JSON"),
-        (b'"\xff"', "application/json", "the answer is not the utf-8 that it says it is"),
+        (b'"\xff"', "application/json", "the answer is not the utf-8 that it should be"),
         (b"[" * 100_000, "application/json", "the answer says that it is JSON, and is not: "),
         (b"9" * 5000, "application/json", "the answer says that it is JSON, and is not: "),
-        (b"\xff\xfe", "text/plain", "the answer is not the utf-8 that it says it is"),
+        (b"\xff\xfe", "text/plain", "the answer is not the utf-8 that it should be"),
         (b"x", "text/plain; charset=klingon", "'klingon', which is no known charset"),
         (b"x", "text/plain; charset=base64", "'base64', which is no known charset"),
         (b"x", "text/plain; charset=zlib", "'zlib', which is no known charset"),
@@ -293,6 +307,39 @@ def test_an_answer_that_will_stay_the_same_fails_for_good_with_the_beginning_of_
 @pytest.mark.parametrize("status", [408, 425, 500, 502, 503, 504, 520])
 def test_an_answer_that_may_change_is_asked_for_again(tmp_path, server, status):
     assert f"was answered {status}" in failed(tmp_path, server, reply(b"later", status, "text/plain"))
+
+
+def endless(head):
+    def answer(seen):
+        async def send(writer):
+            writer.write(head)
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+
+        return send
+
+    return answer
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "nonsense", "identity"])
+def test_a_status_stands_whatever_becomes_of_the_body_that_explains_it(tmp_path, server, encoding):
+    head = b"Content-Encoding: " + encoding.encode() + b"\r\nContent-Type: text/plain\r\n\r\n"
+    server.answer = endless(b"HTTP/1.1 404 Not Found\r\n" + head)
+    assert "was answered 404 Not Found" in refused(tmp_path, {"url": server.url})
+    server.seen.clear()
+    assert "was answered 500" in failed(tmp_path, server, endless(b"HTTP/1.1 500 Oh\r\n" + head))
+
+
+def test_a_status_stands_though_the_connection_breaks_behind_it(tmp_path, server):
+    server.answer = lambda seen: reply(b"no such user", 404, "text/plain", length=1000, headers=[("Connection", "close")])
+    assert "was answered 404 Not Found: no such user" in refused(tmp_path, {"url": server.url})
+
+
+def test_the_body_of_a_redirect_is_not_waited_for(tmp_path, server):
+    lead = endless(b"HTTP/1.1 302 Found\r\nLocation: /next\r\n\r\n")
+    server.answer = lambda seen: reply(b"{}") if seen.path == "/next" else lead(seen)
+    answered(tmp_path, {"url": server.url})
 
 
 def waits_of(folder, server, headers, status=429):

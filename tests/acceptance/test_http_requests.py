@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import socket
 from urllib.parse import parse_qsl
 
 import pytest
@@ -213,3 +214,27 @@ def test_proxies_of_the_environment_are_not_trusted(tmp_path, server, log, monke
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     answered(tmp_path, {"url": server.url})
     assert len(log) == 1
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "internal"}, {"X\r\nY": "a"}, {"Content-Length": "0"}, {"Transfer-Encoding": "chunked"}, {"": "a"}]
+)
+def test_headers_that_are_wholly_data_can_not_change_the_request(tmp_path, server, log, headers):
+    refused(tmp_path, {"url": server.url, "headers": "${value}"}, headers)
+    assert log == []
+
+
+def test_a_url_may_stand_in_the_environment(tmp_path, server, log, monkeypatch):
+    monkeypatch.setenv("HOOK", f"{server.url}/hunter2hunter2/x")
+    answered(tmp_path, {"url": {"env": "HOOK"}})
+    assert log[0].path == "/hunter2hunter2/x"
+    server.answer = lambda seen: reply(b"", 404)
+    assert "hunter2" not in refused(tmp_path, {"url": {"env": "HOOK"}})
+
+
+def test_a_host_may_be_an_address_of_ipv6(tmp_path):
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    with Server(host="::1") as server:
+        answered(tmp_path, {"url": f"http://[::1]:{server.port}/x"})
+        assert server.seen[0].header("host") == f"[::1]:{server.port}"

@@ -55,6 +55,7 @@ class Server:
     answer: object = field(default_factory=lambda: lambda seen: reply(b"{}"))
     host: str = "127.0.0.1"
     port: int = 0
+    tls: object = None
     seen: list[Seen] = field(default_factory=list)
     connections: int = 0
 
@@ -86,7 +87,7 @@ class Server:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        server = await asyncio.start_server(begin, self.host, self.port, limit=1 << 24)
+        server = await asyncio.start_server(begin, self.host, self.port, limit=1 << 24, ssl=self.tls)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._over.wait()

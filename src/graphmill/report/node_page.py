@@ -61,8 +61,10 @@ shout = "acme_nodes:Shout"
 
 Once the package is installed, `type: shout` works, its params are checked before the first item, and `graphmill nodes shout` shows it.
 An entry of another name is an alias. `run` may return `Output(values, action, flags)` to choose edges; `context` has the step's path,
-the number of the attempt, a key to make a call idempotent, the workflow's folder and `report_usage`. What it raises decides about
-retries: `Permanent`, `Transient`, `Throttled`, `Unavailable`, `Ambiguous`.
+the number of the attempt and how long it may take, a key to make a call idempotent, the workflow's folder, `report_usage`, and
+`shared(key, make)`: what all attempts of a run have in common, such as a pool of connections, made at first use and closed at the run's
+end by its `async def close`. What it raises decides about retries: `Permanent`, `Transient`, `Throttled`, `Unavailable`, `Ambiguous`.
+Where the params decide whether a step may be run twice, `effect_of(params)` says so.
 """
 
 

@@ -1,5 +1,8 @@
 import asyncio
 
+import pytest
+
+from graphmill.core.errors import UsageError
 from graphmill.core.usage import Usage
 from graphmill.graph.node_type import Call, Context, NodeType, Output
 
@@ -16,6 +19,10 @@ class Echo(NodeType):
 
 class Frame:
     attempt = 3
+    timeout_s = 7.0
+
+    def shared(self, key, make):
+        return key, make()
 
     def __init__(self):
         self.reported = []
@@ -56,3 +63,18 @@ def test_without_a_word_of_its_own_a_type_s_code_is_known_by_its_package():
     echo.package = "acme 1.2"
     assert echo.fingerprint({}) == "acme 1.2"
     assert Echo().fingerprint({}) == ""
+
+
+def test_a_context_gives_what_the_attempts_of_its_run_share_and_says_so_where_there_is_no_run():
+    context = Context("a", Frame())
+    assert (context.timeout_s, context.shared("pool", list)) == (7.0, ("pool", []))
+    assert Context("a").timeout_s is None
+    with pytest.raises(UsageError, match="what attempts share belongs to a run"):
+        Context("a").shared("pool", list)
+
+
+def test_a_type_says_by_params_whether_a_step_may_be_run_twice():
+    class Careful(Echo):
+        effect = "unsafe"
+
+    assert (Echo().effect_of({}), Careful().effect_of({})) == ("repeatable", "unsafe")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from graphmill.core.errors import UsageError, WorkflowError
 from graphmill.engine.pace import Limits
@@ -57,6 +57,7 @@ LIMITS: Final[Block] = MappingProxyType(
         "concurrency": Key(Count(1), "Calls at once."),
     }
 )
+_SECRET = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -192,6 +193,6 @@ def _address_problem(value: Any) -> str:
         is_right = False
     if not is_right:
         return "is http://… or https://…, or {env: NAME}"
-    if parts.username or parts.password or parts.query or parts.fragment:
-        return "holds no user, password or query: what is secret comes from the environment, as a key, a header or {env: NAME}"
+    if parts.username or parts.password or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
+        return "holds no user, password or key: what is secret comes from the environment, as a key, a header or {env: NAME}"
     return ""

@@ -10,8 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from email.message import Message
-from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -22,7 +21,8 @@ MOST_RETRY_AFTER_S = 900.0
 _MOST_SHOWN = 300
 _LEAST_HIDDEN = 4
 _JSON = re.compile(r"(?:[^/]+/)?(?:[^/]+\+)?json")
-_TEXT = re.compile(r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|x-ndjson|graphql|sql)|")
+_TEXT = re.compile(r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|csv|jsonl|x-ndjson|graphql|sql)")
+_CHARSET = re.compile(r"""(?:^|;)\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
@@ -35,6 +35,11 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
     is_empty: bool
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it says that all went well."""
+        return 200 <= self.status < 300
 
 
 class Content(NamedTuple):
@@ -51,16 +56,14 @@ def content_of(answer: Answer) -> Content:
     kind, charset = _type(answer.headers.get("content-type", ""))
     if _JSON.fullmatch(kind):
         return Content(_json(answer.body, charset), is_binary=False)
-    if _TEXT.fullmatch(kind) or charset:
+    if _TEXT.fullmatch(kind) or charset or (not kind and _is_utf8(answer.body)):
         return Content(_decoded(answer.body, charset), is_binary=False)
     return Content(base64.b64encode(answer.body).decode(), is_binary=True)
 
 
-def error_of(answer: Answer, request: str, hidden: Iterable[str] = ()) -> AttemptError | None:
-    """Give what an answer means for the attempt, None if it went well; ``hidden`` are texts that a message must not repeat."""
+def error_of(answer: Answer, request: str, hidden: Iterable[str] = ()) -> AttemptError:
+    """Give what an answer that is not good means for the attempt; ``hidden`` are texts that a message must not repeat."""
     status = answer.status
-    if 200 <= status < 300:
-        return None
     said = f"{request} was answered {status} {_phrase(status)}".rstrip() + _shown(answer, hidden)
     retry_after_s = _retry_after_s(answer.headers)
     if status == 429 or (status == 503 and retry_after_s is not None):
@@ -101,6 +104,8 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _seconds_of(date: str) -> float | None:
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  it brings half of a mail program with it
+
     try:
         seconds = parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):
@@ -108,27 +113,27 @@ def _seconds_of(date: str) -> float | None:
     return seconds if math.isfinite(seconds) else None
 
 
+@lru_cache(maxsize=256)
 def _type(header: str) -> tuple[str, str]:
     """Give a content type and its charset, "" where it names none."""
-    kind, semicolon, parameters = header.partition(";")
-    if not semicolon:
-        return kind.strip().lower(), ""
-    message = Message()
-    message["content-type"] = f"text/plain;{parameters}"
-    return kind.strip().lower(), str(message.get_content_charset() or "")
+    kind, _, parameters = header.partition(";")
+    charset = _CHARSET.search(parameters)
+    return kind.strip().lower(), charset[1] if charset else ""
 
 
 def _json(body: bytes, charset: str) -> Any:
     text = _decoded(body, charset)
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refused)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise Transient(f"the answer says that it is JSON, and is not: {message_of(error)}") from None
 
 
 def _decoded(body: bytes, charset: str) -> str:
     try:
-        codec = codecs.lookup(charset or "utf-8")
+        if not charset:
+            return body.decode("utf-8-sig")
+        codec = codecs.lookup(charset)
         name = "utf-8-sig" if codec.name == "utf-8" else codec.name
         if not codec._is_text_encoding:
             raise LookupError(charset)
@@ -136,7 +141,15 @@ def _decoded(body: bytes, charset: str) -> str:
     except LookupError:
         raise Transient(f"the answer is in {charset!r:.40}, which is no known charset") from None
     except UnicodeError as error:
-        raise Transient(f"the answer is not the {codec.name} that it says it is, or is cut: {message_of(error)}") from None
+        raise Transient(f"the answer is not the {charset or 'utf-8'} that it should be, or is cut: {message_of(error)}") from None
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -149,3 +162,6 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refused)

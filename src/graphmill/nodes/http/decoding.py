@@ -48,6 +48,11 @@ class Decoder:
         """Give the body, at its end."""
         if self._inflater is not None:
             raise Transient(f"the answer was cut: its {self._name} does not end")
+        return self.so_far
+
+    @property
+    def so_far(self) -> bytes:
+        """What has been decoded, be it whole or not."""
         return b"".join(self._parts)
 
     def _new(self, piece: bytes) -> zlib._Decompress:

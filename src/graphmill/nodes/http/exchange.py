@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from graphmill.core.errors import Ambiguous, AttemptError, Permanent, Throttled, Transient
+from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.graph.node_type import Context
 from graphmill.nodes.http.answer import Answer, Content, content_of, error_of
 from graphmill.nodes.http.hosts import is_allowed
@@ -33,35 +33,32 @@ async def exchange(request: Request, context: Context, limits: Limits, *, is_hos
         for _ in range(_MOST_HOPS + 1):
             wire = _wire(context, is_guarded=not is_host_written and not is_allowed(request.url, limits.allow_hosts))
             answer = await wire.send(request, most=limits.max_bytes, within_s=context.timeout_s)
-            following = _following(request, answer)
-            if following is None:
+            location = answer.headers.get("location")
+            if answer.status not in _LEADING or location is None:
                 return answer, _content(request, answer)
+            has_happened = has_happened or (not request.is_reading and request.turns_to_get(answer.status))
+            following = request.redirected(answer.status, _next_url(request, location))
             is_host_written = is_host_written and _is_same_host(request.url, following.url)
-            has_happened = has_happened or (not request.is_reading and following.is_reading)
             request = following
+        raise Permanent(f"{request.shown}: more than {_MOST_HOPS} redirects")
     except AttemptError as error:
-        if has_happened:
-            raise _after_it_happened(error) from None
+        if has_happened:  # whatever became of what it led to: it is not to be sent again as if it were unsent
+            raise Transient(f"the first request was answered, and led on: {error}") from None
         raise
-    raise Permanent(f"{request.shown}: more than {_MOST_HOPS} redirects")
 
 
 def _wire(context: Context, *, is_guarded: bool) -> Wire:
     return context.shared(("http", is_guarded), partial(Wire, is_guarded=is_guarded))
 
 
-def _following(request: Request, answer: Answer) -> Request | None:
-    """Give the request that an answer asks for instead, None if it is the last."""
-    location = answer.headers.get("location")
-    if answer.status not in _LEADING or location is None:
-        return None
+def _next_url(request: Request, location: str) -> Url:
     try:
         url = request.url.joined(location)
     except (Permanent, ValueError) as error:
         raise Permanent(f"{request.shown}: redirected to what is no URL: {error}") from None
     if request.url.scheme == "https" and url.scheme == "http":
         raise Permanent(f"{request.shown}: redirected from https to {url.shown}, where everybody can read it; ask for that url itself")
-    return request.redirected(answer.status, url)
+    return url
 
 
 def _is_same_host(before: Url, after: Url) -> bool:
@@ -71,9 +68,8 @@ def _is_same_host(before: Url, after: Url) -> bool:
 
 
 def _content(request: Request, answer: Answer) -> Content:
-    error = error_of(answer, request.shown, _hidden(request))
-    if error is not None:
-        raise error
+    if not answer.is_good:
+        raise error_of(answer, request.shown, _hidden(request))
     try:
         return content_of(answer)
     except Transient as wrong:
@@ -84,10 +80,3 @@ def _hidden(request: Request) -> set[str]:
     """Give what was sent that an answer may repeat and a message must not: credentials, and the values of the query."""
     values = {pair.partition("=")[2] for pair in request.url.query.split("&")}
     return values | {part for name in ("authorization", "cookie") for part in request.headers.get(name, "").split(" ")}
-
-
-def _after_it_happened(error: AttemptError) -> AttemptError:
-    """Give what an error means behind an answer to a request that has changed something: it is not to be sent again by itself."""
-    if isinstance(error, Throttled | Transient):
-        return Transient(f"the first request was answered, and led on: {error}")
-    return error if isinstance(error, Permanent | Ambiguous) else Transient(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from graphmill.nodes.http.url import Url
 
@@ -13,32 +13,34 @@ _ENTRY = re.compile(
     r"(?P<host>\*|(?:\*\.)?[a-z0-9_][a-z0-9_.-]*|\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*)(?::(?P<port>[0-9]{1,5}))?"
 )
 _NAT64 = IPv6Network("64:ff9b::/96")
-_CLOSED = (
-    ip_network("::/96"),  # IPv4 in an old form
-    ip_network("64:ff9b:1::/48"),  # a network's own translation
-    ip_network("2001::/23"),  # protocols, with Teredo
-    ip_network("fec0::/10"),
-    ip_network("192.88.99.0/24"),
-    ip_network("168.63.129.16/32"),  # metadata of a cloud, at a public address
+_OPEN_V6 = IPv6Network("2000::/3")
+_CLOSED_V6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
+_CLOSED_V4 = tuple(
+    map(
+        IPv4Network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"),
+            *("192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+            *("224.0.0.0/4", "240.0.0.0/4"),
+            "168.63.129.16/32",  # metadata of a cloud, although it looks public
+        ),
+    )
 )
 
 
 @lru_cache(maxsize=1024)
 def is_public(address: str) -> bool:
-    """Tell whether an address, as it is connected to, belongs to the internet at large."""
-    found = _within(ip_address(address.partition("%")[0]))
-    if found.is_multicast or not found.is_global:
-        return False
-    return not any(found.version == network.version and found in network for network in _CLOSED)
+    """Tell whether an address, as it is connected to, belongs to the internet at large.
 
-
-def _within(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Give the IPv4 address that an IPv6 one leads to, where it does."""
-    if isinstance(address, IPv4Address):
-        return address
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+    By lists of our own: what the standard library calls global differs from version to version.
+    """
+    found = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv6Address):
+        inner = IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else found.ipv4_mapped
+        if inner is None:
+            return found in _OPEN_V6 and not any(found in network for network in _CLOSED_V6)
+        found = inner
+    return not any(found in network for network in _CLOSED_V4)
 
 
 def is_allowed(url: Url, allowed: Sequence[str]) -> bool:
@@ -52,11 +54,17 @@ def is_entry(text: str) -> bool:
 
 
 def _fits(url: Url, entry: str) -> bool:
-    found = _ENTRY.fullmatch(entry.lower())
-    if found is None or found["port"] not in (None, str(url.port)):
+    name, port = _split(entry)
+    if port not in (None, str(url.port)):
         return False
-    name, host = found["host"].strip("[]").rstrip("."), url.host.rstrip(".")
+    host = url.host.rstrip(".")
     return name in ("*", host) or (name.startswith("*.") and host.endswith(name[1:])) or _is_same_address(name, host)
+
+
+@lru_cache(maxsize=256)
+def _split(entry: str) -> tuple[str, str | None]:
+    found = _ENTRY.fullmatch(entry.lower())
+    return (found["host"].strip("[]").rstrip("."), found["port"]) if found else ("", None)
 
 
 def _is_same_address(name: str, host: str) -> bool:

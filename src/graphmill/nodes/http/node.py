@@ -106,7 +106,7 @@ class Http(NodeType[HttpParams]):
 
     def effect_of(self, params: Mapping[str, Any]) -> Effect:
         """Say that only what asks and changes nothing may be sent twice; a method that is not known yet may be any."""
-        return "repeatable" if _method(params) in READING else "unsafe"
+        return "repeatable" if _method(params.get("method"), params.get("body"), params.get("form")) in READING else "unsafe"
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
         """Give the limit of an attempt."""
@@ -151,16 +151,15 @@ def _credentials(auth: Auth) -> str:
     return bearer(auth.bearer)
 
 
-def _method(params: Mapping[str, Any]) -> str:
-    """Give the method of params as written, in capitals."""
-    method = params.get("method")
+def _method(method: Any, body: Any, form: Any) -> str:
+    """Give the method that is meant, in capitals."""
     if method is None:
-        return "GET" if params.get("body") is None and params.get("form") is None else "POST"
+        return "GET" if body is None and form is None else "POST"
     return str(method).upper()
 
 
 def _known_method(params: HttpParams) -> str:
-    method = _method(msgspec.structs.asdict(params))
+    method = _method(params.method, params.body, params.form)
     if method not in METHODS:
         raise Permanent(f"method: {method!r:.40} is not one of {', '.join(METHODS)}")
     return method

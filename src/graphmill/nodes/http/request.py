@@ -18,7 +18,7 @@ from graphmill.nodes.http.url import Url, encoded
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS = (*sorted(READING), "DELETE", "PATCH", "POST", "PUT")
-OURS = frozenset({"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
+OURS = frozenset({"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]|^[ \t]|[ \t]\Z")
 _KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
@@ -45,11 +45,15 @@ class Request:
         """As a message may repeat it."""
         return f"{self.method} {self.url.shown}"
 
+    def turns_to_get(self, status: int) -> bool:
+        """Tell whether an answer that leads elsewhere says that this has been done, and its outcome is to be read there."""
+        return (status == 303 and self.method != "HEAD") or (status in (301, 302) and self.method == "POST")
+
     def redirected(self, status: int, url: Url) -> Request:
         """Give what follows an answer that leads elsewhere, as browsers do it; another origin gets nothing that was meant for this one."""
         headers = dict(self.headers)
         method, body = self.method, self.body
-        if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+        if self.turns_to_get(status):
             method, body = "GET", None
             headers = {name: value for name, value in headers.items() if name not in _OF_A_BODY and name != "idempotency-key"}
         if url.origin != self.url.origin:

@@ -125,8 +125,8 @@ def _split_head(text: str) -> tuple[str, str, int, str]:
 
 
 def _cut(text: str) -> str:
-    """Cut a text that is no URL, before anything in it that could be a secret."""
-    return re.split(r"[?#@]", text, maxsplit=1)[0][:60]
+    """Give the beginning of a text that is no URL, without anything in it that could be a secret."""
+    return re.split(r"[?#]", text.rpartition("@")[2], maxsplit=1)[0][:60]
 
 
 def _host(text: str) -> str:
@@ -147,29 +147,44 @@ def _ascii(name: str) -> str:
     return idna.encode(name, uts46=True).decode()
 
 
+class _Text(NamedTuple):
+    """A written part of a URL behind its host: pieces of a path, then, if it holds a ``?``, of a query; ``is_last`` if a ``#`` follows."""
+
+    segments: tuple[str, ...]
+    query: str | None
+    is_last: bool
+
+
+@lru_cache(maxsize=256)
+def _split(text: str, *, is_path: bool) -> _Text:
+    written, fragment, _ = quote(text, safe=_AS_WRITTEN, errors="surrogateescape").partition("#")
+    if not is_path:
+        return _Text((), written, bool(fragment))
+    path, mark, query = written.partition("?")
+    return _Text(tuple(path.split("/")), query if mark else None, bool(fragment))
+
+
 def _path_and_query(pieces: list[str | Filled]) -> tuple[str, str]:
     segments: list[tuple[str, bool]] = [("", False)]
-    query: list[str] | None = None
+    query: str | None = None
     for piece in pieces:
         if not isinstance(piece, str):
             value = encoded(piece.text)
             if query is None:
                 segments[-1] = segments[-1][0] + value, True
             else:
-                query.append(value)
+                query += value
             continue
-        written, has_fragment, _ = quote(piece, safe=_AS_WRITTEN, errors="surrogateescape").partition("#")
+        text = _split(piece, is_path=query is None)
         if query is None:
-            path, has_query, written = written.partition("?")
-            first, *more = path.split("/")
+            first, *more = text.segments
             segments[-1] = segments[-1][0] + first, segments[-1][1]
             segments += [(segment, False) for segment in more]
-            query = [] if has_query else None
-        if query is not None:
-            query.append(written)
-        if has_fragment:
+        if text.query is not None:
+            query = f"{query or ''}{text.query}"
+        if text.is_last:
             break
-    return _path(segments), "".join(query or ())
+    return _path(segments), query or ""
 
 
 def _path(segments: list[tuple[str, bool]]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import AttemptError, Permanent, Transient
@@ -16,12 +18,12 @@ from graphmill.nodes.http.request import Request
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
-    from aiohttp.abc import AbstractResolver
 
-KEEP_ALIVE_S = (
-    4.0  # less than the 5 s after which many servers hang up: what is sent just then is lost, and nobody knows whether it was read
-)
+# Less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read.
+_KEEP_ALIVE_S = 4.0
 _CONNECT_S = 10.0
+_MOST_HEADER_BYTES = 32 * 1024
+_MOST_EXPLAINING_BYTES = 64 * 1024
 
 
 class ForbiddenAddressError(OSError):
@@ -31,15 +33,23 @@ class ForbiddenAddressError(OSError):
 class Wire:
     """Sends requests; what they share is let go of by ``close``. One that is guarded connects to public addresses only."""
 
-    def __init__(self, *, is_guarded: bool, resolver: AbstractResolver | None = None) -> None:
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415
+    def __init__(self, *, is_guarded: bool) -> None:
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415
+        from yarl import URL  # noqa: PLC0415
 
-        connector = TCPConnector(
-            limit=0, keepalive_timeout=KEEP_ALIVE_S, resolver=resolver, socket_factory=_guarded_socket if is_guarded else None
-        )
+        connector = TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_guarded_socket if is_guarded else None)
         self._session: ClientSession = ClientSession(
-            connector=connector, cookie_jar=DummyCookieJar(), auto_decompress=False, trust_env=False, timeout=ClientTimeout(total=None)
+            connector=connector,
+            cookie_jar=DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            timeout=ClientTimeout(total=None),
+            max_line_size=_MOST_HEADER_BYTES,
+            max_field_size=_MOST_HEADER_BYTES,
         )
+        self._url = partial(URL, encoded=True)
+        self._timeout = lru_cache(maxsize=64)(partial(ClientTimeout, total=None))
+        self._errors = ClientError, OSError, ValueError
         self._session._retry_connection = False  # it would send a PUT or DELETE again by itself
 
     async def close(self) -> None:
@@ -48,38 +58,61 @@ class Wire:
 
     async def send(self, request: Request, *, most: int, within_s: float | None) -> Answer:
         """Send a request and read its whole answer; an AttemptError says what went wrong, and whether it was surely not sent."""
-        from aiohttp import ClientError, ClientTimeout  # noqa: PLC0415
-        from yarl import URL  # noqa: PLC0415
-
         connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, 0.9 * within_s)
         try:
             async with self._session.request(
                 request.method,
-                URL(str(request.url), encoded=True),
+                self._url(str(request.url)),
                 headers=request.headers,
                 data=request.body,
                 allow_redirects=False,
                 skip_auto_headers=("content-type",),
-                timeout=ClientTimeout(total=None, connect=connect_s),
+                timeout=self._timeout(connect=connect_s),
             ) as response:
                 return await _read(response, most)
-        except (ClientError, OSError, asyncio.IncompleteReadError, ValueError) as error:
+        except Permanent as error:
+            said = f"{request.shown}: {error}"  # what was sent may have happened, although its answer can never be read
+            raise (Permanent(said) if request.is_reading else Transient(said)) from None
+        except Transient as error:
+            raise Transient(f"{request.shown}: {error}") from None
+        except self._errors as error:
             raise _translated(error, request) from None
 
 
 async def _read(response: ClientResponse, most: int) -> Answer:
-    headers = _joined(response.headers.items())
-    decoder = Decoder(headers.get("content-encoding", ""), most)
-    if response.content_length is not None and response.content_length > most:
+    headers, length = _joined(response.headers.items()), response.content_length
+    encoding = headers.get("content-encoding", "")
+    is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or length == 0
+    if not 200 <= response.status < 300:
+        body = await _beginning(response, encoding)
+    elif not is_empty and length is not None and length > most:
         raise Permanent(f"the answer is larger than max_bytes, {most:,} bytes")
+    else:
+        body = await _whole(response, Decoder(encoding, most))
+    return Answer(status=response.status, headers=headers, body=body, is_empty=is_empty)
+
+
+async def _whole(response: ClientResponse, decoder: Decoder) -> bytes:
     while piece := await response.content.readany():
         for _ in decoder.feed(piece):
             await asyncio.sleep(0)
-    is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or response.content_length == 0
-    return Answer(status=response.status, headers=headers, body=decoder.whole(), is_empty=is_empty)
+    return decoder.whole()
 
 
-def _joined(items: Any) -> Mapping[str, str]:
+async def _beginning(response: ClientResponse, encoding: str) -> bytes:
+    """Read a body that only explains what the status says, which stands whatever becomes of it."""
+    from aiohttp import ClientError  # noqa: PLC0415
+
+    try:
+        decoder = Decoder(encoding, _MOST_EXPLAINING_BYTES)
+    except Permanent:
+        return b""
+    with suppress(AttemptError, ClientError, OSError):
+        await _whole(response, decoder)
+    return decoder.so_far
+
+
+def _joined(items: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     """Join headers of one name, as HTTP reads them; cookies, which hold commas, by lines."""
     found: dict[str, str] = {}
     for name, value in items:

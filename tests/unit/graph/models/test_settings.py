@@ -39,7 +39,8 @@ models:
 roles: {judge: careful}
 providers:
   openai: {key: {env: MY_KEY}, headers: {X-A: b, X-B: {env: MY_HEADER}}}
-  local: {protocol: openai, address: "http://127.0.0.1:1/v1", key: none, output_schema: prompt}
+  local: {protocol: openai, address: "http://127.0.0.1:1/v1", key: none, output_schema: prompt, limits: {concurrency: 3}}
+  azure: {protocol: openai, address: "https://n.example/openai/deployments/n?api-version=2024-10-21"}
 """,
     )
     assert found.models["fast"].model == "openai/gpt-5-mini"
@@ -76,8 +77,8 @@ def test_a_file_that_changes_is_read_again(folder):
         ("providers: {x: y}", "providers.x is a mapping with protocol"),
         ("providers: {a/b: {}}", "a provider's name holds no /"),
         ("providers: {x: {address: ftp://h}}", "address is http://… or https://…"),
-        ("providers: {x: {address: 'http://me:word@h'}}", "address holds no user, password or query"),
-        ("providers: {x: {address: 'http://h?key=planted'}}", "address holds no user, password or query"),
+        ("providers: {x: {address: 'http://me:word@h'}}", "address holds no user, password or key"),
+        ("providers: {x: {address: 'http://h?key=planted'}}", "address holds no user, password or key"),
         ("providers: {x: {key: sk-planted}}", "key is the name of a variable of the environment"),
         ("providers: {x: {headers: {a: 1}}}", "headers: 'a' is one line of text, or {env: NAME}"),
         ("providers: {x: {limits: {requests: 1}}}", "providers.x.limits: unknown key 'requests'"),
