@@ -187,3 +187,24 @@ def test_what_can_not_be_meant_is_refused_at_once(played, model, options, said):
     with pytest.raises(gm.UsageError) as caught:
         gm.complete(model, **{"prompt": "x", **options})
     assert said in str(caught.value)
+
+
+def test_a_node_s_function_that_fails_after_its_answer_counts_that_once_after_a_resume(played, store, flow):
+    tries, is_down = [], [True]
+
+    @flow.act
+    async def work():
+        found = await gm.complete("scripted/play", "x")
+        tries.append(1)
+        if len(tries) == 1:
+            raise gm.Transient("later")
+        if is_down:
+            raise gm.Unavailable("elsewhere")
+        return found.text
+
+    graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
+    policy = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0), park_after_s=0.01)
+    assert gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).stopped == "parked"
+    is_down.clear()
+    (result,) = gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).results()
+    assert (result.output["result"], len(played.asked), result.usage["requests"]) == ("fine", 1, 1)

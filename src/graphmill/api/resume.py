@@ -115,7 +115,7 @@ def graph_of(run: RunRecord) -> Callable[[Any], Any]:
     note: Mapping[str, Any] = run.manifest.get("graph", {})
     if note.get("path") or note.get("written"):
         graph = load(note["path"]) if note.get("path") else load_data(note["written"])
-        return graph.with_inputs(note.get("given", {})).with_models(Choices.from_json(note.get("choices", {})))
+        return graph.with_inputs(note.get("given", {})).with_choices(Choices.from_json(note.get("choices", {})))
     if note.get("function"):
         try:
             return find_function(note["function"])

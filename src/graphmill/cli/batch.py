@@ -32,7 +32,6 @@ from graphmill.core.errors import UsageError
 from graphmill.datasets.sink import partial_path
 from graphmill.datasets.source import source
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.choices import Choices
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.prompt_workflow import prompt_workflow
 from graphmill.graph.workflow import load
@@ -105,7 +104,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph, given = _graph(workflow, inputs or (), prompt=prompt, system=system)
-    graph = graph.with_models(Choices.of(models or (), temperature=temperature, max_tokens=max_tokens))
+    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens)
     graph = graph.with_inputs(inputs_given(graph, given, inputs_file))
     items = source(source_name, format=source_format, offset=offset, limit=limit)
     asked = policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)

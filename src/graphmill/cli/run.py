@@ -15,7 +15,6 @@ from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
 from graphmill.cli.one_job import OneJob
 from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, MaxTokens, Models, Retries, Temperature, Timeout, WhenChanged
 from graphmill.cli.policy import policy_of
-from graphmill.graph.models.choices import Choices
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.workflow import load
 
@@ -45,7 +44,7 @@ def run(  # noqa: PLR0913  one parameter per option
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph = load(workflow)
-    graph = graph.with_models(Choices.of(models or (), temperature=temperature, max_tokens=max_tokens))
+    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens)
     item = single(graph, inputs_given(graph, inputs or (), inputs_file))
     policy = policy_for(graph, policy_of(concurrency=concurrency, retries=retries, timeout=timeout))
     foreground = OneJob(

@@ -216,7 +216,7 @@ class Attempts:
             self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            usage = None if frame is None else frame.usage
+            usage = None if frame is None else frame.unrecorded
             self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
             if isinstance(ticket, Strand) and not ticket.root.busy:
                 self._recorder.leave(ticket.job)  # to wait is not to be under way

@@ -64,7 +64,7 @@ class Steps:
                 known = await self._attempts(frame, path, effect, function)
                 await self._record(frame, path, content, known)
             elif known.usage is not None:  # of an earlier process: it counts here once
-                frame.report(known.usage)
+                frame.recount(known.usage)
                 self._recalled(frame).outcomes[path, content] = known._replace(usage=None)
         if known.failure is not None:
             raise StepError(path, known.failure)
@@ -112,7 +112,7 @@ class Steps:
         job, began = frame.ticket.job, self._workers.loop.time()
         attempt, counted, used = self._recalled(frame).failed.get(path, NO_ATTEMPTS)
         if used is not None:
-            frame.report(used)
+            frame.recount(used)
         while True:
             attempt += 1
             await self._intend(frame, path, attempt, effect)
@@ -124,6 +124,8 @@ class Steps:
                 error = decisive(raised)
                 failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
                 if failure.kind in _PASSED_ON:
+                    if inner.unrecorded is not None:
+                        frame.leave_unrecorded(inner.unrecorded)
                     self._unsent(frame, path, attempt, failure, effect)
                     raise
                 counted += 1
@@ -134,7 +136,7 @@ class Steps:
                 return StepOutcome(None, failure, attempt, self._workers.loop.time() - began, used)
             self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)  # what it used is reported already
             if self._recorder is not None:
-                self._recorder.fail(job, attempt, failure, path, usage=inner.usage)
+                self._recorder.fail(job, attempt, failure, path, usage=inner.unrecorded)
             await asyncio.sleep(wait_s)
 
     async def _intend(self, frame: Frame, path: str, attempt: int, effect: Effect) -> None:

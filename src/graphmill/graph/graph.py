@@ -192,10 +192,21 @@ class Graph(Programmed):
         for node in self.nodes.values():
             yield from nodes_within(node)
 
-    def with_models(self, choices: Choices) -> Graph:
-        """Give the same graph with other models for its nodes; UsageError where it has none, or none of a role that is named."""
+    def with_models(self, *models: str, temperature: float | None = None, max_tokens: int | None = None) -> Graph:
+        """Give the same graph with other models for its nodes: ``NAME`` for all of them, ``ROLE=NAME`` for those of a role.
+
+        UsageError where none of its nodes asks a model, or none has that role.
+        """
+        return self.with_choices(Choices.of(models, temperature=temperature, max_tokens=max_tokens))
+
+    def with_choices(self, choices: Choices) -> Graph:
+        """Do the same with what was chosen elsewhere."""
         require_use(self, choices)
         return replace(self, choices=choices, _plans={})
+
+    def renew(self) -> None:
+        """Let the next job go by the settings of then: a program may outlive what its file said."""
+        self._plans.clear()
 
     def with_inputs(self, given: Mapping[str, Any]) -> Graph:
         """Give the same graph with these inputs fixed for every job; UsageError for one that it has not, or of a wrong type."""

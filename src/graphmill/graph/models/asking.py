@@ -35,7 +35,7 @@ def told(target: Target, error: Exception) -> AttemptError:
     message = concealed_text(target.secrets, message_of(error))
     said = message if target.lane in message else f"{target.lane}: {message}"
     if isinstance(error, AttemptError):
-        error.args = (said,)
+        error.args, error.__notes__ = (said,), []
         return error
     # A provider's own fault: where it was raised helps whoever mends it.
     kind = Permanent if kind_of(error) is Kind.PERMANENT else Transient

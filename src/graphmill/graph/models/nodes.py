@@ -22,6 +22,7 @@ def require_models(graph: Graph) -> None:
     models = graph.models()
     if models is None:
         return
+    graph.renew()
     for node in graph.model_nodes():
         if _is_known(node):
             target = _of(models, node)
