@@ -33,7 +33,12 @@ class Caller:
 
     def __init__(self, name, address, timeout_s=20.0):
         self.provider = find_provider(name)
-        self.given = {"address": address, "key": KEY, "headers": {"x-team": "team-secret-9876"}, "timeout_s": timeout_s}
+        self.given = {
+            "address": f"{address}?code=address-secret-555" if address.startswith("http") else address,
+            "key": KEY,
+            "headers": {"x-team": "team-secret-9876"},
+            "timeout_s": timeout_s,
+        }
 
     def __call__(self, request=REQUEST):
         return asyncio.run(self._with_session(lambda session: self.provider.complete(request, session=session, **self.given)))
@@ -75,7 +80,7 @@ def error_of(call, request=REQUEST):
         call(request)
     error = caught.value
     said = str(error)
-    for secret in (KEY, KEY[:12], "team-secret", PROMPT, "capital of France", "dear assistant"):
+    for secret in (KEY, KEY[:12], "team-secret", "address-secret", PROMPT, "capital of France", "dear assistant"):
         assert secret not in said
     assert len(said) <= 500
     assert said.isprintable()
@@ -99,7 +104,7 @@ def test_an_answer_is_read_with_all_that_it_used(call, api, server):
 def test_the_key_goes_in_its_header_and_nowhere_else(call, api, server):
     call()
     (asked,) = server.asked
-    assert (asked.method, asked.target) == ("POST", api.path)
+    assert (asked.method, asked.target) == ("POST", f"{api.path}?code=address-secret-555")
     assert asked.headers[api.key_header].endswith(KEY)
     assert asked.headers["x-team"] == "team-secret-9876"
     assert [header for header, value in asked.headers.items() if KEY in value] == [api.key_header]
@@ -174,6 +179,12 @@ def test_an_empty_answer_tells_what_it_used(call, api, server):
     assert error_of(call).usage.input_tokens > 0
 
 
+def test_an_error_in_an_answer_tells_what_was_used_up_to_it(call, api, server):
+    server.answer = lambda _: reply({**api.answer, **api.error_in_answer})
+    error = error_of(call)
+    assert (type(error), error.usage) == (Transient, Usage(requests=1, **api.usage))
+
+
 def test_a_server_that_is_not_there_is_unavailable_and_nothing_was_used(call, server):
     call.given["address"] = "http://127.0.0.1:1/v1"
     error = error_of(call)
@@ -232,7 +243,10 @@ def test_an_answer_may_come_compressed_or_in_chunks(call, api, server, form):
 @pytest.mark.parametrize("where", ["error", "answer"])
 def test_what_a_server_repeats_of_key_and_prompt_is_concealed(call, api, server, where):
     def echo(asked):
-        said = f"refused {asked.headers[api.key_header]} ({KEY[3:17]}) of {asked.headers['x-team']} for {PROMPT!r} {json.dumps(PROMPT)}"
+        said = (
+            f"refused {asked.headers[api.key_header]} ({KEY[3:17]}) of {asked.headers['x-team']} at {asked.target} for {PROMPT!r}"
+            + json.dumps(PROMPT)
+        )
         data = {"error": {"message": said, "type": "invalid_request_error", "code": said, "status": said}}
         return reply(data, 400 if where == "error" else 200)
 

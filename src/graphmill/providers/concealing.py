@@ -1,29 +1,37 @@
-"""Texts that an error message must not repeat: the key, other headers' values, and what the prompt says."""
+"""Texts that an error message must not repeat: keys and their like, and what the prompt says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from graphmill.core.model_call import ModelRequest
+from graphmill.core.model_call import Image, ModelRequest
 
 _HIDDEN = "…"
 _KEY_PART_CHARS = 8
 _PROMPT_PART_CHARS = 12
 _LEAST_CHARS = 4
+_MOST_IMAGE_CHARS = 2000  # more than a message shows of it
 _MOST_SEARCHED_CHARS = 1_000_000
 _ESCAPED = re.compile(r"\\(?:u(?P<u>[0-9a-fA-F]{4})|x(?P<x>[0-9a-fA-F]{2})|(?P<space>[nrt])|(?P<mark>.))|(?P<letter>.)", re.DOTALL)
 _MARKS = "\\\"'"
 
 
-def without_secrets(text: str, *, key: str | None, headers: Mapping[str, str], request: ModelRequest | None = None) -> str:
+def without_secrets(text: str, secrets: Iterable[str], request: ModelRequest | None = None) -> str:
     """Put ``…`` wherever a message repeats a secret, whole or a part of it that is long enough to be no accident.
 
     It is known as well where it is written with escapes, as inside JSON, or with other spaces.
     """
-    values = [key or "", *headers.values(), *(word for value in headers.values() for word in value.split())]
-    text = _without(text, values, _KEY_PART_CHARS)
-    return text if request is None else _without(text, (message.text for message in request.messages), _PROMPT_PART_CHARS)
+    text = _without(text, secrets, _KEY_PART_CHARS)
+    return text if request is None else _without(text, _said(request), _PROMPT_PART_CHARS)
+
+
+def _said(request: ModelRequest) -> Iterator[str]:
+    for message in request.messages:
+        yield message.text
+        for part in () if isinstance(message.content, str) else message.content:
+            if isinstance(part, Image):
+                yield part.url or (part.data or "")[:_MOST_IMAGE_CHARS]
 
 
 def _without(text: str, secrets: Iterable[str], part_chars: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -55,6 +55,10 @@ class HttpProvider(ABC):
         """Read an answer that came with success; Transient if there is none in it."""
 
     @abstractmethod
+    def usage(self, data: dict[str, Any]) -> Usage:
+        """Read what an answer has used; what it does not tell counts as none."""
+
+    @abstractmethod
     def model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""
 
@@ -92,9 +96,11 @@ class HttpProvider(ABC):
             sent = Sent(self.url(address, request.model), self._headers(key, headers), _written(body))
             response = self._read(await session.send(sent, timeout_s=timeout_s), request)
         except AttemptError as error:
-            error.args = (_told(self._named(error), key, headers, request),)
+            error.args = (_told(self._named(error), _secrets(address, key, headers), request),)
             raise error from None
-        return replace(response, reason=_told(response.reason, key, headers, request)) if response.reason else response
+        if not response.reason:
+            return response
+        return replace(response, reason=_told(response.reason, _secrets(address, key, headers), request))
 
     async def models(
         self, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
@@ -104,7 +110,7 @@ class HttpProvider(ABC):
             answer = await session.send(Sent(self.url(address, None), self._headers(key, headers)), timeout_s=timeout_s)
             return self.model_names(self._object(answer))
         except AttemptError as error:
-            error.args = (_told(self._named(error), key, headers, None),)
+            error.args = (_told(self._named(error), _secrets(address, key, headers)),)
             raise error from None
 
     def _headers(self, key: str | None, headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -128,9 +134,11 @@ class HttpProvider(ABC):
             error.usage, error.limits = Usage(requests=1), self.limits(answer.headers, {})
             raise
         status = self.hidden_error(data)
-        if status is not None:
-            raise self._error(status, answer.headers, data)
-        return data
+        if status is None:
+            return data
+        hidden = self._error(status, answer.headers, data)
+        hidden.usage = self.usage(data)
+        raise hidden
 
     def _error(self, status: int, headers: Mapping[str, str], data: dict[str, Any]) -> AttemptError:
         said = self.said(data)
@@ -152,8 +160,18 @@ def _checked(provider: HttpProvider, key: str | None, headers: tuple[tuple[str, 
     return {"content-type": "application/json", **provider.own_headers, **(provider.credentials(key) if key else {}), **dict(headers)}
 
 
-def _told(text: str, key: str | None, headers: Mapping[str, str], request: ModelRequest | None) -> str:
-    return cut(without_secrets(text, key=key, headers=headers, request=request), _MOST_TOLD_CHARS)
+def _told(text: str, secrets: Iterable[str], request: ModelRequest | None = None) -> str:
+    return cut(without_secrets(text, secrets, request), _MOST_TOLD_CHARS)
+
+
+def _secrets(address: str, key: str | None, headers: Mapping[str, str]) -> Iterator[str]:
+    """Give all that lets a call in: the key, the values of headers, and what stands in the address beside host and path."""
+    yield key or ""
+    for value in headers.values():
+        yield from (value, *value.split())
+    rest, _, query = address.partition("?")
+    yield from (pair.partition("=")[2] for pair in query.split("&"))
+    yield rest.partition("//")[2].rpartition("@")[0].partition(":")[2]
 
 
 @lru_cache(maxsize=256)
@@ -164,7 +182,7 @@ def joined(address: str, *parts: str, query: str = "") -> str:
     except ValueError:
         scheme = host = ""
     if scheme not in ("http", "https") or not host:
-        raise Unavailable(f"the address is no URL but {address!r:.100}; it is like https://host/v1")
+        raise Unavailable("the address is no URL; it is like https://host/v1")
     return urlunsplit((scheme, host, "/".join([path.rstrip("/"), *parts]), "&".join(filter(None, [own, query])), ""))
 
 

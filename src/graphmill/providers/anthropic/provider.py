@@ -10,10 +10,11 @@ from typing import Any
 from graphmill.core.errors import AttemptError
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.rate_limits import RateLimits
+from graphmill.core.usage import Usage
 from graphmill.providers.answer import list_at, text_at
 from graphmill.providers.anthropic.errors import STATUSES, kind_of
 from graphmill.providers.anthropic.request import body_of
-from graphmill.providers.anthropic.response import response_of
+from graphmill.providers.anthropic.response import response_of, usage_of
 from graphmill.providers.http_provider import HttpProvider, joined
 from graphmill.providers.limit_headers import anthropic_limits
 from graphmill.providers.verdict import Said
@@ -47,6 +48,10 @@ class Anthropic(HttpProvider):
     def response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
         """Read the blocks of a message."""
         return response_of(data, limits, has_schema=request.schema is not None)
+
+    def usage(self, data: dict[str, Any]) -> Usage:
+        """Read what was used."""
+        return usage_of(data)
 
     def model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""

@@ -10,10 +10,11 @@ from urllib.parse import quote
 from graphmill.core.errors import AttemptError
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.rate_limits import RateLimits
+from graphmill.core.usage import Usage
 from graphmill.providers.answer import entry, list_at, text_at
 from graphmill.providers.gemini.errors import kind_of, retry_delay_s
 from graphmill.providers.gemini.request import body_of
-from graphmill.providers.gemini.response import response_of
+from graphmill.providers.gemini.response import response_of, usage_of
 from graphmill.providers.http_provider import HttpProvider, joined
 from graphmill.providers.limit_headers import plain_limits
 from graphmill.providers.verdict import Said
@@ -47,6 +48,10 @@ class Gemini(HttpProvider):
         """Read the first candidate."""
         del request
         return response_of(data, limits)
+
+    def usage(self, data: dict[str, Any]) -> Usage:
+        """Read what was used."""
+        return usage_of(data)
 
     def model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""

@@ -8,12 +8,13 @@ from typing import Any
 from graphmill.core.errors import AttemptError
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.rate_limits import RateLimits
+from graphmill.core.usage import Usage
 from graphmill.providers.answer import entry, list_at, text_at
 from graphmill.providers.http_provider import HttpProvider, joined
 from graphmill.providers.limit_headers import openai_limits
 from graphmill.providers.openai.errors import hidden_status, kind_of, said_in
 from graphmill.providers.openai.request import body_of
-from graphmill.providers.openai.response import response_of
+from graphmill.providers.openai.response import response_of, usage_of
 from graphmill.providers.verdict import Said
 
 
@@ -42,6 +43,10 @@ class OpenAI(HttpProvider):
         """Read the first choice."""
         del request
         return response_of(data, limits)
+
+    def usage(self, data: dict[str, Any]) -> Usage:
+        """Read what was used."""
+        return usage_of(data)
 
     def model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""
