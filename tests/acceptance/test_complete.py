@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pydantic
 import pytest
 
 import graphmill as gm
@@ -72,6 +73,25 @@ def test_a_json_schema_gives_the_data_and_a_model_an_instance(played):
     played.answers = ['{"topic": "tea"}']
     assert one(work).output == [{"topic": "tea"}, "Summary", "tea"]
     assert [request.schema for request in played.asked] == [SCHEMA, SCHEMA]
+
+
+class Review(pydantic.BaseModel):
+    """A pydantic model."""
+
+    stars: int = pydantic.Field(ge=1, le=5)
+    tags: list[str] = []
+
+
+def test_a_pydantic_model_is_asked_for_checked_and_given(played, store):
+    async def work(_):
+        found = await gm.complete("scripted/play", "x", schema=Review)
+        return [type(found).__name__, found.stars, found.tags]
+
+    played.answers = ['{"stars": 9}', '```json\n{"stars": 4, "tags": ["good"]}\n```']
+    result = one(work, run_id="r", journal=store)
+    assert result.output == ["Review", 4, ["good"]]
+    assert played.asked[0].schema == Review.model_json_schema()
+    assert "less than or equal to 5" in played.texts()[1]
 
 
 def test_what_a_model_refuses_is_asked_for_again_with_its_words(played):

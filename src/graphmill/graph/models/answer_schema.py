@@ -51,7 +51,12 @@ class AnswerSchema:
 
 def schema_of(schema: Any) -> AnswerSchema:
     """Give what a JSON Schema or a pydantic model stands for, looked through once however often it is used."""
-    return AnswerSchema(schema) if _is_model(schema) else _known(to_json(schema))
+    return _of_model(schema) if _is_model(schema) else _known(to_json(schema))
+
+
+@lru_cache(maxsize=100)
+def _of_model(model: type) -> AnswerSchema:
+    return AnswerSchema(model)
 
 
 @lru_cache(maxsize=100)

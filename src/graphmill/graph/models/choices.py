@@ -28,9 +28,10 @@ class Choices:
         """Read ``NAME`` and ``ROLE=NAME``; UsageError for what is neither, or stands twice."""
         found: dict[str, str] = {}
         for text in models:
-            role, equals, name = text.partition("=") if "/" not in text.partition("=")[0] else ("", "", text)
-            role, name = (role, name) if equals else ("", text)
-            if not name or (equals and not role):
+            before, equals, after = text.partition("=")
+            is_for_role = bool(equals) and "/" not in before  # a model's own name may hold one
+            role, name = (before, after) if is_for_role else ("", text)
+            if not name or (is_for_role and not role):
                 raise UsageError(f"a model is written NAME or ROLE=NAME, not {text!r:.80}")
             if role in found:
                 raise UsageError(f"a model {f'for the role {role!r}' if role else 'for all nodes'} is given twice; leave one out")

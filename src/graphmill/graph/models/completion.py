@@ -58,10 +58,10 @@ class Completion:
 async def complete(target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None) -> Completion:
     """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
     asked = _shaped(target, replace(request, origin=_origin(context)), schema)
-    used, problem = NO_USAGE, ""
+    used, problem = None, ""
     for calls in range(1, MOST_REASKS + 2):
         response = await ask(target, asked, context)
-        used += response.usage
+        used = response.usage if used is None else used + response.usage
         _require_whole(target, asked, response)
         if schema is None or response.finish_reason is FinishReason.TOOL_CALLS:
             return _completion(response, used, calls, None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.core.names import suggestion
+from graphmill.engine.program import StepRules
 from graphmill.graph.models.choices import NO_CHOICES, Choices
 from graphmill.graph.models.settings import ModelSetting, ProviderSetting, Settings
 from graphmill.graph.models.settings_file import NAME, settings_here
@@ -23,6 +24,7 @@ class Models:
     def __init__(self, settings: Settings, choices: Choices = NO_CHOICES) -> None:
         self.settings = settings
         self.choices = choices
+        self.rules: dict[tuple[int, str], StepRules] = {}  # of steps, by those of their node and their lane
         self._found: dict[tuple[Any, Any], Target] = {}
 
     @classmethod
@@ -58,7 +60,7 @@ class Models:
         for name in (model, role):
             if name is not None and (not isinstance(name, str) or not name):
                 raise UsageError(f"a model or a role is a name, not {name!r:.80}")
-        own = self._role(role) if model is None and role is not None else None
+        own = self.settings.roles.get(role) if model is None and role is not None else None
         chosen = self.choices.roles.get(role) or self.choices.model
         if chosen is not None:
             found = self._by_name(chosen)
@@ -73,9 +75,6 @@ class Models:
         if DEFAULT in self.settings.models:
             return self._by_name(DEFAULT)
         raise UsageError(f"no model is named; write model: provider/model, models: {{{DEFAULT}: provider/model}} in {NAME}, or say --model")
-
-    def _role(self, role: str) -> ModelSetting | None:
-        return self.settings.roles.get(role)
 
     def _of_role(self, role: str, own: ModelSetting) -> ModelSetting:
         try:

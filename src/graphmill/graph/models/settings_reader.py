@@ -155,7 +155,7 @@ class _Reader:
         if isinstance(value, Mapping) and names_secret(value):
             value = value["env"]
         if value is None or value == "none":
-            return value and ""
+            return None if value is None else ""
         if not isinstance(value, str) or not _VARIABLE.fullmatch(value):
             # What stands there may be the key itself: it is not repeated.
             block.wrong("key is the name of a variable of the environment, {env: NAME}, and never a key itself", block.at_key("key"))

@@ -61,7 +61,10 @@ def _model_step(node: Node, rules: StepRules, place: Place, path: str, params: A
     if place.models is None:
         raise InternalError(f"node {node.id!r} asks a model, and its graph was planned without any")
     target = place.models.of(params)
-    return _ModelStep(path, replace(rules, lane=target.lane, limits=target.setting.limits), node, params, place.root, target)
+    known = place.models.rules.get((id(rules), target.lane))
+    if known is None:
+        known = place.models.rules[id(rules), target.lane] = replace(rules, lane=target.lane, limits=target.setting.limits)
+    return _ModelStep(path, known, node, params, place.root, target)
 
 
 def _output(found: Any) -> Output:
