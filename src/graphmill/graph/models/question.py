@@ -22,7 +22,8 @@ PARAMS = ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effor
 def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Sequence[Image] = ()) -> tuple[Message, ...]:
     """Put messages together: what the model is told first, what was said before, and the prompt with its images."""
     made = [] if system is None else [Message("system", _text(system))]
-    made += _read(past or [], list[Message], "messages")
+    if past:
+        made += _read(past, list[Message], "messages")
     if prompt is not None:
         text = _text(prompt)
         made.append(Message("user", (*images, Text(text)) if images else text))
@@ -46,7 +47,7 @@ def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[st
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         seed=found.get("seed"),
         reasoning_effort=found.get("reasoning_effort"),
-        tools=tuple(_read([_tool(each) for each in found.get("tools", ())], list[Tool], "tools")),
+        tools=_tools(found["tools"]) if found.get("tools") else (),
         logprobs=None if logprobs is None or logprobs is False else int(logprobs is not True and logprobs),
         extra=extra,
     )
@@ -64,6 +65,10 @@ def _text(value: Any) -> str:
         return text_of(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"it can not be sent as text: {message_of(error)}") from None
+
+
+def _tools(given: Any) -> tuple[Tool, ...]:
+    return tuple(_read([_tool(each) for each in given], list[Tool], "tools"))
 
 
 def _tool(value: Any) -> Any:

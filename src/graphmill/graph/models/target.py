@@ -72,8 +72,8 @@ class Target:
 
     def lacking(self) -> list[str]:
         """Name the variables that must be set and are not."""
-        wanted = [each for each in self.secrets if each != self.key_variable or self.is_key_wanted]
-        return [name for name in wanted if not os.environ.get(name)]
+        unset = [name for name in self.secrets if not os.environ.get(name)]
+        return [name for name in unset if name != self.key_variable or self.is_key_wanted]
 
     def access(self) -> Access:
         """Read the environment; Unavailable names what it lacks."""

@@ -1,11 +1,14 @@
 """Settings: what a file may say, every mistake with its line, and which file counts."""
 
+from pathlib import Path
+
 import pytest
 
 from graphmill.core.errors import UsageError
 from graphmill.graph.models.choices import Choices
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings_file import settings_here
+from graphmill.graph.models.settings_reader import LIMITS, MODEL, PROVIDER, SETTINGS
 from graphmill.graph.secret import Secret
 
 
@@ -126,3 +129,9 @@ def test_choices_are_read_and_written_back():
     assert (found.model, found.roles, found.params) == ("openai/a=b", {"judge": "local/c"}, {"temperature": 0.5})
     assert Choices.from_json(found.to_json()) == found
     assert Choices().to_json() == {}
+
+
+def test_every_key_is_documented():
+    text = (Path(__file__).parents[4] / "docs" / "models.md").read_text()
+    keys = {key for block in (SETTINGS, MODEL, PROVIDER, LIMITS) for key in block}
+    assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
