@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from graphmill.core.names import suggestion
@@ -49,7 +49,7 @@ class Usage:
 
     def to_json(self) -> dict[str, Any]:
         """Give it as data."""
-        return asdict(self)
+        return {**self.counts, "cost_usd": self.cost_usd}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Usage:

@@ -87,7 +87,7 @@ class RunView:
     @property
     def _has_graph(self) -> bool:
         graph = self.run.manifest.get("graph") or {}
-        return bool(graph.get("path") or graph.get("function"))
+        return bool(graph.get("path") or graph.get("function") or graph.get("written"))
 
     @property
     def is_single(self) -> bool:

@@ -1,0 +1,90 @@
+"""The JSON in a model's answer: all of it, or, where nothing can be mistaken, what stands in a fence or between words."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from graphmill.core.message import message_of
+
+_FENCED = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```", re.DOTALL)
+_OPENING = re.compile(r"[{\[]")
+_MOST_TRIED = 100  # places at which a value may begin; text that is full of brackets is no answer
+
+
+class Misfit(ValueError):  # noqa: N818  it is no fault, but an answer to be asked for again
+    """Why an answer is not what was asked for, in words that the model is told."""
+
+
+class JsonAnswer(NamedTuple):
+    """A value, and what was left out to read it: nothing, a ``fence``, or ``text`` around it."""
+
+    value: Any
+    repaired: str | None
+
+
+def json_answer(text: str) -> JsonAnswer:
+    """Read the one JSON value of an answer; Misfit if there is none, or more than one."""
+    plain = text.strip().removeprefix("\ufeff").strip()
+    try:
+        return JsonAnswer(_read(plain), None)
+    except Misfit as wrong:
+        fenced = _FENCED.findall(plain)
+        if len(fenced) == 1 and (value := _fenced(fenced[0])) is not None:
+            return JsonAnswer(value, "fence")
+        found = list(_values(plain)) if not fenced else []
+        if len(found) == 1:
+            return JsonAnswer(found[0], "text")
+        if len(found) > 1 or len(fenced) > 1:
+            raise Misfit("the answer holds more than one JSON value") from None
+        raise wrong from None
+
+
+def _fenced(text: str) -> Any:
+    try:
+        return _read(text)
+    except Misfit:
+        return None
+
+
+def _read(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise Misfit("the answer is nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise Misfit(f"the answer is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
+    except ValueError as error:
+        raise Misfit(f"the answer is not JSON: {message_of(error)}") from None
+
+
+def _values(text: str) -> list[Any]:
+    """Give the objects and lists that stand in a text, at most two; none, if it is full of brackets that open none."""
+    found: list[Any] = []
+    start = 0
+    for _ in range(_MOST_TRIED):
+        opening = _OPENING.search(text, start)
+        if opening is None or len(found) > 1:
+            return found
+        try:
+            value, start = _DECODER.raw_decode(text, opening.start())
+            found.append(value)
+        except (ValueError, RecursionError):
+            start = opening.end()
+    return []
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.60} stands twice in one object")
+    return found
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refused)
