@@ -257,7 +257,7 @@ def ask(question: Any, /) -> Any:
     A job that is answered runs again from its beginning, its finished steps not. So a question must be the same then: make a step
     of what it is built from. The run must be recorded: give it a ``run_id``.
     """
-    frame = framedone_by()
+    frame = frame_here()
     if frame is None:
         raise UsageError("a question belongs to a job: call gm.ask() in a function that a batch runs")
     return done_by(frame.steps, partial(frame.steps.ask, frame, question))

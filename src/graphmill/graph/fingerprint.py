@@ -20,7 +20,8 @@ def graph_fingerprints(graph: Graph | AdaptedGraph | Callable[[Any], Any], *, ve
     """
     if not isinstance(graph, Graph | AdaptedGraph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}
-    parts = {**graph.fingerprints, **model_marks(graph)}
+    marks = model_marks(graph) if isinstance(graph, Graph) else {}
+    parts = {**graph.fingerprints, **marks}
     return parts if version is None else {**parts, "version": value_fingerprint(version)}
 
 

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from graphmill.core.message import message_of
 
-_FENCED = re.compile(r"```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```", re.DOTALL)
+_FENCE = "```"
+_FENCE_OPENING = re.compile(r"```[\w+-]*[ \t]*\r?\n\s*")
+_FENCE_CLOSING = re.compile(r"\s*```")
 _OPENING = re.compile(r"[{\[]")
 _MOST_TRIED = 100  # places at which a value may begin; text that is full of brackets is no answer
 
@@ -30,7 +32,7 @@ def json_answer(text: str) -> JsonAnswer:
     try:
         return JsonAnswer(_read(plain), None)
     except Misfit as wrong:
-        fenced = _FENCED.findall(plain)
+        fenced = _fences(plain)
         if len(fenced) == 1 and (value := _fenced(fenced[0])) is not None:
             return JsonAnswer(value, "fence")
         found = list(_values(plain)) if not fenced else []
@@ -39,6 +41,29 @@ def json_answer(text: str) -> JsonAnswer:
         if len(found) > 1 or len(fenced) > 1:
             raise Misfit("the answer holds more than one JSON value") from None
         raise wrong from None
+
+
+def _fences(text: str) -> list[str]:
+    """Give what stands in each fence; one that is within a JSON text closes none."""
+    found: list[str] = []
+    start = 0
+    while opening := _FENCE_OPENING.search(text, start):
+        begin = opening.end()
+        end = _end_of_value(text, begin)
+        if not _FENCE_CLOSING.match(text, end):
+            end = text.find(_FENCE, begin)
+        if end < 0:
+            break
+        found.append(text[begin:end])
+        start = text.index(_FENCE, end) + len(_FENCE)
+    return found
+
+
+def _end_of_value(text: str, begin: int) -> int:
+    try:
+        return _DECODER.raw_decode(text, begin)[1]
+    except (ValueError, RecursionError):
+        return begin
 
 
 def _fenced(text: str) -> Any:
