@@ -209,20 +209,17 @@ class Lexer:
         while (letter := self.peek()) != ")" or depth:
             if letter in ("", "'", '"', "#"):
                 raise RefusedError("$((…)) is not closed, or holds quotes; for a subshell in $(…) write a blank: $( (…) )")
-            if letter in ("$", "`"):
-                self._expansion(in_quotes=True)
-                continue
             depth += {"(": 1, ")": -1}.get(letter, 0)
-            self.at += 2 if letter == "\\" else self._counted(letter)
+            if letter == "\\":
+                self._escaped()
+            elif letter in ("$", "`"):
+                self._expansion(in_quotes=True)
+            else:
+                self._letter(letter, Place.BARE)
         self.computed.append(self.text[began : self.at])
         if self.peek(1) != ")":
             raise RefusedError("$((…) is read as arithmetic by some shells; for a subshell in $(…) write a blank: $( (…) )")
         self.at += 2
-
-    def _counted(self, letter: str) -> int:
-        if letter == VALUE:
-            self.places.append(Place.BARE)
-        return 1
 
     def _braces(self, *, in_quotes: bool) -> None:
         self.at += 2

@@ -155,6 +155,7 @@ REFUSED = [
     ("cat <<E\n`@`\nE\n", "backticks"),
     ("echo $((@ + 1))", "arithmetic"),
     ("echo $(( (1) + $(x @) ))", "arithmetic"),
+    ("echo $((1 + \\@))", "backslash"),
     ("echo $[@+1]", "arithmetic"),
     ("((@))", "arithmetic"),
     ("x=$((echo @) )", "arithmetic"),
@@ -396,3 +397,13 @@ def test_whatever_is_accepted_runs_no_value(name, command, values):
     with TemporaryDirectory() as folder:
         run(name, command, values, folder=folder)
         assert not (Path(folder) / MARKER).exists()
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(st.sampled_from([*PIECES, "@", "\\", "\\\n", "$((", "))", "${", "}", "<<E\n", "\nE\n"]), max_size=14).map("".join))
+def test_every_command_is_refused_or_has_each_of_its_values_once(command):
+    try:
+        made = script(command)
+    except RefusedError:
+        return
+    assert all(made.count(f"${{{variable(number)}}}") <= 1 for number in range(command.count("@")))
