@@ -49,6 +49,7 @@ class Steps:
         self._classifier = classifier
         self._random = random
         self.run_id = uuid4().hex if recorder is None else recorder.run_id
+        self.origin = self.run_id if recorder is None else f"{recorder.run_id}\n{recorder.created_at!r}"
         self._shows = count(uuid4().int >> 52)  # another beginning in each process; to ask for as much each time takes too long
 
     async def run(

@@ -20,10 +20,11 @@ from graphmill.graph.pieces import Filled, pieces_of
 from graphmill.graph.secret import names_secret
 from graphmill.graph.template import Lookup, TemplateError, parse
 from graphmill.nodes.shell.commands import is_ruling
+from graphmill.nodes.shell.grammar import require_uncomputed
 from graphmill.nodes.shell.lexer import is_name
 from graphmill.nodes.shell.process import Invocation, Process, ended
 from graphmill.nodes.shell.script import VARIABLE, script_of, variable
-from graphmill.nodes.shell.word import RefusedError
+from graphmill.nodes.shell.word import VALUE, RefusedError
 from graphmill.nodes.text import param_bytes, param_text
 
 _SHELL = "/bin/sh"
@@ -83,7 +84,7 @@ class Shell(NodeType[ShellParams]):
     def check(self, params: Mapping[str, Any], site: Site) -> None:
         """Refuse a command that would parse a value, secrets that others could see, and variables that are none."""
         del site
-        _check_command(params["command"])
+        _check_command(params["command"], params)
         for number, arg in enumerate(_listed(params.get("args"))):
             if isinstance(arg, Mapping) and names_secret(arg):
                 raise ParamError("every user of the machine can see arguments; give a secret by env or stdin", at=("args", number))
@@ -115,7 +116,7 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _check_command(command: Any) -> None:
+def _check_command(command: Any, params: Mapping[str, Any]) -> None:
     if not isinstance(command, str):
         raise ParamError("command is text; a secret is given by env", at=("command",))
     if "\0" in command:
@@ -126,13 +127,25 @@ def _check_command(command: Any) -> None:
         parts = parse(command).parts
     except TemplateError:  # told by the pass of templates
         return
+    written = _written([part if isinstance(part, str) else None for part in parts])
+    _check_arithmetic(VALUE.join(written), params)
     try:
-        script_of(_written([part if isinstance(part, str) else None for part in parts]))
+        script_of(written)
     except RefusedError as error:
         templates = [str(part) for part in parts if isinstance(part, Lookup)]
         which = templates[0] if len(set(templates)) == 1 else "one of " + ", ".join(dict.fromkeys(templates))
         remedy = 'give it by env (then "$NAME" is its value), by args ("$1") or by stdin'
         raise ParamError(f"{which} can not stand in this command: {error}; {remedy}", at=("command",)) from error
+
+
+def _check_arithmetic(command: str, params: Mapping[str, Any]) -> None:
+    """Refuse a command that computes with what args and env are filled with: some shells run what stands in such a variable."""
+    env = params.get("env")
+    names = [str(name) for name, value in env.items() if is_open(value)] if isinstance(env, Mapping) else []
+    try:
+        require_uncomputed(command, names, has_arguments=is_open(params.get("args")))
+    except RefusedError as error:
+        raise ParamError(f"a value of args or env can not be used so: {error}", at=("command",)) from error
 
 
 def _check_names(env: Mapping[Any, Any]) -> None:

@@ -184,6 +184,8 @@ def test_output_of_a_million_bytes_is_whole():
         ({"command": "a", "env": {"GRAPHMILL_VALUE_1": "x"}}, ("env", "GRAPHMILL_VALUE_1"), "taken"),
         ({"command": "a", "env": {"PATH": "${x}:/bin"}}, ("env", "PATH"), "decides"),
         ({"command": "a", "env": {"env": "X"}}, ("env",), "below the name"),
+        ({"command": "a $(($1 + 1))", "args": ["${x}"]}, ("command",), "use expr"),
+        ({"command": "a $((N + 1))", "env": {"N": "${x}"}}, ("command",), "it becomes N"),
         ({"command": "a", "ok_codes": []}, ("ok_codes",), "empty"),
     ],
 )
