@@ -129,5 +129,5 @@ class Recorder(Protocol):
 class Journal(Protocol):
     """Where runs are recorded."""
 
-    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None) -> Recorder:
+    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None) -> Recorder:
         """Take hold of a run, new or gone on with; it blocks."""

@@ -45,7 +45,12 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ]
     args: Annotated[list[Any], Meta(description='Given as `"$1"`, `"$2"` and so on; objects and lists as JSON.')] = []
     stdin: Annotated[Any, Meta(description="What the command reads: text, or an object or a list, which is sent as JSON.")] = None
-    cwd: Annotated[str | None, Meta(description="The folder it runs in, seen from the workflow file's, which is the default.")] = None
+    cwd: Annotated[
+        str | None,
+        Meta(
+            description="The folder it runs in, seen from the workflow file's, which is the default. A template leads no further than below the folder that is written before it."
+        ),
+    ] = None
     env: Annotated[dict[str, Any], Meta(description="Variables beside those that Graphmill itself has; `{env: NAME}` for a secret.")] = {}
     timeout: Annotated[
         Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
@@ -68,7 +73,7 @@ class Shell(NodeType[ShellParams]):
         "exit_code": "the command's exit code, one of `ok_codes`",
     }
     untemplated = frozenset({"timeout", "ok_codes"})
-    in_pieces = frozenset({"command"})
+    in_pieces = frozenset({"command", "cwd"})
     is_concealed = True
     example = """\
 - id: count
@@ -211,7 +216,19 @@ def _folder(cwd: str | None, root: Path | None) -> str | None:
     folder = root if cwd is None else (root or Path()) / cwd
     if folder is not None and not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises what this takes for a no
         raise Permanent(f"cwd: there is no folder {str(folder)[:_MOST_TOLD]!r}")
-    return None if folder is None else str(folder)
+    if folder is None or cwd is None or all(isinstance(piece, str) for piece in pieces_of(cwd)):
+        return None if folder is None else str(folder)
+    return _below(folder, root or Path(), pieces_of(cwd)[0])
+
+
+def _below(folder: Path, root: Path, beginning: str | Filled) -> str:
+    """Give a folder that a template has named, without links; it lies below what is written before the template, or it is refused."""
+    written = beginning.rpartition("/")[0:2] if isinstance(beginning, str) else ("",)
+    real, ground = os.path.realpath(folder), os.path.realpath(root / "".join(written))
+    if os.path.commonpath([real, ground]) != ground:
+        said = "a template's value leads out of the folder that is written before it, or out of the workflow's; write the folder itself"
+        raise Permanent(f"cwd {str(folder)[:_MOST_TOLD]!r}: {said}")
+    return real
 
 
 def _require_path(cwd: str) -> None:
