@@ -75,7 +75,8 @@ class Steps:
         """Give what a person has answered; else note the question and end the attempt, whatever its code does about that."""
         path = frame.path_of(name)
         if self._recorder is None:
-            raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; give the batch a run_id")
+            remedy = "give the batch a run_id, or leave out --no-journal"
+            raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; {remedy}")
         question = Question.of(path, value, frame.ticket.rules.told)
         if frame.is_over:
             raise asyncio.CancelledError

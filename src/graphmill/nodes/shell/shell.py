@@ -48,7 +48,8 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     cwd: Annotated[
         str | None,
         Meta(
-            description="The folder it runs in, seen from the workflow file's, which is the default. A template leads no further than below the folder that is written before it."
+            description="The folder it runs in, seen from the workflow file's, which is the default. "
+            "A template leads no further than below the folder that is written before it."
         ),
     ] = None
     env: Annotated[dict[str, Any], Meta(description="Variables beside those that Graphmill itself has; `{env: NAME}` for a secret.")] = {}
