@@ -147,3 +147,13 @@ def test_a_journal_that_fails_is_no_death_and_makes_nothing_poison(tmp_path):
             gm.batch(work, ["a"], run_id="r", journal=broken)
     broken.close()
     assert list(statuses(gm.batch(work, ["a"], run_id="r", journal=tmp_path / "runs.db")).values()) == ["succeeded"]
+
+
+def test_a_run_that_has_the_name_of_another_has_other_idempotency_keys(tmp_path):
+    async def key(item):
+        return gm.idempotency_key()
+
+    def keys(name):
+        return [result.output for result in gm.batch(key, [{"id": "x"}], run_id="r", journal=str(tmp_path / name)).results()]
+
+    assert keys("one.db") == keys("one.db") != keys("two.db")

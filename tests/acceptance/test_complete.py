@@ -154,6 +154,39 @@ def test_what_was_answered_is_not_asked_again_after_a_resume_and_still_counts(pl
     assert (result.usage["requests"], result.cost) == (3, 1.5)
 
 
+async def complete_and_ask(item):
+    draft = await gm.complete("scripted/play", "draft")
+    return [draft.text, await gm.ask(f"Publish {item['id']}?")]
+
+
+async def ask_in_a_step(item):
+    return await gm.step(complete_and_ask, item)
+
+
+def ask_in_a_thread_s_step(item):
+    def both():
+        return [gm.complete("scripted/play", "draft").text, gm.ask("Publish?")]
+
+    return gm.step(both)
+
+
+async def fail_and_ask(item):
+    try:
+        await gm.complete("scripted/play", "draft", max_tokens=1)
+    except gm.StepError:
+        return ["fine", await gm.ask(f"Publish {item['id']}?")]
+
+
+@pytest.mark.parametrize("function", [complete_and_ask, ask_in_a_step, ask_in_a_thread_s_step, fail_and_ask])
+def test_what_was_used_before_a_question_counts_once_when_it_is_answered(played, store, function):
+    if function is fail_and_ask:
+        played.answers = [answer("fi", reason="length")]
+    waiting = one(function, run_id="r", journal=store)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("paused", 1, 0.5)
+    done = one(function, run_id="r", journal=store, answers={"one": "yes"})
+    assert (done.output, len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)
+
+
 def test_another_prompt_is_another_step(played, store):
     words = ["a"]
 

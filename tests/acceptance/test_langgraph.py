@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -195,6 +196,14 @@ def test_the_thread_is_the_run_the_item_and_the_generation(store):
     assert {found.config["configurable"]["thread_id"] for found in saver.list(None)} == {"r/x/1", "r/x/2"}
 
 
+def test_a_run_that_has_the_name_of_an_earlier_one_begins_anew(tmp_path):
+    saver = InMemorySaver()
+    for name in ("a", "b", "c"):
+        graph = chain({name: logging(name)}, checkpointer=saver)
+        result = only(gm.batch(graph, [{"id": "x"}], run_id="r", journal=str(tmp_path / f"{name}.db")))
+        assert result.output["log"] == [name]
+
+
 def test_runs_without_a_journal_share_no_thread():
     saver = InMemorySaver()
     graph = chain({"a": logging("a")}, checkpointer=saver)
@@ -211,8 +220,13 @@ def test_an_input_that_was_edited_while_its_item_was_unfinished_begins_another_t
 
 
 def test_what_has_finished_without_being_recorded_gives_its_state_and_runs_nothing(saver, tmp_path):
+    def copy(state):
+        """Keep the journal as it is before the result is recorded."""
+        with closing(sqlite3.connect(tmp_path / "lost.db")) as journal, closing(sqlite3.connect(tmp_path / "runs.db")) as kept:
+            journal.backup(kept)
+
     calls = []
-    graph = chain({"a": counted(calls, "a"), "b": counted(calls, "b")}, checkpointer=saver)
+    graph = chain({"a": counted(calls, "a"), "b": counted(calls, "b"), "copy": copy}, checkpointer=saver)
     for name in ("lost.db", "runs.db"):
         result = only(gm.batch(graph, [{"id": "x"}], run_id="r", journal=tmp_path / name))
         assert result.output == {"id": "x", "log": ["a", "b"]}

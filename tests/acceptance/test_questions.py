@@ -83,6 +83,17 @@ def test_a_job_that_asks_is_paused_with_its_question(asker, journal):
     assert [result.job_id for result in report.waiting] == ["a", "b", "c"]
 
 
+def test_a_job_of_an_executor_is_answered_when_its_run_is_started_again(asker, journal):
+    jobs = [gm.Job(id=item["id"], graph=asker.work, input=item) for item in ITEMS]
+
+    async def started(answers=None):
+        async with gm.BatchExecutor(PROMPT, journal=journal).start(jobs, run_id="r", answers=answers) as run:
+            return {result.job_id: str(result.status) async for result in run.results()}
+
+    assert asyncio.run(started()) == dict.fromkeys("abc", "paused")
+    assert asyncio.run(started({"a": "yes"})) == {"a": "succeeded"}
+
+
 def test_a_run_whose_items_wait_is_paused_and_says_why(asker, journal):
     report = batch(asker.work, journal)
     run = journal.archive.find("r")
@@ -247,7 +258,7 @@ def test_a_question_needs_a_run_that_is_recorded_and_a_job():
 
     result = only(gm.batch(work, [1]))
     assert (result.error.kind, result.attempts) == ("permanent", 1)
-    assert result.error.message == "the question ask#1 can not wait for an answer in a run that is not recorded; give the batch a run_id"
+    assert "the question ask#1 can not wait for an answer in a run that is not recorded; give the batch a run_id" in result.error.message
     with pytest.raises(gm.UsageError, match="in a function that a batch runs"):
         gm.ask("?")
 

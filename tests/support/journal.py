@@ -4,7 +4,7 @@ from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
 from graphmill.journal.records import AttemptRow, ResultRow, RunRow, RunState, StepRow
 
-MANIFEST = {"graph": {"name": "reviews", "kind": "workflow"}, "source": "items.jsonl", "policy": {"concurrency": 10}}
+MANIFEST = {"graph": {"name": "reviews", "kind": "workflow", "path": "w.yaml"}, "source": "items.jsonl", "policy": {"concurrency": 10}}
 
 
 def failure(message, kind=Kind.PERMANENT):

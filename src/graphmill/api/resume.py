@@ -115,6 +115,8 @@ retry = blocking(aretry)
 def graph_of(run: RunRecord) -> Callable[[Any], Any]:
     """Open a run's graph again."""
     note: Mapping[str, Any] = run.manifest.get("graph", {})
+    if "graph" not in run.manifest:
+        raise _of_jobs(run)
     if note.get("path") or note.get("written"):
         graph = load(note["path"]) if note.get("path") else load_data(note["written"])
         return graph.with_inputs(note.get("given", {})).with_choices(Choices.from_json(note.get("choices", {})))
@@ -133,12 +135,21 @@ def source_of(run: RunRecord) -> FileSource | Single:
     note: Mapping[str, Any] = run.manifest.get("source") or {}
     if (single := Single.noted(note)) is not None:
         return single
+    if "graph" not in run.manifest:
+        raise _of_jobs(run)
     if not note.get("path"):
         raise UsageError(
             f"the items of run {run.id} can not be had again from where they came; give them once more: --source FILE, or "
             f"gm.batch(function, items, run_id={run.id!r})"
         )
     return source(note["path"], format=note["format"], offset=note.get("offset", 0), limit=note.get("limit"))
+
+
+def _of_jobs(run: RunRecord) -> UsageError:
+    return UsageError(
+        f"run {run.id} is of jobs with graphs of their own, which only the program that made them has; "
+        f"go on there with BatchExecutor(journal=…).start(jobs, run_id={run.id!r})"
+    )
 
 
 def _found(journal: Place | None, run_id: str) -> RunRecord:

@@ -10,7 +10,7 @@ from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.result import Kind
 from graphmill.report.dead_letters import DeadLetters, dead_letter_lines, dead_letters, dead_letters_record, degraded_lines
-from graphmill.report.next_steps import retry_line
+from graphmill.report.next_steps import retry_lines
 from graphmill.report.run_view import RunView, view_of
 
 _SHOWN = 20
@@ -43,4 +43,4 @@ def _lines(view: RunView, letters: DeadLetters, kind: Kind | None) -> list[str]:
     if not letters.failed:
         return [*lines, "no item failed" if kind is None else f"no item failed as {kind}", *degraded_lines(letters)]
     lines += [*dead_letter_lines(letters), *degraded_lines(letters)]
-    return lines if view.run.state.is_live else [*lines, retry_line(view, letters.failed, kind)]
+    return lines if view.run.state.is_live else [*lines, *retry_lines(view, letters.failed, kind)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -63,6 +63,7 @@ class BatchExecutor:
         total: int | None = None,
         accept: Callable[[Any], Any] | None = None,
         run_id: str | None = None,
+        answers: Mapping[str, Any] | None = None,
         recorder: Callable[[], Recorder] | None = None,
     ) -> Run:
         """Make a run over these jobs; it begins when it is entered with ``async with``.
@@ -71,16 +72,16 @@ class BatchExecutor:
         how many there will be, for a series that can not say so itself. ``accept(output)`` is called on every output where
         it was made: what it gives stands for it, what it raises is the attempt's failure. ``recorder`` takes hold of the run in
         a journal, when it begins; then its jobs are run. With the executor's own ``journal`` it is recorded as ``run_id``, new
-        or gone on with.
+        or gone on with; ``answers`` are those to its jobs that wait for one, by their ids.
         """
         require_series(jobs)
         total = known_length(jobs) if total is None else total
         if (self._journal is not None or recorder is not None) and bind is not None:
             raise UsageError("bind makes jobs of items, and a journal takes them as they are; give it jobs, or use gm.batch")
         if self._journal is not None and recorder is None:
-            recorder = partial(self._journal.recorder, jobs, run_id=run_id, total=total)
-        elif run_id is not None:
-            raise UsageError("a run_id names a run in a journal, and there is none: BatchExecutor(policy, journal=gm.open_journal())")
+            recorder = partial(self._journal.recorder, jobs, run_id=run_id, total=total, answers=answers)
+        elif run_id is not None or answers:
+            raise UsageError("run_id and answers are of a journal, and there is none: BatchExecutor(policy, journal=gm.open_journal())")
         terms = Terms(
             policy=self._policy,
             hooks=self._hooks,

@@ -92,6 +92,11 @@ class Frame:
         return f"{place}/{self.path}" if self.path else place
 
     @property
+    def origin(self) -> str:
+        """Which run this is of: the same for as long as it is recorded, and not that of another run of its name."""
+        return self.steps.origin
+
+    @property
     def loop(self) -> AbstractEventLoop:
         """The loop of the run."""
         return self.steps.loop
@@ -123,7 +128,7 @@ class Frame:
 
     def key(self) -> str:
         """Give a text that is the same in every attempt of this job or step, and nowhere else."""
-        return digest(f"{self.steps.run_id}\n{self.ticket.job.id}\n{self.path}".encode(errors="surrogatepass")).hex()
+        return digest(f"{self.origin}\n{self.ticket.job.id}\n{self.path}".encode(errors="surrogatepass")).hex()
 
 
 current: ContextVar[Frame] = ContextVar("graphmill_frame")

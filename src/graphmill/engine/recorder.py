@@ -70,12 +70,13 @@ Asked = Callable[[str, str], None]
 class Recorder(Protocol):
     """Writes a run down in the background.
 
-    What is handed over gets a number; ``committed(number)`` tells that it, and all before it, is durable. ``jobs`` are what is
-    left to do; ``done`` counts what was done before, as the jobs are read;
-    ``suspects`` is how many jobs are to be run one at a time because the whole process has died under them more than once.
+    What is handed over gets a number; ``committed(number)`` tells that it, and all before it, is durable. ``created_at`` tells the run from
+    another of its name, elsewhere or before it. ``jobs`` are what is left to do; ``done`` counts what was done before, as the jobs are
+    read; ``suspects`` is how many jobs are to be run one at a time because the whole process has died under them more than once.
     """
 
     run_id: str
+    created_at: float
     jobs: Any
     total: int | None
     done: Mapping[Status, int]
@@ -128,5 +129,5 @@ class Recorder(Protocol):
 class Journal(Protocol):
     """Where runs are recorded."""
 
-    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None) -> Recorder:
+    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None) -> Recorder:
         """Take hold of a run, new or gone on with; it blocks."""

@@ -50,6 +50,7 @@ class Steps:
         self._classifier = classifier
         self._random = random
         self.run_id = uuid4().hex if recorder is None else recorder.run_id
+        self.origin = self.run_id if recorder is None else f"{recorder.run_id}\n{recorder.created_at!r}"
         self._shows = count(uuid4().int >> 52)  # another beginning in each process; to ask for as much each time takes too long
 
     async def run(
@@ -80,7 +81,8 @@ class Steps:
         """Give what a person has answered; else note the question and end the attempt, whatever its code does about that."""
         path = frame.path_of(name)
         if self._recorder is None:
-            raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; give the batch a run_id")
+            remedy = "give the batch a run_id, or leave out --no-journal"
+            raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; {remedy}")
         question = Question.of(path, value, frame.ticket.rules.told)
         if frame.is_over:
             raise asyncio.CancelledError

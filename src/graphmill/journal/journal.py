@@ -83,9 +83,9 @@ class Journal:
             return None
         return found if found.id == run_id else None
 
-    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None) -> Scribe:
+    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None) -> Scribe:
         """Begin or go on with a run over jobs."""
-        return self.begin(Plan(items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total))
+        return self.begin(Plan(items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total, answers=answers or {}))
 
     def begin(self, plan: Plan) -> Scribe:
         """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""

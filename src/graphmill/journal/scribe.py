@@ -51,6 +51,7 @@ class Scribe:
         self._ledger = ledger
         self._run = run
         self.run_id = run.id
+        self.created_at = run.created_at
         self._intake = intake
         self._records = intake.records
         self._flight = flight

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from graphmill.core.errors import Transient, Unavailable
+from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
 
 
@@ -28,7 +29,7 @@ class Answer:
 def object_of(body: bytes) -> dict[str, Any]:
     """Read a body as one JSON object, whatever its type is said to be; Unavailable for a web page, Transient for all else."""
     try:
-        data = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_refused)
+        data = json.loads(body.decode(), object_pairs_hook=with_unique_keys, parse_constant=_refused)
     except UnicodeDecodeError as error:
         raise Transient(f"the answer is not UTF-8, or was cut: {error.reason} at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
@@ -83,14 +84,6 @@ def list_at(data: Any, *way: str | int) -> list[Any]:
 
 def _is_page(body: bytes) -> bool:
     return body.lstrip()[:1] == b"<"
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.60} stands twice in one object")
-    return found
 
 
 def _refused(name: str) -> Any:

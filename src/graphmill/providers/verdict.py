@@ -53,7 +53,7 @@ def error_of(provider: str, status: int, said: Said, *, kind: type[AttemptError]
     words = " ".join(filter(None, [f"{provider} answered {status}:", cut(" ".join(said.message.split()), _MOST_SAID_CHARS), _code(said)]))
     text = "; ".join(filter(None, [words.removesuffix(":"), _remedy(status) if kind is Unavailable else ""]))
     wait_s = None if limits is None else limits.retry_after_s
-    error = Throttled(text, retry_after_s=wait_s) if kind is Throttled else kind(text)
+    error = kind(text, retry_after_s=wait_s) if issubclass(kind, Throttled | Transient) else kind(text)
     error.usage, error.limits = Usage(requests=1, cost_usd=0.0), limits
     return error
 

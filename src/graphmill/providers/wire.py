@@ -8,11 +8,11 @@ from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphmill.core.errors import AttemptError, Permanent, Transient, Unavailable
+from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
+from graphmill.core.errors import AttemptError, Transient, Unavailable
 from graphmill.core.message import described
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import Answer
-from graphmill.providers.decoding import ACCEPTED, Decoder
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout
@@ -77,11 +77,12 @@ class Wire:
         if not 200 <= response.status < 300:
             return Answer(status=response.status, headers=headers, body=await _beginning(response, headers))
         try:
-            if (response.content_length or 0) > self._most_bytes:
-                raise Permanent(f"the answer is larger than {self._most_bytes:,} bytes")
             decoder = Decoder(headers.get("content-encoding", ""), self._most_bytes)
+            decoder.expect(response.content_length)
             await _feed(decoder, response)
             return Answer(status=response.status, headers=headers, body=decoder.whole())
+        except UnknownEncodingError as error:
+            raise _used(Transient(f"{error}, though only {ACCEPTED} was allowed")) from None
         except AttemptError as error:
             raise _used(error) from None
 
@@ -117,13 +118,13 @@ async def _beginning(response: ClientResponse, headers: Mapping[str, str]) -> by
 
     try:
         decoder = Decoder(headers.get("content-encoding", ""), _MOST_ERROR_BYTES)
-    except Transient:
+    except UnknownEncodingError:
         return b""
     try:
         await _feed(decoder, response)
     except (AttemptError, ClientError, OSError):
         response.close()
-    return decoder.part()
+    return decoder.so_far
 
 
 def _translated(error: Exception, timeout_s: float | None) -> AttemptError:

@@ -22,10 +22,13 @@ def next_lines(view: RunView) -> list[str]:
     return [f"{command:<{width}}   {does}" for command, does in steps]
 
 
-def retry_line(view: RunView, failed: int, kind: Kind | None) -> str:
-    """Name the command that runs the failed items again."""
-    only = "" if kind is None else f" --kind {kind}"
-    return f"graphmill retry {quote(view.name)}{only}   runs {_items(failed, 'failed ')} again"
+def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
+    """Name the command that runs the failed items again, unless each is a job with a graph of its own."""
+    if view.is_of_jobs:
+        return []
+    only = ("", "") if kind is None else (f" --kind {kind}", f", kinds=[{str(kind)!r}]")
+    again = f"graphmill retry {quote(view.name)}{only[0]}" if view.has_graph else f"gm.retry({view.name!r}, graph=function{only[1]})"
+    return [f"{again}   runs {_items(failed, 'failed ')} again"]
 
 
 def _steps(view: RunView) -> Iterator[tuple[str, str]]:
@@ -53,7 +56,7 @@ def _going_on(view: RunView, name: str) -> tuple[str, str]:
     if view.needs_source:
         return f"graphmill resume {name} --source FILE", f"{does}; its items came by standard input"
     if not view.can_be_opened:
-        return f"gm.batch(function, items, run_id={view.name!r})", "goes on with it, in the program that has them"
+        return _in_program(view), "goes on with it, in the program that has them"
     return f"graphmill resume {name}", does
 
 
@@ -61,15 +64,21 @@ def _answering(view: RunView, name: str) -> tuple[str, str]:
     count, item = view.counts.get(Status.PAUSED, 0), view.waiting[0].job_id
     does = f"answers {_items(count)} that {'waits' if count == 1 else 'wait'}"
     if not (view.can_be_opened or view.needs_source):
-        return f"gm.batch(function, items, run_id={view.name!r}, answers={{{shown(item, _ID_CHARS)!r}: …}})", does
+        return _in_program(view, f", answers={{{shown(item, _ID_CHARS)!r}: …}}"), does
     source = " --source FILE" if view.needs_source else ""
     return f"graphmill resume {name}{source} --answer {quote(shown(item, _ID_CHARS))}=VALUE", does
 
 
+def _in_program(view: RunView, more: str = "") -> str:
+    call = "BatchExecutor(journal=…).start(jobs" if view.is_of_jobs else "gm.batch(function, items"
+    return f"{call}, run_id={view.name!r}{more})"
+
+
 def _again(view: RunView, name: str) -> Iterator[tuple[str, str]]:
     doubtful = view.kinds.get(Kind.AMBIGUOUS, 0)
-    if view.failed > doubtful:
-        yield f"graphmill retry {name}", f"runs {_items(view.failed - doubtful, 'failed ')} again"
+    if view.failed > doubtful and not view.is_of_jobs:
+        again = f"graphmill retry {name}" if view.has_graph else f"gm.retry({view.name!r}, graph=function)"
+        yield again, f"runs {_items(view.failed - doubtful, 'failed ')} again"
     if doubtful:
         yield f"graphmill errors {name} --kind ambiguous", f"tells which {doubtful:,} may have happened; retry --item ID runs one again"
 

@@ -77,15 +77,21 @@ class RunView:
     @property
     def can_be_opened(self) -> bool:
         """Whether a command can open its graph and its items again; a lambda or a generator only its program has."""
-        return self._has_graph and bool(_source(self.run).get("path") or self.is_single)
+        return self.has_graph and bool(_source(self.run).get("path") or self.is_single)
 
     @property
     def needs_source(self) -> bool:
         """Whether a command can open its graph again, and must be given its items, which came by standard input."""
-        return self._has_graph and "path" in _source(self.run) and not self.can_be_opened
+        return self.has_graph and "path" in _source(self.run) and not self.can_be_opened
 
     @property
-    def _has_graph(self) -> bool:
+    def is_of_jobs(self) -> bool:
+        """Whether it was begun by BatchExecutor.start: each job has a graph of its own, of which nothing is noted."""
+        return "graph" not in self.run.manifest
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether a command can open its graph again."""
         graph = self.run.manifest.get("graph") or {}
         return bool(graph.get("path") or graph.get("function") or graph.get("written"))
 

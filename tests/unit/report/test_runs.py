@@ -63,7 +63,7 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
 
     store = MemoryStore()
     begin(store, "live", [failed("a", 0)], total=3)
-    record(store, "paused", [failed("a", 0)], state=RunState.PAUSED, total=3)
+    record(store, "paused", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={"graph": {"function": "m:f"}})
     record(store, "good", [succeeded("a", 0)])
     record(store, "empty")
     assert commands("live") == ["status", "cancel", "errors", "export"]
@@ -74,9 +74,19 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
     assert commands("empty") == []
 
 
+def test_what_only_a_program_can_go_on_with_is_named_as_that_program_writes_it():
+    store = MemoryStore()
+    record(store, "jobs", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={})
+    record(store, "lambda", [failed("a", 0)], manifest={"graph": {"kind": "function"}})
+    lines = next_lines(view(store, "jobs"))
+    assert lines[0].startswith("BatchExecutor(journal=…).start(jobs, run_id='jobs')   goes on")
+    assert not any("retry" in line for line in lines)
+    assert any(line.startswith("gm.retry('lambda', graph=function)   runs") for line in next_lines(view(store, "lambda")))
+
+
 def test_a_long_command_does_not_push_away_what_the_others_do():
     store = MemoryStore()
-    record(store, "a-long-name", [failed("a", 0)], state=RunState.PAUSED, total=3)
+    record(store, "a-long-name", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={"graph": {"function": "m:f"}})
     first, *others = next_lines(view(store, "a-long-name"))
     assert first.startswith("gm.batch(function, items, run_id='a-long-name')   goes on")
     assert len({line.rindex("   ") for line in others}) == 1

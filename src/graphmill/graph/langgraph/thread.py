@@ -24,7 +24,8 @@ _INTERRUPT = "__interrupt__"
 class Thread:
     """Goes by its run, item and generation, so that every attempt of that generation finds it again.
 
-    What it was given is marked in its checkpoints: an input that was edited meanwhile begins another thread.
+    What it was given, and by which run, is marked in its checkpoints: an input that was edited meanwhile begins another thread, and so does
+    a run that has only the name of an earlier one.
     """
 
     def __init__(self, graph: Any, saving: Saving | None, frame: Frame | None, *, config: dict[str, Any], given: Any) -> None:
@@ -32,7 +33,7 @@ class Thread:
         self._saving = saving
         self._frame = frame
         self._config = config
-        self._content = "" if saving is None else _content(given)
+        self._content = "" if saving is None else _content(given, "" if frame is None else frame.origin)
         if frame is not None:
             self._config = _with_thread(config, frame.address, self._content)
         self._updates = Updates(frame)
@@ -145,8 +146,9 @@ def _with_thread(config: dict[str, Any], address: str, content: str) -> dict[str
     }
 
 
-def _content(given: Any) -> str:
+def _content(given: Any, origin: str) -> str:
     try:
-        return digest(canonical(given)).hex()
+        body = canonical(given)
     except (TypeError, ValueError, RecursionError):  # that it is still the same can not be told
-        return "unknown"
+        body = b"unknown"
+    return digest(origin.encode() + b"\n" + body).hex()

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
 
 _FENCE = "```"
@@ -44,10 +45,10 @@ def json_answer(text: str) -> JsonAnswer:
 
 
 def _fences(text: str) -> list[str]:
-    """Give what stands in each fence; one that is within a JSON text closes none."""
+    """Give what stands in the first two fences; one that is within a JSON text closes none."""
     found: list[str] = []
     start = 0
-    while opening := _FENCE_OPENING.search(text, start):
+    while len(found) < 2 and (opening := _FENCE_OPENING.search(text, start)):
         begin = opening.end()
         end = _end_of_value(text, begin)
         if not _FENCE_CLOSING.match(text, end):
@@ -100,16 +101,8 @@ def _values(text: str) -> list[Any]:
     return []
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.60} stands twice in one object")
-    return found
-
-
 def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refused)
+_DECODER = json.JSONDecoder(object_pairs_hook=with_unique_keys, parse_constant=_refused)

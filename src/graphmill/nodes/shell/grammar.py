@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import lru_cache
 
-from graphmill.nodes.shell.commands import Reads, judge
-from graphmill.nodes.shell.lexer import HereDocument, Lexer, Place, names_in
-from graphmill.nodes.shell.word import RefusedError, Word
+from graphmill.nodes.shell.commands import Fills, Finding, Reads, is_ruling, judge
+from graphmill.nodes.shell.lexer import HereDocument, Lexer, Place, names_in, takes_arguments
+from graphmill.nodes.shell.word import EXPANDED, VALUE, RefusedError, Word
 
 _GOES_ON = frozenset({"if", "then", "else", "elif", "do", "while", "until", "{", "!"})
 _CLOSES = frozenset({"fi", "done", "}"})
 _OF_SOME_SHELLS = frozenset({"[[", "function", "select", "coproc"})
 _RESERVED = _GOES_ON | _CLOSES | _OF_SOME_SHELLS | {"case", "esac", "for", "in"}
 _BETWEEN = ";&|"
+_SUBSTITUTED = frozenset("(`")
+_MOST_NESTED = 5
 
 
 class _Frame(Enum):
@@ -51,32 +55,87 @@ def places_in(text: str) -> tuple[Place, ...]:
     return tuple(script.lexer.places)
 
 
+def require_uncomputed(text: str, names: Collection[str], *, has_arguments: bool) -> None:
+    """Raise RefusedError if a script computes with variables of these names, or with its arguments; one that can not be read may."""
+    script = _Script(text)
+    script.lexer.assigned += [(name, VALUE) for name in names]
+    with suppress(RefusedError):
+        script.parse()
+    script.require_uncomputed(has_arguments=has_arguments)
+
+
+def _holds(text: str, filled: set[str]) -> bool:
+    """Tell whether a value may stand in a text: in its place, by an argument, or by a variable."""
+    return VALUE in text or takes_arguments(text) or not filled.isdisjoint(names_in(text))
+
+
 class _Script:
     """Reads a script; each ``$(…)`` in it is read by the same rules."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, depth: int = 0) -> None:
         self.lexer = Lexer(text, lambda: _Commands(self, is_inner=True).read())
-        self.readers: list[tuple[int, str]] = []
-        self.filled: set[str] = set()
+        self.readers: list[tuple[int, Reads]] = []
+        self.runs_later = depth > 0
+        self._depth = depth
 
     def read(self) -> None:
         """Read it to its end."""
-        _Commands(self, is_inner=False).read()
-        if self.lexer.pending:
-            raise RefusedError(f"a here-document is not ended: no line is {self.lexer.pending[0].end!r}")
-        for before, program in self.readers:
-            if before or Place.HERE in self.lexer.places:
-                raise RefusedError(f"{program} takes its program from its input here, and a value stands in or before that")
-        for name in self.filled:
-            if any(name in names_in(text) for text in self.lexer.computed):
-                raise RefusedError(f"it becomes {name}, and $((…)) computes with that; some shells run what stands in it")
+        self.parse()
+        filled = self._filled()
+        for before, found in self.readers:
+            is_input = not found.written and (before or self.runs_later or Place.HERE in self.lexer.places)
+            if is_input or _holds(found.written, filled) or (before and _SUBSTITUTED & set(found.written)):
+                raise RefusedError(f"{found.program} {found.what}, and a value stands in or before that")
+        self.require_uncomputed(has_arguments=True)
+
+    def require_uncomputed(self, *, has_arguments: bool) -> None:
+        """Refuse arithmetic with what may hold a value."""
+        filled = self._filled()
+        for text in self.lexer.computed:
+            if has_arguments and takes_arguments(text):
+                raise RefusedError("$((…)) computes with $1, which may hold it; some shells run what stands there; use expr")
+            for name in sorted(filled & names_in(text)):
+                raise RefusedError(f"it becomes {name}, and $((…)) computes with that; some shells run what stands in it; use expr")
 
     def judge(self, command: _Command) -> None:
         """Refuse a command that would parse a value; note the variables that one makes."""
-        self.filled.update(word.name for word in command.words if word.name is not None and word.has_value)
-        reads = judge(command.words)
-        if isinstance(reads, Reads):
-            self.readers.append((command.began, reads.program))
+        self.lexer.assigned += [(word.name, word.written) for word in command.words if word.name is not None]
+        for found in judge(command.words):
+            self._note(found, command.began)
+
+    def parse(self) -> None:
+        """Read its commands, and note what they do."""
+        _Commands(self, is_inner=False).read()
+        if self.lexer.pending:
+            raise RefusedError(f"a here-document is not ended: no line is {self.lexer.pending[0].end!r}")
+
+    def _note(self, found: Finding, began: int) -> None:
+        if isinstance(found, Reads):
+            self.readers.append((began, found))
+        elif isinstance(found, Fills):
+            self.lexer.assigned += [(name, VALUE) for name in found.names]
+        else:
+            self._read_inner(found.script)
+
+    def _read_inner(self, text: str) -> None:
+        """Read a script that is written within this one: it shares the variables, and runs when values may stand in them."""
+        if self._depth == _MOST_NESTED:
+            raise RefusedError("too many scripts stand in each other; put the inner ones into a file")
+        inner = _Script(text, self._depth + 1)
+        try:
+            inner.parse()
+        except RefusedError as error:
+            raise RefusedError(f"in the script {text[:40]!r}: {error}") from None
+        self.readers += [(1, found) for _, found in inner.readers]
+        self.lexer.computed += inner.lexer.computed
+        self.lexer.assigned += inner.lexer.assigned
+
+    def _filled(self) -> set[str]:
+        """Name the variables that may hold a value, one by way of another too."""
+        found: set[str] = set()
+        while more := {name for name, text in self.lexer.assigned if name not in found and _holds(text, found - {name})}:
+            found |= more
+        return found
 
 
 class _Commands:
@@ -177,6 +236,7 @@ class _Commands:
         if not is_function or self._lexer.peek() != ")":
             raise RefusedError("a parenthesis stands where sh knows none")
         self._lexer.at += 1
+        self._script.runs_later = True
         self._command = _Command(len(self._lexer.places))
 
     def _close(self) -> None:
@@ -281,10 +341,15 @@ class _Commands:
         elif frame is _Frame.FOR_NAME and word.is_plain and not word.has_value:
             self._frames[-1] = _Frame.FOR_IN
             self._for_name = word.text
-        elif frame is _Frame.FOR_WORDS and word.has_value:
-            self._script.filled.add(self._for_name)
-        elif frame not in (_Frame.CASE_PATTERN, _Frame.FOR_WORDS):
+        elif frame is _Frame.FOR_WORDS:
+            self._fill_for(word)
+        elif frame is not _Frame.CASE_PATTERN:
             raise RefusedError(f"{frame.name.partition('_')[0].lower()} is not written as sh knows it")
+
+    def _fill_for(self, word: Word) -> None:
+        self._lexer.assigned.append((self._for_name, f"={word.written}"))
+        if is_ruling(self._for_name) and (word.has_value or EXPANDED in word.text):
+            raise RefusedError(f"for sets {self._for_name}, which decides what is run or how words are read")
 
     def _end_command(self) -> None:
         if self._frame is _Frame.FOR_WORDS:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
+from graphmill.nodes.shell.commands import is_ruling
 from graphmill.nodes.shell.word import EXPANDED, VALUE, RefusedError, Word
 
 _BLANKS = " \t"
@@ -17,6 +18,7 @@ _ENDS_WORD = " \t\n;&|()<>"
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _NAME = _NAME_START | frozenset("0123456789")
 _SPECIAL = frozenset("0123456789@*#?-$!")
+_FORMS = ("}", "-", "=", "?", "+", "%", "#", ":-", ":=", ":?", ":+")  # what may follow a name in ${…}, as every sh knows it
 
 
 class Place(Enum):
@@ -40,7 +42,8 @@ class HereDocument(NamedTuple):
 class Lexer:
     """Reads words, quotes, expansions and here-documents; ``substitution`` reads the commands inside ``$(…)``, up to its end.
 
-    ``places`` are those of the templates so far, ``computed`` what stands in ``$((…))``, and ``pending`` here-documents that are to come.
+    ``places`` are those of the templates so far, ``computed`` what stands in ``$((…))``, ``assigned`` what becomes which variable, and
+    ``pending`` here-documents that are to come.
     """
 
     def __init__(self, text: str, substitution: Callable[[], None]) -> None:
@@ -49,6 +52,7 @@ class Lexer:
         self.end = len(text)
         self.places: list[Place] = []
         self.computed: list[str] = []
+        self.assigned: list[tuple[str, str]] = []
         self.pending: list[HereDocument] = []
         self._substitution = substitution
 
@@ -78,6 +82,7 @@ class Lexer:
         """Read a word; an empty one where none begins."""
         said: list[str] = []
         is_plain, is_steady, name = True, True, None
+        start = self.at
         while (letter := self.peek()) and letter not in _ENDS_WORD:
             if letter == "=" and is_plain and name is None and is_name("".join(said)):
                 name = "".join(said)
@@ -90,7 +95,7 @@ class Lexer:
             is_steady = is_steady and not _may_be_several(letter, self.text[began : self.at + 1])
             said.append(part)
         text = "".join(said)
-        return Word(text, is_plain, is_steady or text in ("[", "]", "{}"), name)
+        return Word(text, is_plain, is_steady or text in ("[", "]", "{}"), name, self.text[start : self.at])
 
     def here_documents(self) -> None:
         """Read the lines of the here-documents that are due, after a newline."""
@@ -209,26 +214,37 @@ class Lexer:
         while (letter := self.peek()) != ")" or depth:
             if letter in ("", "'", '"', "#"):
                 raise RefusedError("$((…)) is not closed, or holds quotes; for a subshell in $(…) write a blank: $( (…) )")
-            if letter in ("$", "`"):
-                self._expansion(in_quotes=True)
-                continue
             depth += {"(": 1, ")": -1}.get(letter, 0)
-            self.at += 2 if letter == "\\" else self._counted(letter)
+            if letter == "\\":
+                self._escaped()
+            elif letter in ("$", "`"):
+                self._expansion(in_quotes=True)
+            else:
+                self._letter(letter, Place.BARE)
         self.computed.append(self.text[began : self.at])
         if self.peek(1) != ")":
             raise RefusedError("$((…) is read as arithmetic by some shells; for a subshell in $(…) write a blank: $( (…) )")
         self.at += 2
 
-    def _counted(self, letter: str) -> int:
-        if letter == VALUE:
-            self.places.append(Place.BARE)
-        return 1
-
     def _braces(self, *, in_quotes: bool) -> None:
         self.at += 2
         if self.peek() in (*_BLANKS, "\n", "|", "("):
             raise RefusedError("${ …} is a command for some shells")
+        began = self.at
         self._without_values("inside ${…} of the shell", lambda: self._until_brace(in_quotes=in_quotes))
+        self._require_known_form(self.text[began : self.at])
+
+    def _require_known_form(self, inside: str) -> None:
+        """Refuse what only some shells know: they compute in it, or take the value of one variable for the name of another."""
+        inside = inside[1:] if inside[0] == "#" and inside != "#}" else inside
+        name = inside[: next(at for at, letter in enumerate(inside) if letter not in _NAME)] or inside[:1]
+        form = inside[len(name) :]
+        if (name[0] not in _NAME and name not in _SPECIAL) or not form.startswith(_FORMS):
+            raise RefusedError(f"${{{inside[:40]} is not known to every sh, and some run what stands in a variable there")
+        if form.startswith(("=", ":=")):
+            self.assigned.append((name, form))
+            if is_ruling(name):
+                raise RefusedError(f"${{{name}{form[:2]}…}} sets what decides what is run or how words are read; write {name}=… for that")
 
     def _until_brace(self, *, in_quotes: bool) -> None:
         while (letter := self.peek()) != "}":
@@ -311,6 +327,12 @@ def _require_no_value(letter: str, why: str) -> None:
 def is_name(text: str) -> bool:
     """Tell whether a shell variable can have this name."""
     return text[:1] in _NAME_START and text != "" and all(letter in _NAME for letter in text)
+
+
+def takes_arguments(text: str) -> bool:
+    """Tell whether $1, $@ or $* stand in a text."""
+    bare = text.replace("{", "")
+    return any(letter == "$" and bare[at + 1 : at + 2] in tuple("123456789@*") for at, letter in enumerate(bare))
 
 
 def names_in(text: str) -> set[str]:

@@ -20,10 +20,11 @@ from graphmill.graph.pieces import Filled, pieces_of
 from graphmill.graph.secret import names_secret
 from graphmill.graph.template import Lookup, TemplateError, parse
 from graphmill.nodes.shell.commands import is_ruling
+from graphmill.nodes.shell.grammar import require_uncomputed
 from graphmill.nodes.shell.lexer import is_name
 from graphmill.nodes.shell.process import Invocation, Process, ended
 from graphmill.nodes.shell.script import VARIABLE, script_of, variable
-from graphmill.nodes.shell.word import RefusedError
+from graphmill.nodes.shell.word import VALUE, RefusedError
 from graphmill.nodes.text import param_bytes, param_text
 
 _SHELL = "/bin/sh"
@@ -44,7 +45,13 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ]
     args: Annotated[list[Any], Meta(description='Given as `"$1"`, `"$2"` and so on; objects and lists as JSON.')] = []
     stdin: Annotated[Any, Meta(description="What the command reads: text, or an object or a list, which is sent as JSON.")] = None
-    cwd: Annotated[str | None, Meta(description="The folder it runs in, seen from the workflow file's, which is the default.")] = None
+    cwd: Annotated[
+        str | None,
+        Meta(
+            description="The folder it runs in, seen from the workflow file's, which is the default. "
+            "A template leads no further than below the folder that is written before it."
+        ),
+    ] = None
     env: Annotated[dict[str, Any], Meta(description="Variables beside those that Graphmill itself has; `{env: NAME}` for a secret.")] = {}
     timeout: Annotated[
         Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
@@ -67,7 +74,7 @@ class Shell(NodeType[ShellParams]):
         "exit_code": "the command's exit code, one of `ok_codes`",
     }
     untemplated = frozenset({"timeout", "ok_codes"})
-    in_pieces = frozenset({"command"})
+    in_pieces = frozenset({"command", "cwd"})
     is_concealed = True
     example = """\
 - id: count
@@ -83,7 +90,7 @@ class Shell(NodeType[ShellParams]):
     def check(self, params: Mapping[str, Any], site: Site) -> None:
         """Refuse a command that would parse a value, secrets that others could see, and variables that are none."""
         del site
-        _check_command(params["command"])
+        _check_command(params["command"], params)
         for number, arg in enumerate(_listed(params.get("args"))):
             if isinstance(arg, Mapping) and names_secret(arg):
                 raise ParamError("every user of the machine can see arguments; give a secret by env or stdin", at=("args", number))
@@ -115,7 +122,7 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _check_command(command: Any) -> None:
+def _check_command(command: Any, params: Mapping[str, Any]) -> None:
     if not isinstance(command, str):
         raise ParamError("command is text; a secret is given by env", at=("command",))
     if "\0" in command:
@@ -126,13 +133,25 @@ def _check_command(command: Any) -> None:
         parts = parse(command).parts
     except TemplateError:  # told by the pass of templates
         return
+    written = _written([part if isinstance(part, str) else None for part in parts])
+    _check_arithmetic(VALUE.join(written), params)
     try:
-        script_of(_written([part if isinstance(part, str) else None for part in parts]))
+        script_of(written)
     except RefusedError as error:
         templates = [str(part) for part in parts if isinstance(part, Lookup)]
         which = templates[0] if len(set(templates)) == 1 else "one of " + ", ".join(dict.fromkeys(templates))
         remedy = 'give it by env (then "$NAME" is its value), by args ("$1") or by stdin'
         raise ParamError(f"{which} can not stand in this command: {error}; {remedy}", at=("command",)) from error
+
+
+def _check_arithmetic(command: str, params: Mapping[str, Any]) -> None:
+    """Refuse a command that computes with what args and env are filled with: some shells run what stands in such a variable."""
+    env = params.get("env")
+    names = [str(name) for name, value in env.items() if is_open(value)] if isinstance(env, Mapping) else []
+    try:
+        require_uncomputed(command, names, has_arguments=is_open(params.get("args")))
+    except RefusedError as error:
+        raise ParamError(f"a value of args or env can not be used so: {error}", at=("command",)) from error
 
 
 def _check_names(env: Mapping[Any, Any]) -> None:
@@ -198,7 +217,19 @@ def _folder(cwd: str | None, root: Path | None) -> str | None:
     folder = root if cwd is None else (root or Path()) / cwd
     if folder is not None and not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises what this takes for a no
         raise Permanent(f"cwd: there is no folder {str(folder)[:_MOST_TOLD]!r}")
-    return None if folder is None else str(folder)
+    if folder is None or cwd is None or all(isinstance(piece, str) for piece in pieces_of(cwd)):
+        return None if folder is None else str(folder)
+    return _below(folder, root or Path(), pieces_of(cwd)[0])
+
+
+def _below(folder: Path, root: Path, beginning: str | Filled) -> str:
+    """Give a folder that a template has named, without links; it lies below what is written before the template, or it is refused."""
+    written = beginning.rpartition("/")[0:2] if isinstance(beginning, str) else ("",)
+    real, ground = os.path.realpath(folder), os.path.realpath(root / "".join(written))
+    if os.path.commonpath([real, ground]) != ground:
+        said = "a template's value leads out of the folder that is written before it, or out of the workflow's; write the folder itself"
+        raise Permanent(f"cwd {str(folder)[:_MOST_TOLD]!r}: {said}")
+    return real
 
 
 def _require_path(cwd: str) -> None:

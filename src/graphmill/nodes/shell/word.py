@@ -17,13 +17,14 @@ class Word:
     """What a word says without its quotes.
 
     One that ``is_plain`` has none; one that ``is_steady`` will be one word, and neither vanish nor become several. ``name`` is the variable
-    that it would assign to, were it to stand before a command.
+    that it would assign to, were it to stand before a command. ``written`` is how it stands in the script.
     """
 
     text: str
     is_plain: bool = True
     is_steady: bool = True
     name: str | None = None
+    written: str = ""
 
     @property
     def has_value(self) -> bool:

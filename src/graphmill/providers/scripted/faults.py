@@ -38,7 +38,7 @@ def fault_error(name: str, retry_after_s: float | None = None) -> AttemptError:
     """Give the error of a fault that is no end of an answer."""
     kind, message = _ERRORS[name]
     text = f"scripted: {message}"
-    error = Throttled(text, retry_after_s=retry_after_s) if kind is Throttled else kind(text)
+    error = kind(text, retry_after_s=retry_after_s) if issubclass(kind, Throttled | Transient) else kind(text)
     error.usage = None if name in _UNSENT else Usage(requests=1, cost_usd=0.0)
     error.limits = None if retry_after_s is None else RateLimits(retry_after_s=retry_after_s)
     return error

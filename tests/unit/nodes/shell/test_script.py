@@ -83,6 +83,16 @@ DATA = [
     "x=$(cat <<E\n@\nE\n)\ny @",
     "cat <<'E'\n$ ` \" '\nE\ny @",
     "x; # a comment\n\ny @ &\nz",
+    't=$(mktemp); trap \'rm -f "$t"\' EXIT; x @ > "$t"',
+    "trap '' TERM; trap - EXIT; x @",
+    '. "$V/bin/activate" && python3 "$V/x.py" @',
+    'for f in *; do "$A" "$f"; python3 "$V/x.py" "$f"; done; x @',
+    'export PATH="$HOME/bin:$PATH"; x @',
+    'f=@; x "${f%.txt}" "${#f}" "${f##*/}" "${A:-y}" "$#" "${#}" "$!"',
+    "sed -n 1,5p @; sed -i -e s/a/b/ -e s/c/d/ -- @; sed 1d < @",
+    "docker run image sh -c 'x \"$1\"' sh @",
+    'n=$(wc -l < @); expr "$n" + 1',
+    "grep sh @; which python3 @",
 ]
 REFUSED = [
     ("@", "command is named"),
@@ -155,6 +165,7 @@ REFUSED = [
     ("cat <<E\n`@`\nE\n", "backticks"),
     ("echo $((@ + 1))", "arithmetic"),
     ("echo $(( (1) + $(x @) ))", "arithmetic"),
+    ("echo $((1 + \\@))", "backslash"),
     ("echo $[@+1]", "arithmetic"),
     ("((@))", "arithmetic"),
     ("x=$((echo @) )", "arithmetic"),
@@ -200,6 +211,52 @@ REFUSED = [
     ("echo @ )", "not opened"),
     ("< f case @ in a) x;; esac", "redirection"),
 ]
+LATER = [  # a value takes a way to where it is run
+    "f() { sh; }; echo @ | f",
+    'f() { "$1"; }; f @',
+    'f() { . "$1"; }; f @',
+    "for i in 1 2; do $x; x=@; done",
+    "alias r=eval\nr @",
+    "trap 'eval \"$x\"' EXIT; x=@",
+    "x=@; eval '$x'",
+    "set -- @; eval 'eval \"$1\"'",
+    "sh -c '$1' sh @",
+    "sh -c 'sh -c \"$1\"' sh @",
+    "find . -exec bash -c 'x $(($1))' sh @ \\;",
+    'x=@; . "$x"',
+    'x=@; sh "$x"',
+    'x=@; "$x"/run',
+    "/bin/s[h] -c @",
+    "x=@; PATH=$x; ls",
+    "x=@; export PATH=$x; ls",
+    "x=@; env PATH=$x ls",
+    "for PATH in @; do ls; done",
+    "x=@; : ${PATH:=$x}; ls",
+    "read -r PATH < @; ls",
+    'x=@; read "$x"',
+    'x=@; unset "$x"',
+    'x=@; printf -v "$x" y',
+    'x=@; [ -v "$x" ]',
+    "hash -p @ ls; ls",
+    "x=@; y=$x; echo $((y))",
+    "n=$(echo @); echo $((n + 1))",
+    "read -r n <<E\n@\nE\necho $((n + 1))",
+    "set -- @; echo $(($1))",
+    "set -- @; n=$1; echo $((n))",
+    'x=@; echo "${y:x:1}"',
+    'x=@; echo "${y[x]}"',
+    'x=@; echo "${!x}"',
+    "x=@; echo ${x/a/b}",
+    "declare -i n; n=@",
+    "f() { local -i n; n=@; }; f",
+    "docker exec c sh -c @",
+    'docker exec c bash -ec "ls @"',
+    "uv run python3 -c @",
+    'sed "s/a/@/" f',
+    "sed -n -e 1p -e @ f",
+    'x=@; sed "s/a/$x/"',
+    "echo @ | awk -f -",
+]
 
 
 def script(command):
@@ -221,6 +278,29 @@ def test_where_a_value_would_be_parsed_it_is_refused(command, why):
     with pytest.raises(RefusedError) as caught:
         script(command)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("command", LATER)
+def test_where_a_value_is_parsed_later_it_is_refused(command):
+    with pytest.raises(RefusedError):
+        script(command)
+
+
+def test_prompts_that_run_a_value_are_refused():
+    with pytest.raises(RefusedError, match="not known to every sh"):
+        script_of(("x=", '; echo "${x@P}"'))
+
+
+def test_scripts_within_scripts_are_read_to_some_depth():
+    command = "x"
+    for _ in range(6):
+        command = f"eval {_escaped(command)}"
+    with pytest.raises(RefusedError, match="into a file"):
+        script_of((f"{command}; echo ", ""))
+
+
+def _escaped(text):
+    return "".join([f"\\{letter}" for letter in text])
 
 
 def test_a_dollar_right_before_a_value_is_refused():
@@ -396,3 +476,13 @@ def test_whatever_is_accepted_runs_no_value(name, command, values):
     with TemporaryDirectory() as folder:
         run(name, command, values, folder=folder)
         assert not (Path(folder) / MARKER).exists()
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(st.sampled_from([*PIECES, "@", "\\", "\\\n", "$((", "))", "${", "}", "<<E\n", "\nE\n"]), max_size=14).map("".join))
+def test_every_command_is_refused_or_has_each_of_its_values_once(command):
+    try:
+        made = script(command)
+    except RefusedError:
+        return
+    assert all(made.count(f"${{{variable(number)}}}") <= 1 for number in range(command.count("@")))

@@ -118,6 +118,34 @@ def test_cwd_is_seen_from_the_workflow(tmp_path):
     assert in_folder(tmp_path, "pwd -P", cwd="/").output["stdout"] == "/\n"
 
 
+@pytest.mark.parametrize(
+    ("cwd", "value", "leads_to"),
+    [
+        ("${v}", "in", "flow/in"),
+        ("${v}", ".", "flow"),
+        ("in/${v}", "deep", "flow/in/deep"),
+        ("../beside/${v}", "deep", "beside/deep"),
+        ("${v}", "..", None),
+        ("${v}", "/", None),
+        ("in/${v}", "..", None),
+        ("../beside/${v}", "../flow", None),
+        ("${v}", "link", None),
+    ],
+)
+def test_a_template_in_cwd_leads_no_further_than_below_what_is_written_before_it(tmp_path, cwd, value, leads_to):
+    for name in ("flow/in/deep", "beside/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "flow" / "link").symlink_to(tmp_path / "beside")
+    workflow = tmp_path / "flow" / "w.yaml"
+    workflow.write_text(f'{{inputs: {{v: {{}}}}, nodes: [{{id: a, type: shell, params: {{command: pwd -P, cwd: "{cwd}"}}}}]}}')
+    result = gm.run(str(workflow), {"v": value})
+    if leads_to is None:
+        assert result.error.kind is Kind.PERMANENT
+        assert "cwd" in result.error.message
+    else:
+        assert result.output["stdout"] == f"{(tmp_path / leads_to).resolve()}\n"
+
+
 @pytest.mark.parametrize("name", [*VALUES, *UNSENDABLE])
 def test_a_hostile_folder_is_the_folder_or_a_failure(name, tmp_path):
     cwd = {**VALUES, **UNSENDABLE}[name]
@@ -184,6 +212,8 @@ def test_output_of_a_million_bytes_is_whole():
         ({"command": "a", "env": {"GRAPHMILL_VALUE_1": "x"}}, ("env", "GRAPHMILL_VALUE_1"), "taken"),
         ({"command": "a", "env": {"PATH": "${x}:/bin"}}, ("env", "PATH"), "decides"),
         ({"command": "a", "env": {"env": "X"}}, ("env",), "below the name"),
+        ({"command": "a $(($1 + 1))", "args": ["${x}"]}, ("command",), "use expr"),
+        ({"command": "a $((N + 1))", "env": {"N": "${x}"}}, ("command",), "it becomes N"),
         ({"command": "a", "ok_codes": []}, ("ok_codes",), "empty"),
     ],
 )
