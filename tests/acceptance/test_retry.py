@@ -102,6 +102,15 @@ def test_what_can_not_be_meant_is_refused_and_the_run_stays_as_it_is(journal, ch
         gm.retry("r", graph=work, journal=journal)
 
 
+def test_what_may_have_happened_is_named_where_nothing_else_is_left_to_retry(journal):
+    async def send(item):
+        raise gm.Ambiguous("nobody knows")
+
+    gm.batch(send, [{"id": "a"}, {"id": "b"}], run_id="r", journal=journal, effect="unsafe")
+    with pytest.raises(gm.UsageError, match="2 items that may have happened, and no others to retry; --kind ambiguous"):
+        gm.retry("r", graph=send, journal=journal)
+
+
 def test_after_a_change_only_keep_goes_on_and_what_succeeded_stays(journal):
     weak_run(journal)
 

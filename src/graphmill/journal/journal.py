@@ -148,9 +148,18 @@ class Journal:
                 rows = []
             again[entry.result.status] += 1
         if not again:
-            raise UsageError(f"run {run.id} has no failed items to retry{' among those that are named' if selection != _ALL else ''}")
+            raise UsageError(self._nothing_to_retry(run, selection))
         ledger.append(rows)
         return again
+
+    def _nothing_to_retry(self, run: RunRecord, selection: Selection) -> str:
+        if selection != _ALL:
+            return f"run {run.id} has no failed items to retry among those that are named"
+        doubtful = sum(1 for _ in self._failed(run, Selection(kinds=frozenset({Kind.AMBIGUOUS}))))
+        if not doubtful:
+            return f"run {run.id} has no failed items to retry"
+        said = "1 item that may have happened" if doubtful == 1 else f"{doubtful:,} items that may have happened"
+        return f"run {run.id} has {said}, and no others to retry; --kind ambiguous does such again, --item ID one of them"
 
     def close(self) -> None:
         """Let go of the store."""

@@ -34,10 +34,12 @@ class Wire:
     """Sends requests; what they share is let go of by ``close``. One that is guarded connects to public addresses only."""
 
     def __init__(self, *, is_guarded: bool) -> None:
-        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
         from yarl import URL  # noqa: PLC0415
 
-        connector = TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_guarded_socket if is_guarded else None)
+        from graphmill.nodes.http.connector import Connector  # noqa: PLC0415  it needs aiohttp
+
+        connector = Connector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_guarded_socket if is_guarded else None)
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),

@@ -5,42 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from graphmill.nodes.shell.programs import (
+    AWKS,
+    CHANGING,
+    EVALUATING,
+    INTERPRETERS,
+    NAMING,
+    PARSING,
+    RUNS_INPUT,
+    SHELLS,
+    WRAPPERS,
+    Wrapper,
+    is_ruling,
+)
 from graphmill.nodes.shell.word import EXPANDED, VALUE, RefusedError, Word
-
-RULING_NAMES = frozenset(
-    {"PATH", "IFS", "ENV", "BASH_ENV", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "OPTIND", "CDPATH", "FPATH"}
-    | {"RANDOM", "SECONDS", "LINENO", "HISTCMD", "BASH_COMPAT", "PYTHONSTARTUP", "PYTHONPATH", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS"}
-)
-RULING_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC")
-
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "yash", "zsh", "fish", "csh", "tcsh", "rbash"})
-_INTERPRETERS = {"python": "cm", "pypy": "cm", "perl": "eEmM", "ruby": "er", "node": "epr", "nodejs": "epr", "php": "rBRE", "lua": "el"}
-_PARSING = frozenset(
-    {".", "source", "unalias", "read", "unset", "getopts", "mapfile", "readarray", "hash"}
-    | {
-        "bind",
-        "complete",
-        "compgen",
-        "enable",
-        "fc",
-        "ssh",
-        "su",
-        "runuser",
-        "watch",
-        "parallel",
-        "script",
-        "at",
-        "batch",
-        "crontab",
-        "flock",
-    }
-)
-_RUNS_INPUT = frozenset({"parallel", "at", "batch", "crontab", "ssh", "su", "runuser", "script"})
-_EVALUATING = frozenset({"eval", "trap"})
-_CHANGING = frozenset({"alias", "let", "declare", "typeset"})
-_NAMING = frozenset({"export", "readonly", "local"})
-_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
-
 
 _FILLING = frozenset({"read", "getopts", "mapfile", "readarray", "printf"})
 _FROM_INPUT = "takes its program from its input here"
@@ -68,35 +46,6 @@ class Fills(NamedTuple):
 
 Finding = Reads | Runs | Fills
 Findings = tuple[Finding, ...]
-
-
-class _Wrapper(NamedTuple):
-    """How a command that runs another is written: options with an argument, those without, and words before the other command."""
-
-    takes: str = ""
-    flags: str = ""
-    operands: int = 0
-
-
-_WRAPPERS = {
-    "command": _Wrapper(flags="p"),
-    "exec": _Wrapper(takes="a", flags="cl"),
-    "builtin": _Wrapper(),
-    "busybox": _Wrapper(),
-    "nohup": _Wrapper(),
-    "env": _Wrapper(takes="uC", flags="i0v"),
-    "time": _Wrapper(takes="fo", flags="pva"),
-    "nice": _Wrapper(takes="n"),
-    "ionice": _Wrapper(takes="cn", flags="t"),
-    "timeout": _Wrapper(takes="ks", flags="vfp", operands=1),
-    "gtimeout": _Wrapper(takes="ks", flags="vfp", operands=1),
-    "stdbuf": _Wrapper(takes="ioe"),
-    "setsid": _Wrapper(flags="cfw"),
-    "chroot": _Wrapper(operands=1),
-    "sudo": _Wrapper(takes="ugpCDRTh", flags="nEHSkb"),
-    "doas": _Wrapper(takes="uC", flags="n"),
-    "xargs": _Wrapper(takes="nPILdasE", flags="0rtpx"),
-}
 
 
 def judge(words: Sequence[Word]) -> Findings:
@@ -153,7 +102,7 @@ def _judge_evaluating(name: str, words: Sequence[Word]) -> Findings:
 
 def _judge_parsing(name: str, words: Sequence[Word]) -> Findings:
     _refuse_any(words, f"it is given to {name}, which would parse it")
-    is_reader = name in _RUNS_INPUT or any(_is_input(word) for word in words[1:])
+    is_reader = name in RUNS_INPUT or any(_is_input(word) for word in words[1:])
     return (*((Reads(name),) if is_reader else ()), *_known(name, words), *_fills(name, words))
 
 
@@ -193,11 +142,6 @@ def _require_steady(name: str, words: Sequence[Word]) -> None:
         raise RefusedError(f"{name} is given what may become several words, or none; put it in double quotes")
 
 
-def is_ruling(name: str) -> bool:
-    """Tell whether a variable decides what is run, or how words are read."""
-    return name in RULING_NAMES or name.startswith(RULING_PREFIXES)
-
-
 def _require_data(word: Word) -> None:
     if word.has_value and is_ruling(word.name or ""):
         raise RefusedError(f"it would become {word.name}, which decides what is run or how words are read")
@@ -223,7 +167,7 @@ def _judge_wrapped(name: str, words: Sequence[Word]) -> Findings:
 
 def _wrapped(name: str, words: Sequence[Word]) -> Sequence[Word]:
     """Give the words of the command that another one runs."""
-    wrapper, at = _WRAPPERS[name], 1
+    wrapper, at = WRAPPERS[name], 1
     while at < len(words) and words[at].is_option and words[at].text != "--":
         at += _option_length(name, wrapper, words[at])
     if at < len(words) and words[at].text == "--":
@@ -241,7 +185,7 @@ def _judge_xargs(name: str, words: Sequence[Word]) -> Findings:
     inner = _wrapped(name, words)
     puts_within = any(word.text.startswith(("-I", "-i", "-J")) for word in words[: len(words) - len(inner)])
     found = _judge_command(inner)
-    while inner and _name_of(inner) in _WRAPPERS:
+    while inner and _name_of(inner) in WRAPPERS:
         inner = _wrapped(_name_of(inner), inner)
         if not inner:
             return (Reads(name),)
@@ -263,7 +207,7 @@ def _lacks_program(words: Sequence[Word]) -> bool:
     return all(word.is_option for word in words[1:])
 
 
-def _option_length(name: str, wrapper: _Wrapper, option: Word) -> int:
+def _option_length(name: str, wrapper: Wrapper, option: Word) -> int:
     text = option.text
     if text.startswith("--") and "=" in text and not text.startswith("--s"):
         return 1
@@ -281,7 +225,7 @@ def _option_length(name: str, wrapper: _Wrapper, option: Word) -> int:
 
 
 def _code_letters(program: str) -> str:
-    return _INTERPRETERS.get(program.rstrip("0123456789."), "c")
+    return INTERPRETERS.get(program.rstrip("0123456789."), "c")
 
 
 def _judge_code(program: str, words: Sequence[Word]) -> Findings:
@@ -299,7 +243,7 @@ def _judge_code(program: str, words: Sequence[Word]) -> Findings:
         return (Reads(program),)
     if not flags:
         return _known(program, words[: code + 1])
-    return (Runs(words[code].text),) if program in _SHELLS and code < len(words) else ()
+    return (Runs(words[code].text),) if program in SHELLS and code < len(words) else ()
 
 
 def _has_flag(option: str, letters: str) -> bool:
@@ -391,14 +335,14 @@ _Rule = Callable[[str, Sequence[Word]], Findings]
 
 
 _RULES: Mapping[str, _Rule] = {
-    **dict.fromkeys(_PARSING, _judge_parsing),
-    **dict.fromkeys(_EVALUATING, _judge_evaluating),
-    **dict.fromkeys(_CHANGING, _judge_changing),
-    **dict.fromkeys(_NAMING, _judge_naming),
-    **dict.fromkeys(_WRAPPERS, _judge_wrapped),
+    **dict.fromkeys(PARSING, _judge_parsing),
+    **dict.fromkeys(EVALUATING, _judge_evaluating),
+    **dict.fromkeys(CHANGING, _judge_changing),
+    **dict.fromkeys(NAMING, _judge_naming),
+    **dict.fromkeys(WRAPPERS, _judge_wrapped),
     "xargs": _judge_xargs,
-    **dict.fromkeys((*_SHELLS, *_INTERPRETERS), _judge_code),
-    **dict.fromkeys(_AWKS, _judge_awk),
+    **dict.fromkeys((*SHELLS, *INTERPRETERS), _judge_code),
+    **dict.fromkeys(AWKS, _judge_awk),
     **dict.fromkeys(("sed", "gsed"), _judge_sed),
     "test": _judge_test,
     "[": _judge_test,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import lru_cache
 
-from graphmill.nodes.shell.commands import Fills, Finding, Reads, is_ruling, judge
+from graphmill.nodes.shell.commands import Fills, Finding, Reads, judge
 from graphmill.nodes.shell.lexer import HereDocument, Lexer, Place, names_in, takes_arguments
+from graphmill.nodes.shell.programs import is_ruling
 from graphmill.nodes.shell.word import EXPANDED, VALUE, RefusedError, Word
 
 _GOES_ON = frozenset({"if", "then", "else", "elif", "do", "while", "until", "{", "!"})

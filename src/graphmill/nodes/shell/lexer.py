@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from graphmill.nodes.shell.commands import is_ruling
+from graphmill.nodes.shell.programs import is_ruling
 from graphmill.nodes.shell.word import EXPANDED, VALUE, RefusedError, Word
 
 _BLANKS = " \t"

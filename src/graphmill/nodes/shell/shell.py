@@ -19,10 +19,10 @@ from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import Filled, pieces_of
 from graphmill.graph.secret import names_secret
 from graphmill.graph.template import Lookup, TemplateError, parse
-from graphmill.nodes.shell.commands import is_ruling
 from graphmill.nodes.shell.grammar import require_uncomputed
 from graphmill.nodes.shell.lexer import is_name
 from graphmill.nodes.shell.process import Invocation, Process, ended
+from graphmill.nodes.shell.programs import is_ruling
 from graphmill.nodes.shell.script import VARIABLE, script_of, variable
 from graphmill.nodes.shell.word import VALUE, RefusedError
 from graphmill.nodes.text import param_bytes, param_text
