@@ -261,3 +261,16 @@ def test_a_node_s_function_that_fails_after_its_answer_counts_that_once_after_a_
     is_down.clear()
     (result,) = gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).results()
     assert (result.output["result"], len(played.asked), result.usage["requests"]) == ("fine", 1, 1)
+
+
+def test_what_a_node_s_function_used_before_its_question_counts_once_when_it_is_answered(played, store, flow):
+    @flow.act
+    async def work():
+        draft = await gm.complete("scripted/play", "x")
+        return [draft.text, await gm.ask("Publish?")]
+
+    graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
+    waiting = one(graph, run_id="r", journal=store)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("paused", 1, 0.5)
+    done = one(graph, run_id="r", journal=store, answers={"one": "yes"})
+    assert (done.output["result"], len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)

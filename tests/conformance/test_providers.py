@@ -127,6 +127,30 @@ def test_calls_of_one_session_share_a_connection(call, server):
     assert (len(server.asked), server.connections) == (3, 1)
 
 
+def test_what_a_server_sends_unasked_is_nobodys_answer(call, api, server):
+    async def thrice(session):
+        loop, sent = asyncio.get_running_loop(), asyncio.Event()
+
+        async def answer_and_more(writer):
+            writer.write(reply(api.answer))
+            await writer.drain()
+            if len(server.asked) == 1:
+                await asyncio.sleep(0.05)  # not in one piece with the answer
+                writer.write(reply(b'"unasked"'))
+                await writer.drain()
+                loop.call_soon_threadsafe(sent.set)
+            return True
+
+        server.answer = lambda _: answer_and_more
+        for _ in range(3):
+            await call.provider.complete(REQUEST, session=session, **call.given)
+            await sent.wait()
+            await asyncio.sleep(0.05)  # until it has come
+
+    asyncio.run(call._with_session(thrice))
+    assert (len(server.asked), server.connections) == (3, 2)
+
+
 @pytest.mark.parametrize("row", WIRE)
 def test_a_fault_of_the_wire_is_one_kind_of_error_after_one_request(call, api, server, row):
     kind, play = WIRE[row]

@@ -37,9 +37,11 @@ class Wire:
     """Sends requests, each once; what they share is let go of by ``close``. Made on the loop that it is used on."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415
+        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
-        connector = TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+        from graphmill.core.connector import Connector  # noqa: PLC0415  it needs aiohttp
+
+        connector = Connector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),

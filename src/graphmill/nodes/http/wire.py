@@ -37,7 +37,7 @@ class Wire:
         from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
         from yarl import URL  # noqa: PLC0415
 
-        from graphmill.nodes.http.connector import Connector  # noqa: PLC0415  it needs aiohttp
+        from graphmill.core.connector import Connector  # noqa: PLC0415  it needs aiohttp
 
         connector = Connector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_guarded_socket if is_guarded else None)
         self._session: ClientSession = ClientSession(
