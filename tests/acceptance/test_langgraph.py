@@ -109,8 +109,8 @@ def test_a_node_that_raises_fails_its_item_by_the_type_of_the_error_and_says_whe
         raise (ValueError if state["n"] else TypeError)("no")
 
     first, second = gm.batch(chain({"a": logging("a"), "fail": fail}), [{"n": 0}, {"n": 1}], policy=QUICK).results()
-    assert (first.error.kind, first.attempts, first.error.message) == ("permanent", 1, "no (in node 'fail')")
-    assert (second.error.kind, second.attempts, second.error.message) == ("transient", 2, "no (in node 'fail')")
+    assert (first.error.kind, first.attempts, first.error.message) == ("permanent", 1, "no (in the graph's node 'fail')")
+    assert (second.error.kind, second.attempts, second.error.message) == ("transient", 2, "no (in the graph's node 'fail')")
 
 
 def test_a_limit_of_steps_is_taken_from_the_graph_s_own_config_and_more_of_them_is_a_permanent_failure():

@@ -1,6 +1,7 @@
 """``gm.ask``: a job asks a person, is paused, and goes on when it is answered."""
 
 import asyncio
+import re
 import threading
 from contextlib import closing
 
@@ -270,7 +271,10 @@ def deep(levels):
     return found
 
 
-@pytest.mark.parametrize(("question", "said"), [(object(), "is not JSON"), (deep(300), "is nested deeper"), (deep(5000), "is not JSON")])
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [(object(), "is not JSON"), (deep(300), "is nested deeper"), (deep(5000), "is not JSON|is nested deeper")],  # Pythons differ
+)
 def test_a_question_that_is_not_json_fails_its_job(journal, question, said):
     async def work(item):
         del item
@@ -278,7 +282,7 @@ def test_a_question_that_is_not_json_fails_its_job(journal, question, said):
 
     result = only(batch(work, journal, items=[1]))
     assert (result.error.kind, result.attempts) == ("permanent", 1)
-    assert said in result.error.message
+    assert re.search(said, result.error.message)
 
 
 def test_a_retry_of_other_items_leaves_those_that_wait_and_one_by_name_asks_anew(journal):

@@ -135,6 +135,8 @@ def _require_text(pieces: Sequence[str | Filled]) -> None:
     for piece in pieces:
         if isinstance(piece, Filled) and (not isinstance(piece.value, str | int) or isinstance(piece.value, bool)):
             raise ValueError(f"a path is put together of text and whole numbers, not of {_kind(piece.value)}")
+        if isinstance(piece, Filled) and piece.value == "":
+            raise ValueError("a template in it comes to nothing, and such paths would all be one")
 
 
 def _require_data(pieces: Sequence[str | Filled], rest: str) -> None:

@@ -37,8 +37,9 @@ class Wire:
         from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
         from yarl import URL  # noqa: PLC0415
 
-        from graphmill.core.connector import Connector  # noqa: PLC0415  it needs aiohttp
+        from graphmill.nodes.http.connector import Connector, Dispatch, dispatch  # noqa: PLC0415  it needs aiohttp
 
+        self._dispatch, self._new_dispatch = dispatch, Dispatch
         connector = Connector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_guarded_socket if is_guarded else None)
         self._session: ClientSession = ClientSession(
             connector=connector,
@@ -64,6 +65,8 @@ class Wire:
         An answer is good if its status is 2xx or one of ``ok_codes``.
         """
         connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, 0.9 * within_s)
+        sending = self._new_dispatch()
+        self._dispatch.set(sending)
         try:
             async with self._session.request(
                 request.method,
@@ -82,6 +85,10 @@ class Wire:
             raise Transient(f"{request.shown}: {error}") from None
         except self._errors as error:
             raise _translated(error, request) from None
+        except asyncio.CancelledError:
+            if sending.is_connected:
+                raise
+            raise Transient(f"{request.shown}: no connection in time", is_unsent=True) from None
 
 
 async def _read(response: ClientResponse, most: int, ok_codes: Collection[int]) -> Answer:
