@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "api.complete": "complete",
     "api": "abatch aresume aretry arun batch resume retry run",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
     " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
@@ -28,6 +29,7 @@ _HOMES = {
     "engine.statistics": "Statistics",
     "engine.steps": "ask step",
     "graph.graph": "Graph",
+    "graph.models.completion": "Completion",
     "graph.workflow": "load",
     "journal.journal": "Journal open_journal",
     "report.report": "Report",

@@ -1,4 +1,5 @@
 from graphmill.api import abatch, aresume, aretry, arun, batch, resume, retry, run
+from graphmill.api.complete import complete
 from graphmill.core.errors import (
     Ambiguous,
     AttemptError,
@@ -51,6 +52,7 @@ from graphmill.engine.run import Run
 from graphmill.engine.statistics import Statistics
 from graphmill.engine.steps import ask, step
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.completion import Completion
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal, open_journal
 from graphmill.report.report import Report
@@ -64,6 +66,7 @@ __all__ = [
     "AttemptStarted",
     "BatchExecutor",
     "ChangedError",
+    "Completion",
     "ConcurrencyChanged",
     "DamagedError",
     "DuplicateIdError",
@@ -116,6 +119,7 @@ __all__ = [
     "arun",
     "ask",
     "batch",
+    "complete",
     "idempotency_key",
     "load",
     "open_journal",

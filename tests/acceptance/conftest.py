@@ -9,6 +9,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.graph.node_registry import registry
+from support.asked_model import Played
 from support.flows import Flow
 
 PACKAGES = Path(__file__).parents[1] / "packages"
@@ -37,3 +38,9 @@ def metered(monkeypatch):
     yield importlib.import_module("metered_nodes")
     registry.cache_clear()
     del sys.modules["metered_nodes"]
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    """A model that the test plays itself."""
+    return Played(tmp_path, monkeypatch)

@@ -122,8 +122,11 @@ def test_the_page_of_the_language_has_every_key_and_the_default_of_each_in_a_bat
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_python_block_of_the_documents_runs(block, tmp_path):
     (tmp_path / "users.jsonl").write_text('{"id": "u1", "name": "Ada"}\n{"id": "u2", "name": "Grace"}\n')
+    (tmp_path / "graphmill.yaml").write_text("models: {fast: scripted/any}")
     done = run(sys.executable, "-W", "error", "-c", block, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    for said in re.findall(r"^print\(report\.summary\(\)\)  # (.+)$", block, re.MULTILINE):
+        assert said in done.stdout
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("run_*.py")), ids=lambda path: path.name)

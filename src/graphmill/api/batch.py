@@ -23,6 +23,7 @@ from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
 from graphmill.report.report import Report
@@ -116,6 +117,8 @@ async def execute(
     _require_sinks(sinks)
     if policy.isolation == "process":
         _require_isolable(function)
+    if isinstance(function, Graph):
+        require_models(function)
     executor = _executor(policy, watching)
     if recording is None:
         # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.

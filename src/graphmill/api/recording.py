@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job
+from graphmill.core.json_text import to_json
 from graphmill.datasets.source import FileSource
 from graphmill.engine.feed import known_length
 from graphmill.engine.policy import Policy
@@ -146,9 +148,23 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
     return Draft(entry.result.job_id, graph, entry.result.input, effect=effect, position=entry.result.position)
 
 
+def _chosen(graph: Graph) -> dict[str, Any]:
+    """Give what else it takes to open a workflow again: what is chosen for its models, and, without a file, itself."""
+    found = {"choices": graph.choices.to_json(), "written": _plain(graph.written)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _plain(data: Any) -> Any:
+    """Give data as a manifest can hold it; None for what is no JSON."""
+    try:
+        return json.loads(to_json(data))
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
 def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
     if isinstance(graph, Graph):
-        return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given)}
+        return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given), **_chosen(graph)}
     if isinstance(graph, AdaptedGraph):
         return {"kind": graph.library.lower(), "name": graph.name, "function": graph.home}
     return {"kind": "function", "name": getattr(graph, "__name__", type(graph).__name__), "function": openable(graph)}

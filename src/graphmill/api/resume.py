@@ -16,8 +16,9 @@ from graphmill.core.result import Kind
 from graphmill.datasets.source import FileSource, source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
+from graphmill.graph.models.choices import Choices
 from graphmill.graph.named import find_named
-from graphmill.graph.workflow import load
+from graphmill.graph.workflow import load, load_data
 from graphmill.journal.intake import OnChange
 from graphmill.journal.journal import Selection
 from graphmill.journal.manifest import policy_from
@@ -116,8 +117,9 @@ def graph_of(run: RunRecord) -> Callable[[Any], Any]:
     note: Mapping[str, Any] = run.manifest.get("graph", {})
     if "graph" not in run.manifest:
         raise _of_jobs(run)
-    if note.get("path"):
-        return load(note["path"]).with_inputs(note.get("given", {}))
+    if note.get("path") or note.get("written"):
+        graph = load(note["path"]) if note.get("path") else load_data(note["written"])
+        return graph.with_inputs(note.get("given", {})).with_choices(Choices.from_json(note.get("choices", {})))
     if note.get("function"):
         try:
             return function_of(find_named(note["function"]))

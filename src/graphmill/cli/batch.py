@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +14,26 @@ from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given
 from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
-from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, Output, Retries, SourceFormat, Timeout, WhenChanged
+from graphmill.cli.options import (
+    RETRIES,
+    TIMEOUT_S,
+    Concurrency,
+    MaxTokens,
+    Models,
+    Output,
+    Retries,
+    SourceFormat,
+    Temperature,
+    Timeout,
+    WhenChanged,
+)
 from graphmill.cli.policy import policy_of
 from graphmill.core.errors import UsageError
 from graphmill.datasets.sink import partial_path
 from graphmill.datasets.source import source
+from graphmill.graph.graph import Graph
+from graphmill.graph.models.nodes import asked_models
+from graphmill.graph.prompt_workflow import prompt_workflow
 from graphmill.graph.workflow import load
 
 Inputs = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)]
@@ -26,6 +41,13 @@ Source = Annotated[
     str,
     typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.", show_default=False),
 ]
+Prompt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="Ask a model this for each item, with no workflow file; ${name} is a field of the item.", show_default=False
+    ),
+]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told first; with --prompt.", show_default=False)]
 Limit = Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)]
 Offset = Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)]
 IdField = Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")]
@@ -41,10 +63,18 @@ Tags = Annotated[
 
 
 def batch(  # noqa: PLR0913  one parameter per option
-    workflow: Annotated[str, typer.Argument(help="A workflow file, YAML or JSON.", show_default=False)],
+    workflow: Annotated[
+        str | None,
+        typer.Argument(metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; without one, give --prompt.", show_default=False),
+    ] = None,
     inputs: Inputs = None,
     *,
     source_name: Source,
+    prompt: Prompt = None,
+    system: System = None,
+    models: Models = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
     source_format: SourceFormat = None,
     limit: Limit = None,
     offset: Offset = 0,
@@ -67,19 +97,22 @@ def batch(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill batch examples/reviews.yaml --source reviews.jsonl --concurrency 8 --output results.jsonl
 
+    Example: graphmill batch --prompt 'Translate: ${text}' --model openai/gpt-5-mini --source texts.jsonl
+
     Exit status: 0 all done, 2 usage, 3 more failures than tolerated, 5 parked, 65 damaged data, 74 output or journal, 75 owned elsewhere,
     129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
-    graph = load(workflow)
-    graph = graph.with_inputs(inputs_given(graph, inputs or (), inputs_file))
+    graph, given = _graph(workflow, inputs or (), prompt=prompt, system=system)
+    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens)
+    graph = graph.with_inputs(inputs_given(graph, given, inputs_file))
     items = source(source_name, format=source_format, offset=offset, limit=limit)
     asked = policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)
     policy = policy_for(graph, asked)
     _require_apart(source_name, output)
     foreground = Foreground(
         title=graph.name,
-        details=(f"items from {items.name}", f"concurrency {policy.slots}{' (adaptive)' if adaptive else ''}"),
+        details=(f"items from {items.name}", *asked_models(graph), f"concurrency {policy.slots}{' (adaptive)' if adaptive else ''}"),
         output=output,
         as_json=as_json,
         is_recorded=not no_journal,
@@ -102,6 +135,17 @@ def batch(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
+
+
+def _graph(workflow: str | None, inputs: Sequence[str], *, prompt: str | None, system: str | None) -> tuple[Graph, Sequence[str]]:
+    """Give the workflow that is named, or that a prompt is, and the inputs beside it."""
+    if prompt is None:
+        if workflow is None or system is not None:
+            raise UsageError("--system needs --prompt" if workflow else "name a workflow file, or give --prompt and --model")
+        return load(workflow), inputs
+    if workflow is not None and "=" not in workflow:
+        raise UsageError(f"--prompt and the workflow {workflow!r} are both given; leave one out")
+    return prompt_workflow(prompt, system=system), [*([] if workflow is None else [workflow]), *inputs]
 
 
 def _notes(output: str | None, tags: Iterable[str]) -> dict[str, Any]:

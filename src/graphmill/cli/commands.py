@@ -31,6 +31,7 @@ COMMANDS = {
     "export": "Write a run's results to a file, in input order.",
     "validate": "Check workflow files and tell everything that is wrong with them.",
     "nodes": "List the node types, or show one in full.",
+    "models": "List the models that are named and the providers that are there, or show one.",
 }
 
 

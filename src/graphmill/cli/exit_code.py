@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     FAILURES = 3
     PAUSED = 5
     DATA = 65
+    SERVICE = 69
     OUTPUT = 74
     OWNED = 75
     HUNG_UP = 129

@@ -18,6 +18,14 @@ SourceFormat = Annotated[
 Concurrency = Annotated[int | None, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.", show_default=False)]
 Retries = Annotated[int, typer.Option(metavar="N", help="Tries after the first, for failures that may pass.", min=0)]
 Timeout = Annotated[float | None, typer.Option(metavar="S", help="Seconds for one attempt.")]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", "-m", metavar="NAME|ROLE=NAME", help="The model of all nodes that ask one, or of those of a role.", show_default=False
+    ),
+]
+Temperature = Annotated[float | None, typer.Option(metavar="T", help="The temperature of all calls of models.", min=0)]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="The most tokens of an answer of a model.", min=1)]
 WhenChanged = Annotated[
     Literal["refuse", "invalidate", "keep"],
     typer.Option(

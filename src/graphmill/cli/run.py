@@ -13,8 +13,9 @@ from graphmill.cli.answer import AsJson
 from graphmill.cli.inputs import InputsFile, inputs_given
 from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
 from graphmill.cli.one_job import OneJob
-from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, Retries, Timeout, WhenChanged
+from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, MaxTokens, Models, Retries, Temperature, Timeout, WhenChanged
 from graphmill.cli.policy import policy_of
+from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.workflow import load
 
 
@@ -26,6 +27,9 @@ def run(  # noqa: PLR0913  one parameter per option
     concurrency: Concurrency = None,
     retries: Retries = RETRIES,
     timeout: Timeout = TIMEOUT_S,
+    models: Models = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
     run_id: RunId = None,
     on_change: WhenChanged = "refuse",
     journal: Journal = None,
@@ -40,11 +44,12 @@ def run(  # noqa: PLR0913  one parameter per option
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph = load(workflow)
+    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens)
     item = single(graph, inputs_given(graph, inputs or (), inputs_file))
     policy = policy_for(graph, policy_of(concurrency=concurrency, retries=retries, timeout=timeout))
     foreground = OneJob(
         title=graph.name,
-        details=(f"concurrency {policy.slots}",),
+        details=(*asked_models(graph), f"concurrency {policy.slots}"),
         output=None,
         as_json=as_json,
         is_recorded=not no_journal,

@@ -24,9 +24,13 @@ GraphmillError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.core.problem import Problem
+
+if TYPE_CHECKING:  # every command loads this file, and few of them models
+    from graphmill.core.rate_limits import RateLimits
+    from graphmill.core.usage import Usage
 
 
 class GraphmillError(Exception):
@@ -131,7 +135,13 @@ class InternalError(GraphmillError):
 
 
 class AttemptError(GraphmillError):
-    """Raised by a user's function to say how its attempt failed: use one of the five below."""
+    """Raised by a user's function to say how its attempt failed: use one of the five below.
+
+    One that a provider raises says also what the call has used all the same, and what the answer told of its limits.
+    """
+
+    usage: Usage | None = None
+    limits: RateLimits | None = None
 
 
 class Throttled(AttemptError):  # noqa: N818  it names what happened; users raise it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from graphmill.core.names import suggestion
@@ -13,8 +13,8 @@ from graphmill.core.names import suggestion
 class Usage:
     """Counts that add up with ``+``; a cost of None is unknown, and so is every sum that holds one.
 
-    ``reasoning_tokens`` are among the output's, ``cached_tokens`` among the input's. What asked for nothing costs nothing, so
-    ``sum(usages, NO_USAGE)`` is the sum of all.
+    ``reasoning_tokens`` are among the output's; ``cached_tokens``, read from a provider's cache, ``cache_written_tokens``, put into it,
+    and ``image_tokens`` are among the input's. What asked for nothing costs nothing, so ``sum(usages, NO_USAGE)`` is the sum of all.
     """
 
     requests: int = 0
@@ -22,6 +22,8 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     cached_tokens: int = 0
+    cache_written_tokens: int = 0
+    image_tokens: int = 0
     cost_usd: float | None = None
 
     def __post_init__(self) -> None:
@@ -47,7 +49,7 @@ class Usage:
 
     def to_json(self) -> dict[str, Any]:
         """Give it as data."""
-        return asdict(self)
+        return {**self.counts, "cost_usd": self.cost_usd}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Usage:

@@ -206,7 +206,7 @@ class Attempts:
 
     def _asked(self, ticket: Ticket, frame: Frame | None, questions: list[Question], now: float) -> None:
         """End an attempt that waits for answers: it counts as none, and what it must not do twice it has not done."""
-        failure, usage = waiting(questions), None if frame is None else frame.usage
+        failure, usage = waiting(questions), None if frame is None else frame.unrecorded
         if self._recorder is not None and (ticket.rules.effect == "unsafe" or usage is not None):
             self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
         if isinstance(ticket, Strand):
@@ -235,7 +235,7 @@ class Attempts:
             self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            usage = None if frame is None else frame.usage
+            usage = None if frame is None else frame.unrecorded
             self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
             if isinstance(ticket, Strand) and not ticket.root.busy:
                 self._recorder.leave(ticket.job)  # to wait is not to be under way

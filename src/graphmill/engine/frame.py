@@ -21,22 +21,41 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """One attempt of a job, or of the step at ``path`` inside it."""
+    """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "usage")
+    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "unrecorded", "up", "usage")
 
-    def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0) -> None:
+    def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
         self.steps = steps
         self.ticket = ticket
         self.attempt = attempt or ticket.attempts
         self.path = path
+        self.up = up
         self.calls: Counter[str] | None = None
         self.slot: Lock | None = None
         self.usage: Usage | None = None
+        self.unrecorded: Usage | None = None
 
     def report(self, usage: Usage) -> None:
-        """Add to what the attempt has used, whatever it comes to."""
-        self.usage = usage if self.usage is None else self.usage + usage
+        """Add to what the attempt has used, and all that it is a part of, whatever they come to."""
+        self.leave_unrecorded(usage)
+        self.recount(usage)
+
+    def recount(self, usage: Usage) -> None:
+        """Count what is recorded already, of a step inside."""
+        frame: Frame | None = self
+        while frame is not None:
+            frame.usage = usage if frame.usage is None else frame.usage + usage
+            frame = frame.up
+
+    def leave_unrecorded(self, usage: Usage) -> None:
+        """Note that no step inside the attempt is recorded with this part of what it has used."""
+        self.unrecorded = usage if self.unrecorded is None else self.unrecorded + usage
+
+    @property
+    def item(self) -> str:
+        """The id of the job."""
+        return self.ticket.job.id
 
     @property
     def timeout_s(self) -> float | None:

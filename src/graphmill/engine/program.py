@@ -12,12 +12,13 @@ from graphmill.core.job import Effect
 from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure
 from graphmill.core.usage import Usage
+from graphmill.engine.pace import Limits
 from graphmill.engine.policy import Policy, Retry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRules:
-    """How steps of one kind are attempted. Without a ``lane`` of their own they go in their job's.
+    """How steps of one kind are attempted. Without a ``lane`` of their own they go in their job's; ``limits`` are those of the lane.
 
     One that is not recorded is done again after a restart; one with an unsafe effect must not happen twice, unless it
     ``is_retried_if_ambiguous``. ``told`` gives the failure of an attempt as it may be kept.
@@ -27,6 +28,7 @@ class StepRules:
     timeout_s: float | None = None
     effect: Effect = "repeatable"
     lane: str | None = None
+    limits: Limits | None = None
     isolation: Literal["process"] | None = None
     is_recorded: bool = True
     is_retried_if_ambiguous: bool = False
@@ -41,6 +43,11 @@ class Step:
     def __init__(self, path: str, rules: StepRules) -> None:
         self.path = path
         self.rules = rules
+
+    @property
+    def weight(self) -> int:
+        """How many tokens an attempt may take, where the rules limit them."""
+        return 0
 
     def content(self) -> bytes:
         """Hash what decides its outcome: one that was recorded under the same path and hash stands."""

@@ -111,6 +111,8 @@ class Scheduler:
     def enqueue(self, strand: Strand, key: str) -> None:
         """Let a strand's step wait for a slot in the lane of this key."""
         strand.lane = self._lanes.get(key) or self._new_lane(key)
+        if strand.rules.limits is not None:
+            strand.lane.keep_to(strand.rules.limits)
         self._join(strand.lane)
         self._push(strand.lane, strand)
 

@@ -19,6 +19,7 @@ from graphmill.core.job import Effect
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.core.result import Failure, Kind
+from graphmill.core.usage import Usage
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, decisive, doubted, paused
@@ -57,16 +58,21 @@ class Steps:
     ) -> Any:
         """Give what a step has come to before, or run it to its end and record that first."""
         name = getattr(function, "__name__", type(function).__name__)
+        return await self.perform(frame, name, _content(function, args, kwargs), partial(function, *args, **kwargs), effect=effect)
+
+    async def perform(self, frame: Frame, name: str, content: bytes, function: Callable[[], Any], *, effect: Effect = "repeatable") -> Any:
+        """Do the same for what goes by this name and is decided by this content."""
         path = frame.path_of(name)
-        content = _content(function, args, kwargs)
         async with frame.lend():
             if frame.is_over:
                 raise asyncio.CancelledError
             known = self._recall(frame, path, content, effect)
             if known is None:
-                act = partial(self._call, frame, path, partial(function, *args, **kwargs))
-                known = await self._attempts(frame, path, effect, act)
+                known = await self._attempts(frame, path, effect, function)
                 await self._record(frame, path, content, known)
+            elif known.usage is not None:  # of an earlier process: it counts here once
+                frame.recount(known.usage)
+                self._recalled(frame).outcomes[path, content] = known._replace(usage=None)
         if known.failure is not None:
             raise StepError(path, known.failure)
         return json.loads(known.body or b"null")
@@ -149,34 +155,39 @@ class Steps:
             ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
         return ticket.recall
 
-    async def _attempts(self, frame: Frame, path: str, effect: Effect, act: Callable[[], Awaitable[bytes]]) -> StepOutcome:
+    async def _attempts(self, frame: Frame, path: str, effect: Effect, function: Callable[[], Any]) -> StepOutcome:
         """Try until it goes well or has used up its tries, those of earlier attempts of the job and of earlier processes counted in.
 
         What the other side's state is to blame for is the job's to wait for.
         """
         began = self._workers.loop.time()
-        attempt, counted, _ = self._recalled(frame).failed.get(path, NO_ATTEMPTS)
+        attempt, counted, used = self._recalled(frame).failed.get(path, NO_ATTEMPTS)
+        if used is not None:
+            frame.recount(used)
         while True:
             attempt += 1
             await self._intend(frame, path, attempt, effect)
+            inner = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
             try:
-                return StepOutcome(await act(), None, attempt, self._workers.loop.time() - began)
+                body = await self._call(inner, function)
+                return StepOutcome(body, None, attempt, self._workers.loop.time() - began, _sum(used, inner.usage))
             except Waiting:
-                self._unsent(frame, path, attempt, paused("it waits for an answer"), effect)
+                self._pass_on(frame, inner, attempt, paused("it waits for an answer"), effect)
                 raise
             except Exception as raised:
                 error = decisive(raised)
                 failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
                 if failure.kind in _PASSED_ON:
-                    self._unsent(frame, path, attempt, failure, effect)
+                    self._pass_on(frame, inner, attempt, failure, effect)
                     raise
                 counted += 1
                 failure = doubted(failure, error) if effect == "unsafe" else failure
                 wait_s = None if isinstance(error, StepError) else self._wait_s(failure, counted)
+                used = _sum(used, inner.usage)
             if frame.is_over or wait_s is None:
-                return StepOutcome(None, failure, attempt, self._workers.loop.time() - began)
-            self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)
-            self._note_failed(frame, path, attempt, failure)
+                return StepOutcome(None, failure, attempt, self._workers.loop.time() - began, used)
+            self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)  # what it used is reported already
+            self._note_failed(frame, path, attempt, failure, usage=inner.unrecorded)
             await asyncio.sleep(wait_s)
 
     async def _intend(self, frame: Frame, path: str, attempt: int, effect: Effect) -> None:
@@ -186,21 +197,24 @@ class Steps:
             if self._recorder is not None:
                 await self._durable(self._recorder.begin(frame.ticket.job, attempt, path))
 
-    def _unsent(self, frame: Frame, path: str, attempt: int, failure: Failure, effect: Effect) -> None:
-        """Note that an unsafe step has surely not happened."""
+    def _pass_on(self, frame: Frame, inner: Frame, attempt: int, failure: Failure, effect: Effect) -> None:
+        """Leave an attempt that counts as none, with what it used, to the caller; an unsafe step has surely not happened."""
+        if inner.unrecorded is not None:
+            frame.leave_unrecorded(inner.unrecorded)
         if effect == "unsafe":
-            self._recalled(frame).intended.discard(path)
-            self._note_failed(frame, path, attempt, failure)
+            self._recalled(frame).intended.discard(inner.path)
+            self._note_failed(frame, inner.path, attempt, failure)
 
-    def _note_failed(self, frame: Frame, path: str, attempt: int, failure: Failure) -> None:
+    def _note_failed(self, frame: Frame, path: str, attempt: int, failure: Failure, *, usage: Usage | None = None) -> None:
         if self._recorder is not None:
-            self._recorder.fail(frame.ticket.job, attempt, failure, path)
+            self._recorder.fail(frame.ticket.job, attempt, failure, path, usage=usage)
 
     def _wait_s(self, failure: Failure, tries: int) -> float | None:
         return next_wait_s(self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
 
-    async def _call(self, frame: Frame, path: str, function: Callable[[], Any]) -> bytes:
-        token = current.set(Frame(self, frame.ticket, path, attempt=frame.attempt))
+    @staticmethod
+    async def _call(frame: Frame, function: Callable[[], Any]) -> bytes:
+        token = current.set(frame)
         try:
             return json_of(await call(function)).encode()
         finally:
@@ -210,7 +224,8 @@ class Steps:
         """Make an outcome durable before anybody builds on it; one of an attempt that has ended meanwhile is fenced off."""
         if frame.is_over:
             raise asyncio.CancelledError
-        self._recalled(frame).outcomes[path, content] = outcome  # at once: commits are in order, and it must not be run beside its own
+        # At once: commits are in order, and it must not be run beside its own. What it used is reported already.
+        self._recalled(frame).outcomes[path, content] = outcome._replace(usage=None)
         if self._recorder is not None:
             await self._durable(self._recorder.step(frame.ticket.job, path, content, outcome))
 
@@ -234,7 +249,7 @@ def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatab
     frame = frame_here()
     if frame is None:
         return function(*args, **kwargs)
-    return _here(frame.steps, partial(frame.steps.run, frame, function, args, kwargs, effect))
+    return done_by(frame.steps, partial(frame.steps.run, frame, function, args, kwargs, effect))
 
 
 def ask(question: Any, /) -> Any:
@@ -247,11 +262,11 @@ def ask(question: Any, /) -> Any:
     frame = frame_here()
     if frame is None:
         raise UsageError("a question belongs to a job: call gm.ask() in a function that a batch runs")
-    return _here(frame.steps, partial(frame.steps.ask, frame, question))
+    return done_by(frame.steps, partial(frame.steps.ask, frame, question))
 
 
-def _here(steps: Steps, work: Callable[[], Awaitable[Any]]) -> Any:
-    """Give what work on the run's loop comes to, or, in a coroutine, what is to be awaited for it."""
+def done_by(steps: Steps, work: Callable[[], Awaitable[Any]]) -> Any:
+    """Do work on the run's loop: give what is to be awaited for its value or, in a thread without a loop, the value."""
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:
@@ -272,6 +287,10 @@ async def _into(future: Future[Any], work: Callable[[], Awaitable[Any]]) -> None
         raise
     except BaseException as error:  # noqa: BLE001  raised where it is waited for
         future.set_exception(error)
+
+
+def _sum(used: Usage | None, more: Usage | None) -> Usage | None:
+    return more if used is None else used if more is None else used + more
 
 
 def _content(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:

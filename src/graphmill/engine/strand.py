@@ -47,6 +47,11 @@ class Strand(Ticket):
         self.recall = root.recall
         self.began_at = 0.0
 
+    @property
+    def weight(self) -> int:
+        """How many tokens the step may take."""
+        return self.step.weight
+
     def set_step(self, step: Step, now: float) -> None:
         """Turn to the next step: nothing of the last one counts for it, but what it has itself gone through in earlier processes."""
         self.step = step

@@ -49,8 +49,10 @@ class Ticket:
         "recall",
         "refusals",
         "replay",
+        "reserved",
         "rules",
         "series",
+        "spent",
         "stamp",
         "started_at",
         "status",
@@ -81,6 +83,7 @@ class Ticket:
         self.refusals = job.past.attempts - job.past.counted
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
+        self.reserved = self.spent = 0  # tokens: those of its attempt as estimated, and all before it
         self.attempt: Attempt | None = None
         self.last: Attempt | None = None  # one that is telling its end at this moment
         self.timer: TimerHandle | None = None
@@ -96,6 +99,11 @@ class Ticket:
         self.series: Series | None = None  # the last that it has told of
         self.past_s = 0.0  # when in the time of such a job its last process had recorded all it did
         self.busy = 0  # how many of them hold a slot
+
+    @property
+    def weight(self) -> int:
+        """How many tokens its next attempt may take, as far as anybody knows."""
+        return 0
 
 
 class Verdict:

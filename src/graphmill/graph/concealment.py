@@ -27,6 +27,12 @@ def concealed(names: Iterable[str], failure: Failure) -> Failure:
     return replace(failure, message=_without(secrets, failure.message), traceback=_without(secrets, failure.traceback))
 
 
+def concealed_text(names: Iterable[str], text: str) -> str:
+    """Do the same to a text."""
+    secrets = _secrets(names)
+    return _without(secrets, text) if secrets else text
+
+
 @dataclass(frozen=True, slots=True)
 class Concealment:
     """Conceals the secrets of a workflow, and of all workflows inside it, by the names of their variables."""

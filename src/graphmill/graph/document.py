@@ -21,27 +21,28 @@ __all__ = ["At", "Document", "Place"]
 class Document:
     """The data of one workflow file, or of a workflow given as Python data, with places.
 
-    ``path`` is the file as it was named; ``root`` its folder, None where there is no file.
+    ``path`` is the file as it was named; ``root`` its folder, None where there is no file; ``what`` is in it stands in messages.
     """
 
-    def __init__(self, path: str, data: Any, *, places: Places, root: Path | None = None) -> None:
+    def __init__(self, path: str, data: Any, *, places: Places, root: Path | None = None, what: str = "workflow") -> None:
         self.path = path
         self.data = data
         self.root = root
+        self.what = what
         self._places = places
 
     @classmethod
-    def read(cls, path: str | Path) -> Document:
+    def read(cls, path: str | Path, *, what: str = "workflow") -> Document:
         """Read a workflow file; UsageError if there is none that can be read, WorkflowError if its text can not be."""
-        name, text = str(path), _read(Path(path))
+        name, text = str(path), _read(Path(path), what)
         if len(text) > MOST_BYTES:
-            raise WorkflowError(name, [Problem(name, 0, 0, too_large("a workflow"))])
+            raise WorkflowError(name, [Problem(name, 0, 0, too_large(f"a {what} file" if what != "workflow" else "a workflow"))])
         read = _read_json if Path(path).suffix.lower() == ".json" else _read_yaml
         try:
             data, places = read(name, text)
         except TextError as error:
             raise WorkflowError(name, [Problem(name, error.line, error.column, error.reason)]) from error
-        return cls(name, data, places=places, root=Path(path).absolute().parent)
+        return cls(name, data, places=places, root=Path(path).absolute().parent, what=what)
 
     @classmethod
     def from_data(cls, data: Any, path: str | Path | None = None) -> Document:
@@ -72,7 +73,7 @@ class Document:
 
     def at_text(self, at: At) -> str:
         """Name a part as a person would: node 'fetch': batch.items."""
-        return ": ".join(filter(None, self._names(at))) or "workflow"
+        return ": ".join(filter(None, self._names(at))) or self.what
 
     def _names(self, at: At) -> Iterator[str]:
         dotted = ""
@@ -97,16 +98,16 @@ class Document:
 _SINGULAR = {"nodes": "node", "edges": "edge", "inputs": "input", "outputs": "output"}
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, what: str) -> bytes:
     if "\0" in str(path):
-        raise UsageError(f"can not read the workflow file {str(path)!r}: its name holds a NUL character")
+        raise UsageError(f"can not read the {what} file {str(path)!r}: its name holds a NUL character")
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise UsageError(f"there is no workflow file {str(path)!r}{file_suggestion(path)}") from None
+        raise UsageError(f"there is no {what} file {str(path)!r}{file_suggestion(path)}") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"can not read the workflow file {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(f"can not read the {what} file {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _read_json(name: str, text: bytes) -> tuple[Any, Places]:

@@ -9,6 +9,7 @@ from graphmill.core.callable_name import callable_name
 from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.nodes import model_marks
 
 
 def graph_fingerprints(graph: Graph | AdaptedGraph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
@@ -19,7 +20,8 @@ def graph_fingerprints(graph: Graph | AdaptedGraph | Callable[[Any], Any], *, ve
     """
     if not isinstance(graph, Graph | AdaptedGraph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}
-    parts = graph.fingerprints
+    marks = model_marks(graph) if isinstance(graph, Graph) else {}
+    parts = {**graph.fingerprints, **marks}
     return parts if version is None else {**parts, "version": value_fingerprint(version)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,9 @@ from graphmill.core.names import suggestion
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Program, Programmed
 from graphmill.graph.input_type import is_of_type, type_problem
+from graphmill.graph.models.choices import NO_CHOICES, Choices
+from graphmill.graph.models.models import Models
+from graphmill.graph.models.nodes import nodes_within, require_use
 from graphmill.graph.problems import Problem
 from graphmill.graph.run.job import run_job
 from graphmill.graph.run.plan import Plan
@@ -124,7 +127,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Graph(Programmed):
-    """Nodes by id in listed order, and the edges between them. ``given`` are inputs fixed for every job.
+    """Nodes by id in listed order, and the edges between them.
+
+    ``given`` are inputs fixed for every job, ``choices`` what is chosen for its models over all that is written.
+    ``written`` is the workflow itself where it was given as data and stands in no file.
 
     It is given to ``gm.batch``; called by itself it does nothing.
     """
@@ -137,6 +143,8 @@ class Graph(Programmed):
     outputs: Mapping[str, Value] | None
     outputs_fingerprint: str
     given: Mapping[str, Any] = field(default_factory=_nothing)
+    choices: Choices = NO_CHOICES
+    written: Mapping[str, Any] | None = None
     notes: tuple[Problem, ...] = ()
     _plans: dict[int, tuple[Policy, Plan]] = field(default_factory=dict, repr=False)  # by the id of the policy: its hash takes longer
 
@@ -144,7 +152,7 @@ class Graph(Programmed):
         """Begin a job over one item."""
         known = self._plans.get(id(policy))
         if known is None:
-            known = self._plans[id(policy)] = (policy, Plan(self, policy.retry, policy.timeout_s))
+            known = self._plans[id(policy)] = (policy, Plan(self, policy.retry, policy.timeout_s, models=self.models()))
         return run_job(known[1], value)
 
     def __repr__(self) -> str:
@@ -158,7 +166,7 @@ class Graph(Programmed):
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """Give the fingerprint of each part: the nodes, their order, inputs and outputs."""
+        """Give the fingerprint of each part as it is written: the nodes, their order, inputs and outputs."""
         parts = {f"node {node.id!r}": node.fingerprint for node in self.nodes.values()}
         edges = sorted((edge.source, edge.target, edge.action) for node in self.nodes.values() for edge in node.outgoing)
         # Without declared outputs the node that is listed last gives them.
@@ -174,6 +182,31 @@ class Graph(Programmed):
         """The most items that one of its parallel batches, or of its children's, runs at once; 1 without any."""
         own = [node.batch.max_concurrent for node in self.nodes.values() if node.batch is not None and node.batch.is_parallel]
         return max([1, *own, *(node.child.widest for node in self.nodes.values() if node.child is not None)])
+
+    def models(self) -> Models | None:
+        """Give the models that its nodes ask, by the settings of now; None if they ask none."""
+        return Models.here(self.choices) if next(self.model_nodes(), None) is not None else None
+
+    def model_nodes(self) -> Iterator[Node]:
+        """Give the nodes that ask a model, its children's too."""
+        for node in self.nodes.values():
+            yield from nodes_within(node)
+
+    def with_models(self, *models: str, temperature: float | None = None, max_tokens: int | None = None) -> Graph:
+        """Give the same graph with other models for its nodes: ``NAME`` for all of them, ``ROLE=NAME`` for those of a role.
+
+        UsageError where none of its nodes asks a model, or none has that role.
+        """
+        return self.with_choices(Choices.of(models, temperature=temperature, max_tokens=max_tokens))
+
+    def with_choices(self, choices: Choices) -> Graph:
+        """Do the same with what was chosen elsewhere."""
+        require_use(self, choices)
+        return replace(self, choices=choices, _plans={})
+
+    def renew(self) -> None:
+        """Let the next job go by the settings of then: a program may outlive what its file said."""
+        self._plans.clear()
 
     def with_inputs(self, given: Mapping[str, Any]) -> Graph:
         """Give the same graph with these inputs fixed for every job; UsageError for one that it has not, or of a wrong type."""

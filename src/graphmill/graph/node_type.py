@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
 from graphmill.core.usage import Usage
 from graphmill.engine.shared import C
+
+if TYPE_CHECKING:
+    from graphmill.graph.models.target import Target
 
 P = TypeVar("P")
 Isolation = Literal["process"]
@@ -52,6 +55,11 @@ class Frame(Protocol):
     """What the engine knows of an attempt."""
 
     attempt: int
+    usage: Usage | None
+
+    @property
+    def item(self) -> str:
+        """The id of its job."""
 
     @property
     def timeout_s(self) -> float | None:
@@ -71,19 +79,25 @@ class Frame(Protocol):
 
 
 class Context:
-    """What a node's code may ask for beside its params, in one attempt."""
+    """What a node's code may ask for beside its params, in one attempt; ``target`` is the model that it asks, if its type asks one."""
 
-    __slots__ = ("_frame", "path", "root")
+    __slots__ = ("_frame", "path", "root", "target")
 
-    def __init__(self, path: str, frame: Frame | None = None, *, root: Path | None = None) -> None:
+    def __init__(self, path: str, frame: Frame | None = None, *, root: Path | None = None, target: Target | None = None) -> None:
         self.path = path
         self.root = root
+        self.target = target
         self._frame = frame
 
     @property
     def attempt(self) -> int:
         """The number of the attempt."""
         return 1 if self._frame is None else self._frame.attempt
+
+    @property
+    def item(self) -> str:
+        """The id of the job."""
+        return "" if self._frame is None else self._frame.item
 
     @property
     def idempotency_key(self) -> str:
@@ -110,6 +124,11 @@ class Context:
             raise Permanent("what is not recorded, or runs in a worker process, can not ask")
         return await self._frame.ask(question)
 
+    @property
+    def usage(self) -> Usage | None:
+        """What this attempt has used so far; None for nothing."""
+        return None if self._frame is None else self._frame.usage
+
     def report_usage(self, usage: Usage) -> None:
         """Add to what this attempt has used; it counts although the attempt should fail."""
         if self._frame is not None:
@@ -132,6 +151,7 @@ class NodeType(Generic[P]):
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
     Where its outputs repeat a secret of the node, and it ``is_concealed``, they have its name instead.
     A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
+    What ``asks_model`` has params ``model`` and ``role``, which are made its context's target.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
     ``example`` is the node as YAML, for the docs. ``packages`` are those of others that a step needs: a manifest notes their versions.
     ``package`` is set by the registry: name and version of what it was installed with.
@@ -145,6 +165,7 @@ class NodeType(Generic[P]):
     in_pieces: ClassVar[frozenset[str]] = frozenset()
     streamed: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
+    asks_model: ClassVar[bool] = False
     is_concealed: ClassVar[bool] = False
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,4 +19,5 @@ def load(path: str | Path) -> Graph:
 
 def load_data(data: Mapping[str, Any], path: str | None = None) -> Graph:
     """Compile a workflow given as data; ``path`` says what to call it and what its own paths are relative to."""
-    return compile_workflow(Document.from_data(data, path))
+    graph = compile_workflow(Document.from_data(data, path))
+    return replace(graph, written=data) if path is None else graph

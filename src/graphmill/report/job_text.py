@@ -9,6 +9,7 @@ from graphmill.report.text import failure_text, seconds, shown_message
 
 _FLAGS = ("degraded", "partial")
 _MESSAGE_CHARS = 300
+_AMONG = (("cached_tokens", "cached"), ("reasoning_tokens", "reasoning"), ("image_tokens", "image"))
 
 
 def standing(result: Result) -> str:
@@ -22,10 +23,15 @@ def tries(count: int) -> str:
 
 
 def usage_text(usage: Mapping[str, int] | None, cost: float | None) -> str:
-    """Say what was used; empty where nothing was metered."""
-    tokens = 0 if usage is None else usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
-    parts = [f"{tokens:,} tokens" if tokens else "", "" if not cost else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"]
+    """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty where nothing was metered."""
+    parts = [_tokens_text(usage or {}), "" if not cost else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"]
     return " · ".join(filter(None, parts))
+
+
+def _tokens_text(usage: Mapping[str, int]) -> str:
+    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    among = ", ".join(f"{count:,} {word}" for name, word in _AMONG if (count := usage.get(name, 0)))
+    return "" if not tokens else f"{tokens:,} tokens ({among})" if among else f"{tokens:,} tokens"
 
 
 def job_lines(result: Result) -> list[str]:

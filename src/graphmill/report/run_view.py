@@ -93,7 +93,7 @@ class RunView:
     def has_graph(self) -> bool:
         """Whether a command can open its graph again."""
         graph = self.run.manifest.get("graph") or {}
-        return bool(graph.get("path") or graph.get("function"))
+        return bool(graph.get("path") or graph.get("function") or graph.get("written"))
 
     @property
     def is_single(self) -> bool:

@@ -16,7 +16,7 @@ from graphmill.graph.run.sequence import outward
 
 def run_job(plan: Plan, item: Any) -> Program:
     """Run a graph over one item."""
-    place = Place(plan.bind(item), "", None, set(), Room(), plan.root)
+    place = Place(plan.bind(item), "", None, set(), Room(), plan.root, plan.models)
     try:
         output = yield from run_flow(plan, place, run_node)
     except NodeFailed as failed:

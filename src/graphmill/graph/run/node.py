@@ -48,7 +48,7 @@ def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
         if node.child is None:
             return (yield from run_step(node, plan.rules[node.id], place, path))
         child = plan.children[node.id]
-        inner = Place(child.bind(_inputs(node, place)), f"{path}/", place.meter, place.flags, place.room, child.root)
+        inner = Place(child.bind(_inputs(node, place)), f"{path}/", place.meter, place.flags, place.room, child.root, place.models)
         return Output((yield from run_flow(child, inner, run_node)))
     except GraphmillError as error:
         raise NodeFailed.of(error, plan.told) from error

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphmill.engine.recorder import Pages
 from graphmill.graph.run.meter import Meter
+
+if TYPE_CHECKING:
+    from graphmill.graph.models.models import Models
 
 
 class Room:
@@ -27,18 +30,28 @@ class Room:
 class Place:
     """``scope`` maps the names that templates begin with; ``prefix`` is the path of what this is inside of.
 
-    ``room`` and ``flags`` are the job's; ``root`` is the folder of the workflow file.
+    ``room`` and ``flags`` are the job's; ``root`` is the folder of the workflow file, ``models`` are those that its nodes ask.
     """
 
-    __slots__ = ("flags", "meter", "prefix", "room", "root", "scope")
+    __slots__ = ("flags", "meter", "models", "prefix", "room", "root", "scope")
 
-    def __init__(self, scope: dict[str, Any], prefix: str, meter: Meter | None, flags: set[str], room: Room, root: Path | None) -> None:
+    def __init__(
+        self,
+        scope: dict[str, Any],
+        prefix: str,
+        meter: Meter | None,
+        flags: set[str],
+        room: Room,
+        root: Path | None,
+        models: Models | None,
+    ) -> None:
         self.scope = scope
         self.prefix = prefix
         self.meter = meter
         self.flags = flags
         self.room = room
         self.root = root
+        self.models = models
 
     def path_of(self, name: str) -> str:
         """Give the path of a node here."""
@@ -46,4 +59,4 @@ class Place:
 
     def within(self, names: Mapping[str, Any], *, meter: Meter | None = None) -> Place:
         """Give the same place with more names in sight."""
-        return Place({**self.scope, **names}, self.prefix, meter or self.meter, self.flags, self.room, self.root)
+        return Place({**self.scope, **names}, self.prefix, meter or self.meter, self.flags, self.room, self.root, self.models)

@@ -15,6 +15,7 @@ from graphmill.graph.concealment import Concealment
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Node, RetryRule
+    from graphmill.graph.models.models import Models
 
 Told = Callable[[Failure], Failure]
 
@@ -23,12 +24,14 @@ class Plan:
     """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in.
 
     ``plain`` are the nodes that are one step each, and no more; ``bind`` gives the inputs of an item;
-    ``told`` gives a failure as it may be kept: without secrets.
+    ``told`` gives a failure as it may be kept: without secrets; ``models`` are those that its nodes ask, None if they ask none.
     """
 
-    __slots__ = ("bind", "children", "graph", "incoming", "is_list", "nodes", "plain", "root", "rules", "told")
+    __slots__ = ("bind", "children", "graph", "incoming", "is_list", "models", "nodes", "plain", "root", "rules", "told")
 
-    def __init__(self, graph: Graph, retry: Retry, timeout_s: float | None, told: Told | None = None) -> None:
+    def __init__(
+        self, graph: Graph, retry: Retry, timeout_s: float | None, told: Told | None = None, *, models: Models | None = None
+    ) -> None:
         self.graph = graph
         self.nodes = tuple(graph.nodes.values())
         self.bind = Binding(graph).bind
@@ -38,6 +41,7 @@ class Plan:
         self.root = None if graph.path is None else Path(graph.path).parent
         self.rules: dict[str, StepRules] = {}
         self.told = told or Concealment(tuple(dict.fromkeys(_secrets(graph))))
+        self.models = models
         self.children: dict[str, Plan] = {}
         for node in graph.nodes.values():
             merged = merged_retry(node.retry, retry)
@@ -45,7 +49,7 @@ class Plan:
             seconds = min(limits, default=timeout_s)
             self.rules[node.id] = _rules(node, merged, seconds, self.told)
             if node.child is not None:
-                self.children[node.id] = Plan(node.child, merged, seconds, self.told)
+                self.children[node.id] = Plan(node.child, merged, seconds, self.told, models=models)
 
 
 def merged_retry(rule: RetryRule, retry: Retry) -> Retry:

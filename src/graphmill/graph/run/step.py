@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.concealment import Concealment
+from graphmill.graph.models.question import estimated_tokens
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
@@ -24,6 +26,7 @@ from graphmill.graph.secret import Secret, revealed
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
+    from graphmill.graph.models.target import Target
 
 
 _NO_FLAGS: frozenset[str] = frozenset()
@@ -37,7 +40,10 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
             params = brought_in(params, but=node.type.streamed)
         if not node.type.is_recorded:
             return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
-        step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
+        if node.type.asks_model:
+            step: Step = _model_step(node, rules, place, path, params)
+        else:
+            step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
     except GraphmillError as error:  # such as a name that is missing in a template
         raise NodeFailed.of(error, rules.told) from error
     end: StepEnd = yield step
@@ -49,6 +55,17 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
     if output.action == "error":
         raise NodeFailed.of(Permanent("the action error stands for a failure, and this went well; give it another name"))
     return output
+
+
+def _model_step(node: Node, rules: StepRules, place: Place, path: str, params: Any) -> _ModelStep:
+    """Make the step of a node that asks a model, in the lane of all that ask it."""
+    if place.models is None:
+        raise InternalError(f"node {node.id!r} asks a model, and its graph was planned without any")
+    target = place.models.of(params)
+    known = place.models.rules.get((id(rules), target.lane))
+    if known is None:
+        known = place.models.rules[id(rules), target.lane] = replace(rules, lane=target.lane, limits=target.setting.limits)
+    return _ModelStep(path, known, node, params, place.root, target)
 
 
 def _output(found: Any) -> Output:
@@ -81,13 +98,39 @@ class _NodeStep(Step):
         """Run the node; give values, action and flags as JSON has them."""
         node = self._node
         params = read_params(node.type, revealed(self._params) if node.secrets else self._params)
-        made = await node.type.run(params, Context(self.path, current.get(), root=self._root))
+        made = await node.type.run(params, self._context())
         if node.type.is_concealed and isinstance(self.rules.told, Concealment):
             conceal = self.rules.told.output
             made = made._replace(values=conceal(made.values)) if isinstance(made, Output) else conceal(made)
         if isinstance(made, Output):
             return plain(made.values), made.action, sorted(made.flags)
         return plain(made), "default", []
+
+    def _context(self) -> Context:
+        return Context(self.path, current.get(), root=self._root)
+
+
+class _ModelStep(_NodeStep):
+    """A node that asks a model."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None, target: Target) -> None:
+        super().__init__(path, rules, node, params, root)
+        self._target = target
+
+    @property
+    def weight(self) -> int:
+        """Estimate the tokens: what is sent, at four characters each, and the most that may come back."""
+        limits = self._target.setting.limits
+        return 0 if limits is None or limits.tokens_per_minute is None else estimated_tokens(self._target, self._params)
+
+    def content(self) -> bytes:
+        """Hash also which model it is that a name, a role or the run's choice has come to."""
+        return digest(canonical([content_of(self._node, self._params).hex(), self._target.fingerprint]))
+
+    def _context(self) -> Context:
+        return Context(self.path, current.get(), root=self._root, target=self._target)
 
 
 class _ProcessStep(_NodeStep):

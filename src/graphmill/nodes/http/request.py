@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphmill.core.content_decoding import ACCEPTED
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import to_json
 from graphmill.core.message import message_of
-from graphmill.nodes.http.decoding import ACCEPTED
 from graphmill.nodes.http.url import Url, encoded
 from graphmill.nodes.text import param_bytes, param_text
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
 from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.core.message import described
 from graphmill.nodes.http.answer import Answer
-from graphmill.nodes.http.decoding import Decoder
 from graphmill.nodes.http.hosts import is_public
 from graphmill.nodes.http.request import Request
 
@@ -98,11 +98,18 @@ async def _read(response: ClientResponse, most: int, ok_codes: Collection[int]) 
     is_good = 200 <= response.status < 300 or response.status in ok_codes
     if not is_good:
         body = await _beginning(response, encoding)
-    elif not is_empty and length is not None and length > most:
-        raise Permanent(f"the answer is larger than max_bytes, {most:,} bytes")
     else:
-        body = await _whole(response, Decoder(encoding, most))
+        decoder = _decoder(encoding, most)
+        decoder.expect(None if is_empty else length)
+        body = await _whole(response, decoder)
     return Answer(status=response.status, headers=headers, body=body, is_empty=is_empty, is_good=is_good)
+
+
+def _decoder(encoding: str, most: int) -> Decoder:
+    try:
+        return Decoder(encoding, most, limit="max_bytes")
+    except UnknownEncodingError as error:
+        raise Permanent(f"{error}; leave accept-encoding to the node, which takes {ACCEPTED}") from None
 
 
 async def _whole(response: ClientResponse, decoder: Decoder) -> bytes:
@@ -118,7 +125,7 @@ async def _beginning(response: ClientResponse, encoding: str) -> bytes:
 
     try:
         decoder = Decoder(encoding, _MOST_EXPLAINING_BYTES)
-    except Permanent:
+    except UnknownEncodingError:
         return b""
     with suppress(AttemptError, ClientError, OSError):
         await _whole(response, decoder)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphmill.core.content_decoding import Decoder
 from graphmill.core.errors import Permanent, Transient
-from graphmill.nodes.http.decoding import Decoder
 
 
 def decoded(encoding, body, sizes, most=10**7):
@@ -47,7 +47,7 @@ def test_no_more_is_decoded_than_allowed(most, size):
     if size <= most:
         assert len(decoded("gzip", body, [], most)) == size
     else:
-        with pytest.raises(Permanent, match="larger than max_bytes"):
+        with pytest.raises(Permanent, match=f"larger than {most:,} bytes"):
             decoded("gzip", body, [], most)
 
 

@@ -12,18 +12,31 @@ _AT_ONCE = 1 << 20
 _GZIP, _ZLIB, _RAW = 31, 15, -15
 
 
-class Decoder:
-    """Takes the pieces of one body; Permanent if it comes to more than ``most`` bytes, Transient if it is cut or damaged."""
+class UnknownEncodingError(ValueError):
+    """A body is encoded as nobody has asked for."""
 
-    def __init__(self, encoding: str, most: int) -> None:
+
+class Decoder:
+    """Takes the pieces of one body; Permanent if it comes to more than ``most`` bytes, Transient if it is cut or damaged.
+
+    ``limit`` is what its author calls that most, if there is one who has set it.
+    """
+
+    def __init__(self, encoding: str, most: int, *, limit: str = "") -> None:
         named = [name for each in encoding.split(",") if (name := each.strip().lower()) not in ("", "identity")]
         if len(named) > 1 or not set(named) <= {"gzip", "x-gzip", "deflate"}:
-            raise Permanent(f"the answer is encoded as {encoding!r:.40}; leave accept-encoding to the node, which takes {ACCEPTED}")
+            raise UnknownEncodingError(f"the answer is encoded as {encoding!r:.40}")
         self._name = named[0] if named else ""
         self._most = most
+        self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
         self._inflater: zlib._Decompress | None = None
+
+    def expect(self, size: int | None) -> None:
+        """Refuse a body at once that is said to be larger than is allowed; None where nothing is said."""
+        if size is not None and size > self._most:
+            raise Permanent(f"the answer is larger than {f'{self._limit}, ' if self._limit else ''}{self._most:,} bytes")
 
     def feed(self, piece: bytes) -> Iterator[None]:
         """Take a piece; each turn is a bounded amount of work, between which others may have theirs."""
@@ -63,6 +76,5 @@ class Decoder:
 
     def _take(self, decoded: bytes) -> None:
         self._size += len(decoded)
-        if self._size > self._most:
-            raise Permanent(f"the answer is larger than max_bytes, {self._most:,} bytes")
+        self.expect(self._size)
         self._parts.append(decoded)

@@ -1,0 +1,126 @@
+"""A model asked from plain Python: the same step as the llm node's, durable inside a job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from graphmill.api.alone import Alone
+from graphmill.core.errors import UsageError
+from graphmill.core.keys import canonical, digest
+from graphmill.core.model_call import ModelRequest
+from graphmill.engine.bridge import blocking
+from graphmill.engine.frame import current, frame_here
+from graphmill.engine.steps import done_by
+from graphmill.graph.models.answer_schema import AnswerSchema, schema_of
+from graphmill.graph.models.completion import Completion
+from graphmill.graph.models.completion import complete as completed
+from graphmill.graph.models.models import Models
+from graphmill.graph.models.question import messages_of, request_of
+from graphmill.graph.models.target import Target
+from graphmill.graph.models.turnstile import let_through
+from graphmill.graph.node_type import Context
+
+_STEP = "complete"
+
+
+def complete(  # noqa: PLR0913  one parameter per choice
+    model: str,
+    prompt: str | Sequence[Mapping[str, Any]],
+    *,
+    schema: Any = None,
+    system: str | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    max_tokens: int | None = None,
+    stop: str | Sequence[str] | None = None,
+    seed: int | None = None,
+    reasoning_effort: str | None = None,
+    tools: Sequence[Mapping[str, Any]] = (),
+    logprobs: bool | int | None = None,
+    extra: Mapping[str, Any] | None = None,
+    timeout_s: float | None = None,
+) -> Any:
+    """Ask a model; inside a job this is a durable step: once it has an answer it is not asked again, also after ``kill -9``.
+
+    In an async function write ``await gm.complete("openai/gpt-5-mini", prompt)``, in a plain one leave ``await`` out. ``model`` is
+    ``provider/model`` or a name that graphmill.yaml gives one; ``prompt`` is text, or messages ``{role, content}``. It gives a
+    Completion; with a ``schema``, a JSON Schema or a pydantic model, the data or the instance instead, unless the model asks for tools.
+
+    An answer that is cut, refused or of the wrong shape is raised, never given. In a job that is a StepError, once the batch's
+    retries are used up; outside of one, the AttemptError itself.
+    """
+    if not isinstance(model, str):
+        raise UsageError(f"a model is a name such as 'openai/gpt-5-mini', not {model!r:.80}")
+    target, shape = Models.here().named(model), None if schema is None else schema_of(schema)
+    messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
+    if not messages:
+        raise UsageError("there is nothing to ask: prompt is empty")
+    params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
+    more = {"reasoning_effort": reasoning_effort, "tools": list(tools), "logprobs": logprobs, "extra": dict(extra or {})}
+    return _asked(_Call(target, request_of(target, messages, {**params, **more}), shape, timeout_s))
+
+
+class _Call:
+    """One question, ready to be asked."""
+
+    def __init__(self, target: Target, request: ModelRequest, schema: AnswerSchema | None, timeout_s: float | None) -> None:
+        self._target = target
+        self._request = request
+        self._schema = schema
+        self._timeout_s = timeout_s
+
+    def content(self) -> bytes:
+        """Hash what decides the answer."""
+        request = self._request
+        asked = {
+            name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "logprobs")
+        }
+        said = msgspec.to_builtins([request.messages, request.tools])
+        shape = None if self._schema is None else self._schema.json
+        return digest(canonical([self._target.lane, said, asked, dict(request.extra), shape]))
+
+    async def ask(self, context: Context) -> Completion:
+        """Ask, within the time that is set for it."""
+        async with asyncio.timeout(self._timeout_s):
+            return await completed(self._target, self._request, context, schema=self._schema)
+
+    async def ask_here(self) -> dict[str, Any]:
+        """Ask in the frame of a step."""
+        frame = current.get()
+        context = Context(frame.path, frame)
+        async with let_through(self._target, self._request, context):
+            return (await self.ask(context)).to_json()
+
+    def given(self, made: Completion) -> Any:
+        """Give what whoever asked is given."""
+        return made if self._schema is None or made.tool_calls else self._schema.made(made.data)
+
+
+def _asked(call: _Call) -> Any:
+    frame = frame_here()
+    if frame is None:
+        return _alone(call)
+    return done_by(frame.steps, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here)))
+
+
+async def _in_a_job(call: _Call, perform: Callable[[], Awaitable[Any]]) -> Any:
+    return call.given(Completion.from_json(await perform()))
+
+
+def _alone(call: _Call) -> Any:
+    """Ask outside of a batch: nothing is recorded, and nothing tried again."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return blocking(_ask_alone)(call)
+    return _ask_alone(call)
+
+
+async def _ask_alone(call: _Call) -> Any:
+    async with Alone(_STEP) as context:
+        return call.given(await call.ask(context))

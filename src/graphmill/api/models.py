@@ -1,0 +1,80 @@
+"""Whether models answer: what a provider lists, and how a test call goes."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from graphmill.api.alone import Alone
+from graphmill.core.errors import AttemptError
+from graphmill.core.message import message_of
+from graphmill.core.model_call import Message
+from graphmill.engine.bridge import blocking
+from graphmill.graph.models.asking import ask, told
+from graphmill.graph.models.models import Models
+from graphmill.graph.models.question import request_of
+from graphmill.graph.models.target import Target
+
+_TIMEOUT_S = 30.0
+_PROMPT = "Answer with the one word: ready"
+_MOST_TOKENS = 512
+
+
+class Reached(NamedTuple):
+    """What a provider has answered: the models it lists, or what is wrong."""
+
+    models: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class Tested(NamedTuple):
+    """How a test call went."""
+
+    seconds: float
+    text: str = ""
+    model: str = ""
+    tokens: int = 0
+    problem: str = ""
+
+
+async def areach(name: str) -> Reached:
+    """Ask a provider which models it has."""
+    target = Models.here().provider(name)
+    async with Alone("models") as context:
+        try:
+            access = target.access()
+            session = context.shared(("model", target.provider.name), target.provider.open)
+            found = await target.provider.models(
+                session=session, address=access.address, key=access.key, headers=access.headers, timeout_s=_TIMEOUT_S
+            )
+        except Exception as error:  # noqa: BLE001  whatever keeps it from answering is what is asked for
+            return Reached(problem=_said(target, error))
+    return Reached(tuple(sorted(found)))
+
+
+async def atest(name: str) -> Tested:
+    """Ask a model one short question."""
+    target = Models.here().named(name)
+    request = request_of(target, (Message("user", _PROMPT),), {"max_tokens": target.defaults.get("max_tokens", _MOST_TOKENS)})
+    began = time.monotonic()
+    async with Alone("test") as context:
+        try:
+            response = await ask(target, request, context, timeout_s=_TIMEOUT_S)
+            if (error := response.error()) is not None:
+                raise error
+        except (AttemptError, TimeoutError) as error:
+            return Tested(time.monotonic() - began, problem=_said(target, error))
+    tokens = response.usage.input_tokens + response.usage.output_tokens
+    return Tested(time.monotonic() - began, response.text.strip(), response.model, tokens)
+
+
+reach = blocking(areach)
+test = blocking(atest)
+
+
+def _said(target: Target, error: Exception) -> str:
+    """Say what is wrong; what names the provider already is not named twice."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_TIMEOUT_S:g} s"
+    said = message_of(told(target, error))
+    return said.removeprefix(f"{target.lane}: ")

@@ -1,0 +1,18 @@
+"""The pool's connections: one on which something came that nobody asked for is not used again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import TCPConnector
+
+
+class Connector(TCPConnector):
+    """Closes such a connection: what came would be taken for the next answer, and every answer after that for another request's."""
+
+    async def _get(self, key: Any, traces: Any) -> Any:
+        idle = self._conns.get(key, ())
+        for entry in [each for each in idle if each[0].should_close]:
+            self._conns[key].remove(entry)
+            entry[0].close()
+        return await super()._get(key, traces)

@@ -1,0 +1,42 @@
+"""One call of a model: with what it is let in, over what the run shares, and without a secret in what it raises."""
+
+from __future__ import annotations
+
+from graphmill.core.errors import AttemptError, Permanent, Transient
+from graphmill.core.message import message_of
+from graphmill.core.model_call import ModelRequest, ModelResponse
+from graphmill.core.result import Kind
+from graphmill.engine.failures import kind_of
+from graphmill.graph.concealment import concealed_text
+from graphmill.graph.models.target import Target
+from graphmill.graph.node_type import Context
+
+
+async def ask(target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None) -> ModelResponse:
+    """Ask once. What it used is reported, whatever it comes to; what it raises repeats no secret. An attempt's own limit ends it too."""
+    access = target.access()
+    session = context.shared(("model", target.provider.name), target.provider.open)
+    try:
+        response = await target.provider.complete(
+            request, session=session, address=access.address, key=access.key, headers=access.headers, timeout_s=timeout_s
+        )
+    except TimeoutError:
+        raise TimeoutError(f"{target.lane}: no answer in time") from None
+    except Exception as error:  # noqa: BLE001  a provider may be a stranger's; what it raises is told as our kinds
+        if isinstance(error, AttemptError) and error.usage is not None:
+            context.report_usage(error.usage)
+        raise told(target, error) from None
+    context.report_usage(response.usage)
+    return response
+
+
+def told(target: Target, error: Exception) -> AttemptError:
+    """Give an error as it may be told: it names the model, and repeats no secret."""
+    message = concealed_text(target.secrets, message_of(error))
+    said = message if target.lane in message else f"{target.lane}: {message}"
+    if isinstance(error, AttemptError):
+        error.args, error.__notes__ = (said,), []
+        return error
+    # A provider's own fault: where it was raised helps whoever mends it.
+    kind = Permanent if kind_of(error) is Kind.PERMANENT else Transient
+    return kind(f"{type(error).__name__}: {said}").with_traceback(error.__traceback__)

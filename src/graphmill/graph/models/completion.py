@@ -1,0 +1,117 @@
+"""A completion: a question to a model and its whole answer, asked again where that has not the shape it must have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from graphmill.core.errors import Permanent, Transient
+from graphmill.core.json_text import to_json
+from graphmill.core.message import cut
+from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
+from graphmill.core.usage import NO_USAGE, Usage
+from graphmill.graph.models.answer_schema import AnswerSchema
+from graphmill.graph.models.asking import ask, told
+from graphmill.graph.models.json_answer import JsonAnswer, Misfit
+from graphmill.graph.models.target import Target
+from graphmill.graph.node_type import Context
+
+MOST_REASKS = 2
+_MOST_TOLD = 1000
+_ROUND = re.compile(r"@(\d+)")
+_ASKED = "Answer with one JSON value and nothing else: no fence, no words around it. It must fit this JSON Schema:\n"
+_AGAIN = "That can not be used: {problem}. Answer again with the whole JSON value, and nothing else."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a model has answered: its ``text``, and, where a schema was given, the ``data`` in it.
+
+    ``usage`` is of all calls that it took, ``metadata`` says how many these were and what had to be left out to read the data.
+    """
+
+    text: str
+    data: Any = None
+    usage: Usage = NO_USAGE
+    finish_reason: str = "stop"
+    model: str = ""
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+    logprobs: tuple[Mapping[str, Any], ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as data."""
+        return asdict(replace(self, usage=NO_USAGE)) | {"usage": self.usage.to_json(), "tool_calls": list(self.tool_calls)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Completion:
+        """Read what ``to_json`` gave."""
+        logprobs = data["logprobs"]
+        made = {"usage": Usage.from_json(data["usage"]), "tool_calls": tuple(data["tool_calls"])}
+        return cls(**{**data, **made, "logprobs": None if logprobs is None else tuple(logprobs)})
+
+
+async def complete(target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None) -> Completion:
+    """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
+    asked = _shaped(target, replace(request, origin=_origin(context)), schema)
+    used, problem = None, ""
+    for calls in range(1, MOST_REASKS + 2):
+        response = await ask(target, asked, context)
+        used = response.usage if used is None else used + response.usage
+        _require_whole(target, asked, response)
+        if schema is None or response.finish_reason is FinishReason.TOOL_CALLS:
+            return _completion(response, used, calls, None)
+        try:
+            return _completion(response, used, calls, schema.read(response.text))
+        except Misfit as misfit:
+            problem = cut(str(misfit), _MOST_TOLD)
+            asked = replace(asked, messages=(*asked.messages, *_reproach(response.text, problem)))
+    raise Permanent(f"{target.lane}: no answer of {MOST_REASKS + 1} has the shape that was asked for: {problem}")
+
+
+def _require_whole(target: Target, asked: ModelRequest, response: ModelResponse) -> None:
+    """Raise what an answer means that is none, or is cut."""
+    if (error := response.error()) is not None:
+        raise told(target, error)
+    if not response.text.strip() and not response.tool_calls and not asked.stop:
+        raise Transient(f"{target.lane}: the answer is empty")
+
+
+def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAnswer | None) -> Completion:
+    repaired = {} if answer is None or answer.repaired is None else {"repaired": answer.repaired}
+    return Completion(
+        text=response.text,
+        data=None if answer is None else answer.value,
+        usage=used,
+        finish_reason=str(response.finish_reason),
+        model=response.model,
+        tool_calls=tuple(msgspec.to_builtins(call) for call in response.tool_calls),
+        logprobs=None if response.logprobs is None else tuple(asdict(each) for each in response.logprobs),
+        metadata={"calls": calls, **repaired},
+    )
+
+
+def _shaped(target: Target, request: ModelRequest, schema: AnswerSchema | None) -> ModelRequest:
+    """Ask for the shape: by the provider where it has the means, else in words."""
+    if schema is None:
+        return request
+    if target.is_native:
+        return replace(request, schema=schema.json)
+    words = _ASKED + to_json(schema.json)
+    first, *others = request.messages
+    if first.role == "system" and isinstance(first.content, str):
+        return replace(request, messages=(Message("system", f"{first.content}\n\n{words}"), *others))
+    return replace(request, messages=(Message("system", words), *request.messages))
+
+
+def _reproach(text: str, problem: str) -> tuple[Message, Message]:
+    return Message("assistant", text), Message("user", _AGAIN.format(problem=problem))
+
+
+def _origin(context: Context) -> Origin:
+    rounds = _ROUND.findall(context.path)
+    return Origin(item=context.item, path=context.path, round=int(rounds[-1]) if rounds else 1, attempt=context.attempt)

@@ -1,0 +1,108 @@
+"""The JSON in a model's answer: all of it, or, where nothing can be mistaken, what stands in a fence or between words."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from graphmill.core.json_text import with_unique_keys
+from graphmill.core.message import message_of
+
+_FENCE = "```"
+_FENCE_OPENING = re.compile(r"```[\w+-]*[ \t]*\r?\n\s*")
+_FENCE_CLOSING = re.compile(r"\s*```")
+_OPENING = re.compile(r"[{\[]")
+_MOST_TRIED = 100  # places at which a value may begin; text that is full of brackets is no answer
+
+
+class Misfit(ValueError):  # noqa: N818  it is no fault, but an answer to be asked for again
+    """Why an answer is not what was asked for, in words that the model is told."""
+
+
+class JsonAnswer(NamedTuple):
+    """A value, and what was left out to read it: nothing, a ``fence``, or ``text`` around it."""
+
+    value: Any
+    repaired: str | None
+
+
+def json_answer(text: str) -> JsonAnswer:
+    """Read the one JSON value of an answer; Misfit if there is none, or more than one."""
+    plain = text.strip().removeprefix("\ufeff").strip()
+    try:
+        return JsonAnswer(_read(plain), None)
+    except Misfit as wrong:
+        fenced = _fences(plain)
+        if len(fenced) == 1 and (value := _fenced(fenced[0])) is not None:
+            return JsonAnswer(value, "fence")
+        found = list(_values(plain)) if not fenced else []
+        if len(found) == 1:
+            return JsonAnswer(found[0], "text")
+        if len(found) > 1 or len(fenced) > 1:
+            raise Misfit("the answer holds more than one JSON value") from None
+        raise wrong from None
+
+
+def _fences(text: str) -> list[str]:
+    """Give what stands in the first two fences; one that is within a JSON text closes none."""
+    found: list[str] = []
+    start = 0
+    while len(found) < 2 and (opening := _FENCE_OPENING.search(text, start)):
+        begin = opening.end()
+        end = _end_of_value(text, begin)
+        if not _FENCE_CLOSING.match(text, end):
+            end = text.find(_FENCE, begin)
+        if end < 0:
+            break
+        found.append(text[begin:end])
+        start = text.index(_FENCE, end) + len(_FENCE)
+    return found
+
+
+def _end_of_value(text: str, begin: int) -> int:
+    try:
+        return _DECODER.raw_decode(text, begin)[1]
+    except (ValueError, RecursionError):
+        return begin
+
+
+def _fenced(text: str) -> Any:
+    try:
+        return _read(text)
+    except Misfit:
+        return None
+
+
+def _read(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        raise Misfit("the answer is nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise Misfit(f"the answer is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
+    except ValueError as error:
+        raise Misfit(f"the answer is not JSON: {message_of(error)}") from None
+
+
+def _values(text: str) -> list[Any]:
+    """Give the objects and lists that stand in a text, at most two; none, if it is full of brackets that open none."""
+    found: list[Any] = []
+    start = 0
+    for _ in range(_MOST_TRIED):
+        opening = _OPENING.search(text, start)
+        if opening is None or len(found) > 1:
+            return found
+        try:
+            value, start = _DECODER.raw_decode(text, opening.start())
+            found.append(value)
+        except (ValueError, RecursionError):
+            start = opening.end()
+    return []
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=with_unique_keys, parse_constant=_refused)

@@ -1,0 +1,83 @@
+"""A question: messages and params as a person gives them, made a request to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from graphmill.core.errors import Permanent
+from graphmill.core.message import message_of
+from graphmill.core.model_call import Image, Message, ModelRequest, Text, Tool
+from graphmill.graph.models.target import Target
+from graphmill.graph.template import text_of
+
+_SENT = ("prompt", "system", "messages", "output_schema", "tools")
+CHARS_PER_TOKEN = 4
+USUAL_ANSWER = 500
+PARAMS = ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "tools", "logprobs", "extra")
+
+
+def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Sequence[Image] = ()) -> tuple[Message, ...]:
+    """Put messages together: what the model is told first, what was said before, and the prompt with its images."""
+    made = [] if system is None else [Message("system", _text(system))]
+    if past:
+        made += _read(past, list[Message], "messages")
+    if prompt is not None:
+        text = _text(prompt)
+        made.append(Message("user", (*images, Text(text)) if images else text))
+    elif images:
+        made.append(Message("user", tuple(images)))
+    return tuple(made)
+
+
+def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[str, Any]) -> ModelRequest:
+    """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
+    given = {name: value for name, value in params.items() if value is not None and value != {}}
+    found = {**target.defaults, **given, **target.chosen}
+    extra = {**target.defaults.get("extra", {}), **given.get("extra", {})}
+    stop, logprobs = found.get("stop", ()), found.get("logprobs")
+    return ModelRequest(
+        model=target.model,
+        messages=messages,
+        temperature=found.get("temperature"),
+        top_p=found.get("top_p"),
+        max_tokens=found.get("max_tokens"),
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        seed=found.get("seed"),
+        reasoning_effort=found.get("reasoning_effort"),
+        tools=_tools(found["tools"]) if found.get("tools") else (),
+        logprobs=None if logprobs is None or logprobs is False else int(logprobs is not True and logprobs),
+        extra=extra,
+    )
+
+
+def estimated_tokens(target: Target, params: Mapping[str, Any]) -> int:
+    """Estimate what a call with these params takes: four characters are a token, and an answer is as long as it may be."""
+    sent = sum(len(_text(params[name])) for name in _SENT if params.get(name))
+    most = {**target.defaults, **{name: value for name, value in params.items() if value is not None}, **target.chosen}.get("max_tokens")
+    return sent // CHARS_PER_TOKEN + (most if isinstance(most, int) else USUAL_ANSWER)
+
+
+def _text(value: Any) -> str:
+    try:
+        return text_of(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Permanent(f"it can not be sent as text: {message_of(error)}") from None
+
+
+def _tools(given: Any) -> tuple[Tool, ...]:
+    return tuple(_read([_tool(each) for each in given], list[Tool], "tools"))
+
+
+def _tool(value: Any) -> Any:
+    """Take a tool also as others write it: {type: function, function: {…}}."""
+    return value["function"] if isinstance(value, Mapping) and isinstance(value.get("function"), Mapping) else value
+
+
+def _read(value: Any, kind: Any, name: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise Permanent(f"{name}: {error}") from None

@@ -1,0 +1,113 @@
+"""A target: one model of one provider, and all that is needed to ask it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.core.errors import Unavailable
+from graphmill.graph.models.settings import ProviderSetting
+from graphmill.graph.provider import Provider
+from graphmill.graph.secret import Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What a call is let in with, read from the environment at the attempt and never kept."""
+
+    address: str
+    key: str | None
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """``name`` is the provider's as it is set, ``model`` the provider's own name for the model.
+
+    ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says.
+    """
+
+    name: str
+    model: str
+    provider: Provider
+    setting: ProviderSetting
+    defaults: Mapping[str, Any]
+    chosen: Mapping[str, Any]
+
+    @property
+    def lane(self) -> str:
+        """What its calls depend on together: ``provider/model``; without a model, the provider."""
+        return f"{self.name}/{self.model}" if self.model else self.name
+
+    @property
+    def fingerprint(self) -> list[Any]:
+        """What of it decides an answer; where it is asked does not."""
+        return [self.lane, dict(self.defaults), dict(self.chosen)]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the provider itself holds an answer to a schema."""
+        asked = self.setting.output_schema
+        return self.provider.supports_schema if asked is None else asked == "native"
+
+    @property
+    def key_variable(self) -> str:
+        """The variable that holds the key; "" for none. A provider of another name than its protocol's is never sent that one's key."""
+        if self.setting.key is not None:
+            return self.setting.key
+        return self.provider.key_variable if self.name == self.setting.protocol else ""
+
+    @property
+    def is_key_wanted(self) -> bool:
+        """Whether it can not be asked without a key: servers of one's own may want none."""
+        is_elsewhere = self.setting.address is not None or self.is_moved
+        return bool(self.key_variable) and (self.setting.key is not None or not is_elsewhere)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The variables whose values no message may repeat."""
+        return tuple(dict.fromkeys(filter(None, self._secrets())))
+
+    def lacking(self) -> list[str]:
+        """Name the variables that must be set and are not."""
+        unset = [name for name in self.secrets if not os.environ.get(name)]
+        return [name for name in unset if name != self.key_variable or self.is_key_wanted]
+
+    def access(self) -> Access:
+        """Read the environment; Unavailable names what it lacks."""
+        if lacking := self.lacking():
+            raise Unavailable(f"{self.lane} can not be asked: the environment has no {', '.join(lacking)}")
+        headers = {name: os.environ[value.name] if isinstance(value, Secret) else value for name, value in self.setting.headers.items()}
+        if self.provider.default_address.startswith("http") and not self.address.startswith(("http://", "https://")):
+            raise Unavailable(f"{self.lane} can not be asked: its address is http://… or https://…, and nothing else")
+        return Access(address=self.address, key=os.environ.get(self.key_variable) or None, headers=headers)
+
+    @property
+    def address(self) -> str:
+        """Where it is asked; KeyError if that stands in a variable that is not set."""
+        address = self.setting.address
+        named = os.environ[address.name] if isinstance(address, Secret) else address
+        return named or self._moved or self.provider.default_address
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the environment gives the protocol another address."""
+        return bool(self._moved)
+
+    @property
+    def _moved(self) -> str:
+        """Another address that the environment gives for the protocol."""
+        variable = self.provider.address_variable
+        return os.environ.get(variable, "") if variable and self.name == self.setting.protocol else ""
+
+    def _secrets(self) -> Iterator[str]:
+        yield self.key_variable
+        if isinstance(self.setting.address, Secret):
+            yield self.setting.address.name
+        if "@" in self._moved or "?" in self._moved:
+            yield self.provider.address_variable
+        for value in self.setting.headers.values():
+            if isinstance(value, Secret):
+                yield value.name

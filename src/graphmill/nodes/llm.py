@@ -1,0 +1,153 @@
+"""The llm node: asks a model, and gives its whole answer or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from graphmill.core.errors import InternalError, Permanent, UsageError
+from graphmill.graph.models.answer_schema import schema_of
+from graphmill.graph.models.completion import complete
+from graphmill.graph.models.images import images_of
+from graphmill.graph.models.models import Models
+from graphmill.graph.models.question import PARAMS, messages_of, request_of
+from graphmill.graph.node_params import is_open
+from graphmill.graph.node_type import Context, NodeType, ParamError, Site
+
+
+class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is asked, of which model, and how its answer must be."""
+
+    prompt: Annotated[Any, Meta(description="What the model is asked; what is no text is sent as JSON.")] = None
+    system: Annotated[Any, Meta(description="What it is told first.")] = None
+    messages: Annotated[
+        list[Any] | None,
+        Meta(
+            description="What was said before the prompt, or instead of it: `{role, content}`, of system, user, assistant or tool; "
+            "content is text, or a list of `{type: text, text}` and `{type: image, url}` or `{type: image, data, media_type}`."
+        ),
+    ] = None
+    model: Annotated[str | None, Meta(description="`provider/model`, or a name that `graphmill.yaml` gives one.")] = None
+    role: Annotated[
+        str | None, Meta(description="A role that `graphmill.yaml`, or `--model ROLE=NAME`, gives a model; instead of `model`.")
+    ] = None
+    temperature: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="How freely it answers.")] = None
+    top_p: Annotated[Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="The share of likely tokens it chooses among.")] = None
+    max_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The most tokens of an answer; one that is cut there is a permanent failure.")
+    ] = None
+    stop: Annotated[str | list[str] | None, Meta(description="Where the answer ends, before this text or any of these.")] = None
+    seed: Annotated[int | None, Meta(description="For answers that are nearly the same each time, where the provider can.")] = None
+    reasoning_effort: Annotated[str | None, Meta(description="How much a reasoning model thinks, in the provider's words.")] = None
+    output_schema: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="A JSON Schema that the answer must fit; `response` is then the data. What does not fit is asked for again, "
+            "with the reason, at most twice."
+        ),
+    ] = None
+    images: Annotated[
+        list[Any], Meta(description="Shown with the prompt: addresses, files beside the workflow, or `{data, media_type}` in base64.")
+    ] = []
+    tools: Annotated[list[Any], Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema.")] = []
+    logprobs: Annotated[
+        bool | int | None, Meta(description="Whether to give the tokens' log probabilities, or with how many others each.")
+    ] = None
+    extra: Annotated[dict[str, Any], Meta(description="Put into what is sent as it is, over all else.")] = {}
+    timeout: Annotated[
+        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
+    ] = None
+
+
+class Llm(NodeType[LlmParams]):
+    """One attempt is one answer; it takes more calls only where an answer has not the shape it must have."""
+
+    name = "llm"
+    summary = "Asks a model; an answer that is cut, refused or of the wrong shape is a failure, never a result."
+    Params = LlmParams
+    outputs: ClassVar[Mapping[str, str]] = {
+        "response": "the answer: text, or the data where `output_schema` is given",
+        "usage": "requests, tokens and cost of all calls of the attempt that went well",
+        "finish_reason": "`stop`, or `tool_calls`",
+        "model": "the model that answered, as the provider names it",
+        "tool_calls": "the calls that the model asks for: `{id, name, arguments}`",
+        "logprobs": "of each token `{token, logprob, top}`; null where they were not asked for",
+        "metadata": "`calls`, how many it took; `repaired`, where a `fence` or `text` around the data was left out",
+    }
+    asks_model = True
+    untemplated = frozenset({"timeout"})
+    example = """\
+- id: describe
+  type: llm
+  params:
+    model: openai/gpt-5-mini
+    system: You write for shops.
+    prompt: "Describe ${user.name} from ${user.city}."
+    output_schema: {type: object, properties: {text: {type: string}}, required: [text]}
+"""
+
+    def check(self, params: Mapping[str, Any], site: Site) -> None:
+        """Refuse, before the first item, a question without words, a name that no model has, and a schema that is none."""
+        del site
+        if not any(params.get(name) for name in ("prompt", "messages", "images")):
+            raise ParamError("prompt or messages is missing")
+        if params.get("model") is not None and params.get("role") is not None:
+            raise ParamError("model and role are both given; leave one out", at=("role",))
+        self._check_model(params.get("model"))
+        if params.get("output_schema") is not None and not is_open(params["output_schema"]):
+            _require_schema(params["output_schema"])
+
+    @staticmethod
+    def _check_model(model: Any) -> None:
+        if model is None or is_open(model):
+            return
+        try:
+            Models.here().named(model)
+        except UsageError as error:
+            raise ParamError(str(error), at=("model",)) from None
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Name the one of a node that chooses none."""
+        del params
+        return ("default",)
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Its params and its model say it all: with a new version of Graphmill no answer is asked for again."""
+        del params
+        return ""
+
+    def timeout_s(self, params: Mapping[str, Any]) -> float | None:
+        """Give the param of that name."""
+        return params.get("timeout")
+
+    async def run(self, params: LlmParams, context: Context) -> Mapping[str, Any]:
+        """Ask, and give the answer."""
+        target = context.target
+        if target is None:
+            raise InternalError(f"the llm node {context.path} was run without a model")
+        images = await images_of(params.images, context.root) if params.images else ()
+        messages = messages_of(params.prompt, params.system, params.messages, images)
+        if not messages:
+            raise Permanent("prompt and messages are both empty: there is nothing to ask")
+        schema = None if params.output_schema is None else schema_of(params.output_schema)
+        request = request_of(target, messages, {name: getattr(params, name) for name in PARAMS})
+        made = await complete(target, request, context, schema=schema)
+        return {
+            "response": made.text if schema is None or made.tool_calls else made.data,
+            "usage": made.usage.to_json(),
+            "finish_reason": made.finish_reason,
+            "model": made.model,
+            "tool_calls": list(made.tool_calls),
+            "logprobs": None if made.logprobs is None else list(made.logprobs),
+            "metadata": dict(made.metadata),
+        }
+
+
+def _require_schema(schema: Any) -> None:
+    try:
+        schema_of(schema)
+    except UsageError as error:
+        raise ParamError(str(error), at=("output_schema",)) from None

@@ -1,0 +1,90 @@
+"""An answer over HTTP, and the JSON object in its body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.core.errors import Transient, Unavailable
+from graphmill.core.json_text import with_unique_keys
+from graphmill.core.message import message_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back; the names of its headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that it went well."""
+        return 200 <= self.status < 300
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """Read a body as one JSON object, whatever its type is said to be; Unavailable for a web page, Transient for all else."""
+    try:
+        data = json.loads(body.decode(), object_pairs_hook=with_unique_keys, parse_constant=_refused)
+    except UnicodeDecodeError as error:
+        raise Transient(f"the answer is not UTF-8, or was cut: {error.reason} at byte {error.start}") from None
+    except (ValueError, RecursionError) as error:
+        if _is_page(body):
+            raise Unavailable("a web page came back instead of an answer; check the address, and what stands before it") from None
+        raise Transient(f"the answer is no JSON, or was cut: {message_of(error)}") from None
+    if not isinstance(data, dict):
+        raise Transient(f"the answer is no JSON object but {type(data).__name__}")
+    return data
+
+
+def error_object_of(body: bytes) -> dict[str, Any]:
+    """Read the body of an error as far as it can be; nothing of it is relied on."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(data, list) and data:
+        data = data[0]
+    return data if isinstance(data, dict) else {}
+
+
+def entry(data: Any, *way: str | int) -> Any:
+    """Give what stands at the end of a way through data, None if it leads nowhere."""
+    for key in way:
+        if isinstance(data, dict):
+            data = data.get(key)
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            data = data[key]
+        else:
+            return None
+    return data
+
+
+def text_at(data: Any, *way: str | int) -> str:
+    """Give the text at the end of a way, "" if there is none."""
+    found = entry(data, *way)
+    return found if isinstance(found, str) else ""
+
+
+def count_at(data: Any, *way: str | int) -> int:
+    """Give the count at the end of a way, 0 if there is none."""
+    found = entry(data, *way)
+    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 1e15 else 0
+
+
+def list_at(data: Any, *way: str | int) -> list[Any]:
+    """Give the list at the end of a way, an empty one if there is none."""
+    found = entry(data, *way)
+    return found if isinstance(found, list) else []
+
+
+def _is_page(body: bytes) -> bool:
+    return body.lstrip()[:1] == b"<"
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")

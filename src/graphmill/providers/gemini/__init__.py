@@ -1,0 +1,1 @@
+"""The generateContent of Gemini."""

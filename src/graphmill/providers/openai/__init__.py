@@ -1,0 +1,1 @@
+"""The chat completions of OpenAI, and of every server that speaks them."""

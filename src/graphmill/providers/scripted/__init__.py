@@ -1,0 +1,1 @@
+"""A model that answers by rules or a function, faults included, and asks nobody."""

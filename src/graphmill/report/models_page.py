@@ -1,0 +1,110 @@
+"""Models for the reader: what names and roles stand for, and where providers are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from graphmill.core.errors import UsageError
+from graphmill.core.json_text import to_json
+from graphmill.graph.models.models import Models
+from graphmill.graph.models.settings import ModelSetting
+from graphmill.graph.models.target import Target
+from graphmill.graph.secret import Secret
+from graphmill.report.text import columns
+
+
+def models_record(models: Models) -> dict[str, Any]:
+    """Give all that is known as data; of a key, only the variable that holds it and whether that is set."""
+    settings = models.settings
+    return {
+        "files": list(settings.files),
+        "models": {name: _setting(each) for name, each in settings.models.items()},
+        "roles": {name: _setting(each) for name, each in settings.roles.items()},
+        "providers": {name: _provider(models, name) for name in models.providers},
+    }
+
+
+def models_lines(models: Models) -> list[str]:
+    """Give the same as lines."""
+    found = models_record(models)
+    return [
+        *_part("models", [(name, _said(each)) for name, each in found["models"].items()]),
+        *_part("roles", [(name, _said(each)) for name, each in found["roles"].items()]),
+        *_part("providers", [(name, _provider_text(each)) for name, each in found["providers"].items()]),
+        f"from {', '.join(found['files'])}" if found["files"] else "no graphmill.yaml from here upward: a model is written provider/model",
+    ]
+
+
+def target_record(target: Target) -> dict[str, Any]:
+    """Tell what one name means."""
+    about = _about(target)
+    return {"model": target.lane, "params": dict(target.defaults), **about}
+
+
+def target_lines(name: str, target: Target) -> list[str]:
+    """Give the same as lines."""
+    found = target_record(target)
+    params = to_json(found["params"]) if found["params"] else "as the node says"
+    rows = [("model", found["model"]), ("params", params), ("provider", _provider_text(found))]
+    return [*([name] if name != found["model"] else []), *columns([(f"  {left}", right) for left, right in rows])]
+
+
+def _setting(each: ModelSetting) -> dict[str, Any]:
+    return {"model": each.model, **each.params}
+
+
+def _provider(models: Models, name: str) -> dict[str, Any]:
+    try:
+        return _about(models.provider(name))
+    except UsageError as error:
+        return {"problem": str(error)}
+
+
+def _about(target: Target) -> dict[str, Any]:
+    variable = target.key_variable
+    return {
+        "protocol": target.provider.name,
+        "address": _place(target),
+        "key": variable or None,
+        "is_key_set": bool(os.environ.get(variable)) if variable else None,
+        "is_key_wanted": target.is_key_wanted,
+        "output_schema": "native" if target.is_native else "prompt",
+    }
+
+
+def _place(target: Target) -> str | None:
+    """Give where it is; what a variable holds may be secret, and of that only the host is told."""
+    if isinstance(target.setting.address, Secret):
+        return f"{{env: {target.setting.address.name}}}"
+    if target.setting.address is not None or not target.is_moved:
+        return target.address or None
+    parts = urlsplit(target.address)
+    return f"{parts.scheme}://{parts.hostname} ({target.provider.address_variable})"
+
+
+def _said(each: Mapping[str, Any]) -> str:
+    more = {name: value for name, value in each.items() if name != "model"}
+    return f"{each['model']}  {to_json(more)}" if more else str(each["model"])
+
+
+def _provider_text(found: Mapping[str, Any]) -> str:
+    if "problem" in found:
+        return str(found["problem"])
+    if found["key"] is None:
+        key = "no key"
+    else:
+        key = (
+            f"{found['key']} is set"
+            if found["is_key_set"]
+            else f"{found['key']} is not set{'' if found['is_key_wanted'] else ', nor needed'}"
+        )
+    return " · ".join(filter(None, (found["address"], key)))
+
+
+def _part(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
+    if rows:
+        yield title
+        yield from columns([(f"  {left}", right) for left, right in rows])

@@ -1,0 +1,276 @@
+"""Models asked from plain Python: the same step as a node's, in async functions, in threads, and outside of a batch."""
+
+import asyncio
+import json
+
+import pydantic
+import pytest
+
+import graphmill as gm
+from support.asked_model import answer, failing
+
+SCHEMA = {"type": "object", "properties": {"topic": {"type": "string"}}, "required": ["topic"]}
+PROMPT = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
+
+
+class Summary:
+    """What a pydantic model can do, as far as it is asked for here."""
+
+    def __init__(self, topic):
+        self.topic = topic
+
+    @classmethod
+    def model_json_schema(cls):
+        return SCHEMA
+
+    @classmethod
+    def model_validate_json(cls, text):
+        found = json.loads(text)
+        if len(found["topic"]) > 5:
+            raise ValueError("topic: at most 5 characters")
+        return cls(found["topic"])
+
+
+async def ask(item):
+    found = await gm.complete("scripted/play", f"Item {item['n']}.", temperature=0)
+    return {"text": found.text, "model": found.model, "tokens": found.usage.input_tokens}
+
+
+def ask_in_a_thread(item):
+    return {"text": gm.complete("scripted/play", f"Item {item['n']}.").text}
+
+
+def one(function, **options):
+    options.setdefault("policy", PROMPT)
+    (result,) = gm.batch(function, [{"id": "one", "n": 1}], **options).results()
+    return result
+
+
+@pytest.mark.parametrize("function", [ask, ask_in_a_thread])
+def test_a_function_is_given_the_answer_and_its_job_the_usage(played, function):
+    result = one(function)
+    assert (result.output["text"], played.texts()) == ("fine", ["Item 1."])
+    assert (result.usage["requests"], result.usage["input_tokens"], result.cost) == (1, 2, 0.5)
+
+
+def test_messages_and_params_are_passed_on(played):
+    async def work(_):
+        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+        await gm.complete("scripted/play", messages, system="s", max_tokens=3, stop=["x", "y"], extra={"k": 1})
+
+    assert one(work).is_success
+    asked = played.asked[0]
+    assert [each.text for each in asked.messages] == ["s", "a", "b", "c"]
+    assert (asked.max_tokens, asked.stop, asked.extra, asked.origin.item) == (3, ("x", "y"), {"k": 1}, "one")
+
+
+def test_a_json_schema_gives_the_data_and_a_model_an_instance(played):
+    async def work(_):
+        data = await gm.complete("scripted/play", "x", schema=SCHEMA)
+        made = await gm.complete("scripted/play", "x", schema=Summary)
+        return [data, type(made).__name__, made.topic]
+
+    played.answers = ['{"topic": "tea"}']
+    assert one(work).output == [{"topic": "tea"}, "Summary", "tea"]
+    assert [request.schema for request in played.asked] == [SCHEMA, SCHEMA]
+
+
+class Review(pydantic.BaseModel):
+    """A pydantic model."""
+
+    stars: int = pydantic.Field(ge=1, le=5)
+    tags: list[str] = []
+
+
+def test_a_pydantic_model_is_asked_for_checked_and_given(played, store):
+    async def work(_):
+        found = await gm.complete("scripted/play", "x", schema=Review)
+        return [type(found).__name__, found.stars, found.tags]
+
+    played.answers = ['{"stars": 9}', '```json\n{"stars": 4, "tags": ["good"]}\n```']
+    result = one(work, run_id="r", journal=store)
+    assert result.output == ["Review", 4, ["good"]]
+    assert played.asked[0].schema == Review.model_json_schema()
+    assert "less than or equal to 5" in played.texts()[1]
+
+
+def test_what_a_model_refuses_is_asked_for_again_with_its_words(played):
+    async def work(_):
+        return (await gm.complete("scripted/play", "x", schema=Summary)).topic
+
+    played.answers = ['{"topic": "tea time"}', '{"topic": "tea"}']
+    result = one(work)
+    assert (result.output, result.usage["requests"]) == ("tea", 2)
+    assert "the answer does not fit Summary: topic: at most 5 characters" in played.texts()[1]
+
+
+def test_a_refused_answer_fails_the_step_and_the_job_once(played):
+    played.answers = [answer("", reason="refusal")]
+    result = one(ask)
+    assert (result.status, result.error.kind, len(played.asked), result.usage["requests"]) == ("failed", "permanent", 1, 1)
+    assert result.error.message == "step complete#1: scripted/play: the model refused"
+
+
+def test_failed_attempts_are_tried_again_at_the_step_and_counted(played):
+    played.answers = [failing(gm.Transient("cut"), input_tokens=5, cost_usd=1.0), "fine"]
+    result = one(ask)
+    assert (result.attempts, len(played.asked), result.usage["input_tokens"], result.cost) == (1, 2, 7, 1.5)
+
+
+def test_what_was_answered_is_not_asked_again_by_the_job_s_next_attempt_and_counts_once(played):
+    tries = []
+
+    async def work(item):
+        found = await ask(item)
+        tries.append(found)
+        if len(tries) < 3:
+            raise gm.Transient("later")
+        return found
+
+    result = one(work)
+    assert (result.attempts, len(played.asked), result.usage["requests"]) == (3, 1, 1)
+    assert tries[0] == tries[2]
+
+
+def test_what_was_answered_is_not_asked_again_after_a_resume_and_still_counts(played, store):
+    is_down = [True]
+
+    async def work(item):
+        first = await gm.complete("scripted/play", "first", schema=Summary)
+        if is_down:
+            raise gm.Unavailable("elsewhere")
+        second = await gm.complete("scripted/play", "second")
+        return [first.topic, second.text, item["n"]]
+
+    played.answers = ["no json", '{"topic": "tea"}', "done"]
+    policy = gm.Policy(park_after_s=0.01)
+    assert gm.batch(work, [{"id": "one", "n": 1}], run_id="r", journal=store, policy=policy).stopped == "parked"
+    assert len(played.asked) == 2
+    is_down.clear()
+    report = gm.batch(work, [{"id": "one", "n": 1}], run_id="r", journal=store)
+    (result,) = report.results()
+    assert result.output == ["tea", "done", 1]
+    assert played.texts()[2:] == ["second"]
+    assert (result.usage["requests"], result.cost) == (3, 1.5)
+
+
+async def complete_and_ask(item):
+    draft = await gm.complete("scripted/play", "draft")
+    return [draft.text, await gm.ask(f"Publish {item['id']}?")]
+
+
+async def ask_in_a_step(item):
+    return await gm.step(complete_and_ask, item)
+
+
+def ask_in_a_thread_s_step(item):
+    def both():
+        return [gm.complete("scripted/play", "draft").text, gm.ask("Publish?")]
+
+    return gm.step(both)
+
+
+async def fail_and_ask(item):
+    try:
+        await gm.complete("scripted/play", "draft", max_tokens=1)
+    except gm.StepError:
+        return ["fine", await gm.ask(f"Publish {item['id']}?")]
+
+
+@pytest.mark.parametrize("function", [complete_and_ask, ask_in_a_step, ask_in_a_thread_s_step, fail_and_ask])
+def test_what_was_used_before_a_question_counts_once_when_it_is_answered(played, store, function):
+    if function is fail_and_ask:
+        played.answers = [answer("fi", reason="length")]
+    waiting = one(function, run_id="r", journal=store)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("paused", 1, 0.5)
+    done = one(function, run_id="r", journal=store, answers={"one": "yes"})
+    assert (done.output, len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)
+
+
+def test_another_prompt_is_another_step(played, store):
+    words = ["a"]
+
+    async def work(_):
+        return (await gm.complete("scripted/play", words[0])).text
+
+    gm.batch(work, [{"id": "one"}], run_id="r", journal=store)
+    words[0] = "b"
+    gm.batch(work, [{"id": "one"}], run_id="s", journal=store)
+    assert played.texts() == ["a", "b"]
+
+
+def test_calls_side_by_side_in_one_job_are_each_asked_once(played):
+    async def work(_):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(gm.complete("scripted/play", str(number))) for number in range(3)]
+        return [task.result().text for task in tasks]
+
+    assert one(work).output == ["fine"] * 3
+    assert sorted(played.texts()) == ["0", "1", "2"]
+
+
+def test_outside_of_a_batch_it_is_simply_asked(played):
+    assert gm.complete("scripted/play", "x").text == "fine"
+
+    async def work():
+        return (await gm.complete("scripted/play", "y")).text
+
+    assert asyncio.run(work()) == "fine"
+    assert played.texts() == ["x", "y"]
+
+
+def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
+    played.answers = [answer("", reason="refusal")]
+    with pytest.raises(gm.Permanent, match="scripted/play: the model refused"):
+        gm.complete("scripted/play", "x")
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        ("fst", {}, "no model 'fst'; did you mean 'fast'"),
+        (7, {}, "a model is a name such as"),
+        ("fast", {"schema": 3}, "a schema is a JSON Schema or a pydantic model, not 3"),
+        ("fast", {"schema": {"typ": "object"}}, "unknown word 'typ'"),
+        ("fast", {"prompt": []}, "there is nothing to ask"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_at_once(played, model, options, said):
+    played.settings("models: {fast: scripted/a}")
+    with pytest.raises(gm.UsageError) as caught:
+        gm.complete(model, **{"prompt": "x", **options})
+    assert said in str(caught.value)
+
+
+def test_a_node_s_function_that_fails_after_its_answer_counts_that_once_after_a_resume(played, store, flow):
+    tries, is_down = [], [True]
+
+    @flow.act
+    async def work():
+        found = await gm.complete("scripted/play", "x")
+        tries.append(1)
+        if len(tries) == 1:
+            raise gm.Transient("later")
+        if is_down:
+            raise gm.Unavailable("elsewhere")
+        return found.text
+
+    graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
+    policy = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0), park_after_s=0.01)
+    assert gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).stopped == "parked"
+    is_down.clear()
+    (result,) = gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).results()
+    assert (result.output["result"], len(played.asked), result.usage["requests"]) == ("fine", 1, 1)
+
+
+def test_what_a_node_s_function_used_before_its_question_counts_once_when_it_is_answered(played, store, flow):
+    @flow.act
+    async def work():
+        draft = await gm.complete("scripted/play", "x")
+        return [draft.text, await gm.ask("Publish?")]
+
+    graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
+    waiting = one(graph, run_id="r", journal=store)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("paused", 1, 0.5)
+    done = one(graph, run_id="r", journal=store, answers={"one": "yes"})
+    assert (done.output["result"], len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)

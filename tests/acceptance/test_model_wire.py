@@ -1,0 +1,209 @@
+"""Models over a real wire: how often a server is asked, with what, and that no secret is left anywhere behind."""
+
+import asyncio
+import json
+import subprocess
+
+import pytest
+
+import graphmill as gm
+from support.asked_model import answer
+from support.command import COMMAND, environment, rows, write_items
+from support.model_server import ModelServer, reply
+
+KEY, HEADER, PLACE = "sk-planted-0123456789abcdef", "hdr-planted-fedcba9876543210", "url-planted-aaaabbbbccccdddd"
+
+
+# The command line as it is, but that a run is parked without a minute of probes.
+IMPATIENT = """
+from dataclasses import replace
+from graphmill.cli import batch
+from graphmill.cli.main import main
+of = batch.policy_of
+batch.policy_of = lambda **given: replace(of(**given), park_after_s=0.1)
+main()
+"""
+
+
+def said(text, reason="stop"):
+    """Write an answer as servers of the OpenAI protocol do."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    return reply({"id": "c1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage})
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with ModelServer() as found:
+        settings = f"providers: {{local: {{protocol: openai, address: '{found.url}/v1'}}}}\nmodels: {{small: local/m}}\n"
+        (tmp_path / "graphmill.yaml").write_text(settings)
+        (tmp_path / "w.yaml").write_text("{inputs: {text: {}}, nodes: [{id: ask, type: llm, params: {model: small, prompt: '${text}'}}]}")
+        yield found
+
+
+def run(texts=("hi",), **options):
+    options.setdefault("policy", gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0)))
+    return list(gm.batch("w.yaml", [{"id": str(number), "text": text} for number, text in enumerate(texts)], **options).results())
+
+
+def test_a_server_of_one_s_own_is_asked_with_no_key_but_its_own(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.answer = lambda asked: said(f"heard {asked.data['messages'][0]['content']}")
+    (result,) = run()
+    assert (result.output["response"], result.usage["input_tokens"], result.usage["output_tokens"]) == ("heard hi", 5, 2)
+    (asked,) = server.asked
+    assert (asked.method, asked.target, asked.data["model"]) == ("POST", "/v1/chat/completions", "m")
+    assert KEY not in str(asked.headers)
+
+
+def test_the_environment_s_address_and_key_are_those_of_the_protocol_s_own_name(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v9")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    (tmp_path / "graphmill.yaml").write_text("models: {small: openai/gpt}")
+    server.answer = lambda _: said("yes")
+    assert run()[0].is_success
+    assert (server.asked[0].target, server.asked[0].headers["authorization"]) == ("/v9/chat/completions", f"Bearer {KEY}")
+
+
+def test_there_is_one_layer_of_retries(server):
+    server.answer = lambda _: reply({"error": {"message": "down"}}, 500)
+    (result,) = run()
+    assert (result.status, result.attempts, len(server.asked), result.usage["requests"]) == ("failed", 3, 3, 3)
+
+
+def test_a_throttled_call_uses_no_attempt(server):
+    server.answer = lambda _: (
+        said("yes") if len(server.asked) > 4 else reply({"error": {"message": "slow"}}, 429, headers={"Retry-After": "0"})
+    )
+    (result,) = run(policy=gm.Policy(retry=gm.Retry(attempts=1, wait_s=0, cap_s=0)))
+    assert (result.status, len(server.asked)) == ("succeeded", 5)
+
+
+def test_an_over_long_prompt_fails_alone_beside_good_ones(server):
+    def answered(asked):
+        is_long = len(asked.body) > 5000
+        error = {"message": "maximum context length is 10 tokens", "type": "invalid_request_error", "code": "context_length_exceeded"}
+        return reply({"error": error}, 400) if is_long else said("fine")
+
+    server.answer = answered
+    results = run(["a", "b" * 10_000, "c"])
+    assert [result.status for result in results] == ["succeeded", "failed", "succeeded"]
+    assert (results[1].error.kind, len(server.asked)) == ("permanent", 3)
+
+
+def test_connections_are_used_again(server):
+    server.answer = lambda _: said("fine")
+    assert all(result.is_success for result in run(["x"] * 50, policy=gm.Policy(concurrency=5)))
+    assert (len(server.asked), server.connections <= 5) == (50, True)
+
+
+def test_a_schema_is_asked_for_by_the_protocol_and_answers_are_asked_for_again(server, tmp_path):
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    node = {"id": "ask", "type": "llm", "params": {"model": "small", "prompt": "x", "output_schema": schema}}
+    (tmp_path / "w.yaml").write_text(json.dumps({"nodes": [node]}))
+    server.answer = lambda asked: said('{"a": 1}' if len(asked.data["messages"]) > 1 else '{"a": "one"}')
+    (result,) = gm.batch("w.yaml", [{}]).results()
+    assert (result.output["response"], result.usage["requests"], len(server.asked)) == ({"a": 1}, 2, 2)
+    assert "schema" in json.dumps(server.asked[0].data["response_format"])
+
+
+def test_an_attempt_s_time_holds_against_a_server_that_never_answers(server):
+    async def never(writer):
+        await writer.drain()
+        return await asyncio.Event().wait()
+
+    server.answer = lambda _: never
+    (result,) = run(policy=gm.Policy(timeout_s=0.3, retry=gm.Retry(attempts=1)))
+    assert (result.status, result.error.kind) == ("timed_out", "timeout")
+
+
+def repeating(status, kind="application/json"):
+    """Answer with an error that repeats all that it was sent."""
+
+    def answered(asked):
+        text = f"{asked.target} {json.dumps(asked.headers)} refused"
+        return reply({"error": {"message": text}} if kind == "application/json" else f"<html>{text}</html>".encode(), status, kind=kind)
+
+    return answered
+
+
+@pytest.mark.parametrize(
+    ("answered", "code"),
+    [
+        (repeating(400), 3),
+        (repeating(500), 3),
+        (repeating(200, "text/html"), 5),
+        (repeating(401), 5),
+        (lambda asked: said("fine"), 0),
+    ],
+    ids=["permanent", "transient", "web page", "refused", "fine"],
+)
+def test_a_secret_in_environment_header_address_and_error_is_left_nowhere(server, tmp_path, answered, code):
+    (tmp_path / "graphmill.yaml").write_text(
+        "providers: {local: {protocol: openai, address: {env: PLANTED_PLACE}, key: PLANTED_KEY, headers: {X-Team: {env: PLANTED_HEADER}}}}"
+    )
+    planted = {"PLANTED_KEY": KEY, "PLANTED_HEADER": HEADER, "PLANTED_PLACE": f"{server.url}/{PLACE}/v1"}
+    server.answer = answered
+    write_items(tmp_path, [{"id": "a", "text": "tea"}])
+
+    def command(*arguments):
+        argv = [COMMAND[0], "-c", IMPATIENT, *arguments]
+        done = subprocess.run(argv, capture_output=True, timeout=120, cwd=tmp_path, env=environment(**planted), check=False)
+        (tmp_path / f"{arguments[0]}.said").write_bytes(done.stdout + done.stderr)
+        return done.returncode
+
+    asking = ["batch", "--prompt", "${text}", "-m", "local/m", "-s", "items.jsonl", "-o", "out.jsonl", "--run-id", "r", "--retries", "0"]
+    assert command(*asking) == code
+    assert KEY in server.asked[0].headers["authorization"]
+    assert HEADER in str(server.asked[0].headers)
+    command("show", "r", "a")
+    command("show", "r", "a", "--step", "answer")
+    command("errors", "r")
+    command("export", "r", "exported.jsonl")
+    command("models", "--check")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and holds(path)] == []
+    if code == 3:
+        assert "{env: PLANTED_KEY}" in (tmp_path / "batch.said").read_text() or "…" in (tmp_path / "batch.said").read_text()
+        assert rows(tmp_path / "out.jsonl")[0]["status"] == "failed"
+
+
+def holds(path):
+    """Tell whether a file holds a secret, or enough of it to be of use."""
+    written = path.read_bytes()
+    return any(part.encode() in written for planted in (KEY, HEADER, PLACE) for part in (planted[:14], planted[-10:]))
+
+
+def test_a_secret_in_an_exception_is_left_nowhere(played, monkeypatch, tmp_path):
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    played.settings("", provider=", key: {env: PLANTED_KEY}")
+
+    def raising(_):
+        try:
+            raise OSError(f"can not use {KEY}")
+        except OSError as error:
+            raise TypeError(f"with {KEY} in {{'key': '{KEY}'}}") from error
+
+    played.by = raising
+    events = []
+    result = played.run({"prompt": "x"}, run_id="r", journal=tmp_path / "runs.db", observers=[events.append])
+    assert result.is_failure
+    assert "{env: PLANTED_KEY}" in result.error.message
+    assert "planted-01" not in repr(result) + repr(events)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_secret_in_an_exception_of_a_function_s_call_is_left_nowhere(played, monkeypatch, tmp_path):
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    played.settings("", provider=", key: {env: PLANTED_KEY}")
+
+    async def work(_):
+        return (await gm.complete("scripted/play", "x")).text
+
+    played.answers = [gm.Transient(f"with {KEY}"), ValueError(KEY), answer("fine")]
+    (result,) = gm.batch(work, [1], run_id="r", journal=tmp_path / "runs.db", policy=gm.Policy(retry=gm.Retry(wait_s=0, cap_s=0))).results()
+    assert result.output == "fine"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
