@@ -11,8 +11,6 @@ class Connector(TCPConnector):
     """Closes such a connection: what came would be taken for the next answer, and every answer after that for another request's."""
 
     async def _get(self, key: Any, traces: Any) -> Any:
-        idle = self._conns.get(key, ())
-        for entry in [each for each in idle if each[0].should_close]:
-            self._conns[key].remove(entry)
-            entry[0].close()
-        return await super()._get(key, traces)
+        while (connection := await super()._get(key, traces)) is not None and connection.protocol.should_close:
+            connection.close()
+        return connection
