@@ -10,6 +10,7 @@ import threading
 import pytest
 
 import graphmill as gm
+from graphmill.nodes.http import wire
 from support.asking import PROMPT, answered, asked, workflow
 from support.command import COMMAND, HANG_S, Command, environment
 from support.http_server import Server, reply
@@ -84,7 +85,15 @@ def test_an_unsafe_request_without_an_answer_in_time_is_ambiguous(tmp_path, serv
     assert (result.status, result.error.kind, len(server.seen)) == ("failed", "ambiguous", 1)
 
 
-def test_an_unsafe_request_that_could_not_connect_in_time_has_not_happened(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("limit", "value", "params", "kind"),
+    [
+        ("_CONNECT_S", 0.05, {}, "transient"),  # that of a connection
+        ("_CONNECT_SHARE", 100, {"timeout": 0.05}, "timeout"),  # that of the attempt, long before
+    ],
+)
+def test_an_unsafe_request_that_could_not_connect_in_time_has_not_happened(tmp_path, monkeypatch, limit, value, params, kind):
+    monkeypatch.setattr(wire, limit, value)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -92,10 +101,10 @@ def test_an_unsafe_request_that_could_not_connect_in_time_has_not_happened(tmp_p
         for each in waiting:  # what a queue of this length takes; the next one gets no answer at all
             each.setblocking(False)
             each.connect_ex(full.getsockname())
-        result = asked(tmp_path, {"url": f"http://127.0.0.1:{full.getsockname()[1]}/", "body": {}, "timeout": 0.4})
+        result = asked(tmp_path, {"url": f"http://127.0.0.1:{full.getsockname()[1]}/", "body": {}, **params})
         for each in waiting:
             each.close()
-    assert (result.error.kind in ("transient", "timeout"), result.attempts) == (True, 3)  # whichever limit is reached first
+    assert (result.error.kind, result.attempts) == (kind, 3)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 422])

@@ -1,7 +1,6 @@
 """``gm.ask``: a job asks a person, is paused, and goes on when it is answered."""
 
 import asyncio
-import re
 import threading
 from contextlib import closing
 
@@ -272,8 +271,7 @@ def deep(levels):
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
-    [(object(), "is not JSON"), (deep(300), "is nested deeper"), (deep(5000), "is not JSON|is nested deeper")],  # Pythons differ
+    ("question", "said"), [(object(), "is not JSON"), (deep(300), "is nested deeper"), (deep(5000), "is nested deeper")]
 )
 def test_a_question_that_is_not_json_fails_its_job(journal, question, said):
     async def work(item):
@@ -282,7 +280,7 @@ def test_a_question_that_is_not_json_fails_its_job(journal, question, said):
 
     result = only(batch(work, journal, items=[1]))
     assert (result.error.kind, result.attempts) == ("permanent", 1)
-    assert re.search(said, result.error.message)
+    assert said in result.error.message
 
 
 def test_a_retry_of_other_items_leaves_those_that_wait_and_one_by_name_asks_anew(journal):

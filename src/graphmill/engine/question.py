@@ -30,10 +30,13 @@ class Question(NamedTuple):
         """Take what is asked; Permanent if that is not JSON. ``told`` gives texts as they may be kept."""
         try:
             text = to_json(value)
-        except (TypeError, ValueError, RecursionError) as error:
+            plain = json.loads(text) if told is None else _kept(text, told)
+            too_deep = is_too_deep(plain)
+        except RecursionError:
+            too_deep = True
+        except (TypeError, ValueError) as error:
             raise Permanent(f"the question {path} is not JSON: {message_of(error)}") from error
-        plain = json.loads(text) if told is None else _kept(text, told)
-        if is_too_deep(plain):
+        if too_deep:
             raise Permanent(f"the question {path} is nested deeper than {MOST_LEVELS} levels")
         return cls(path, digest(canonical(plain)), plain)
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphmill.core.connector import connector_class
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
 from graphmill.core.errors import AttemptError, Transient, Unavailable
 from graphmill.core.message import described
@@ -39,9 +40,7 @@ class Wire:
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
-        from graphmill.core.connector import Connector  # noqa: PLC0415  it needs aiohttp
-
-        connector = Connector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+        connector = connector_class()(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),

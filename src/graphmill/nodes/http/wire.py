@@ -6,9 +6,11 @@ import asyncio
 import socket
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from graphmill.core.connector import connector_class
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
 from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.core.message import described
@@ -22,12 +24,26 @@ if TYPE_CHECKING:
 # Less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read.
 _KEEP_ALIVE_S = 4.0
 _CONNECT_S = 10.0
+_CONNECT_SHARE = 0.9  # of an attempt's time
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_EXPLAINING_BYTES = 64 * 1024
 
 
 class ForbiddenAddressError(OSError):
     """A host that a template named has an address that is not public."""
+
+
+class _Dispatch:
+    """How far one request has come: before it ``is_connected`` nothing of it was sent."""
+
+    is_connected = False
+
+
+_dispatch: ContextVar[_Dispatch] = ContextVar("graphmill_http_dispatch")
+
+
+def _note_connected() -> None:
+    _dispatch.get().is_connected = True
 
 
 class Wire:
@@ -37,10 +53,8 @@ class Wire:
         from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
         from yarl import URL  # noqa: PLC0415
 
-        from graphmill.nodes.http.connector import Connector, Dispatch, dispatch  # noqa: PLC0415  it needs aiohttp
-
-        self._dispatch, self._new_dispatch = dispatch, Dispatch
-        connector = Connector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_guarded_socket if is_guarded else None)
+        guard = _guarded_socket if is_guarded else None
+        connector = connector_class()(connected=_note_connected, limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=guard)
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),
@@ -64,9 +78,9 @@ class Wire:
 
         An answer is good if its status is 2xx or one of ``ok_codes``.
         """
-        connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, 0.9 * within_s)
-        sending = self._new_dispatch()
-        self._dispatch.set(sending)
+        connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s)
+        dispatch = _Dispatch()
+        _dispatch.set(dispatch)
         try:
             async with self._session.request(
                 request.method,
@@ -86,7 +100,7 @@ class Wire:
         except self._errors as error:
             raise _translated(error, request) from None
         except asyncio.CancelledError:
-            if sending.is_connected:
+            if dispatch.is_connected:
                 raise
             raise Transient(f"{request.shown}: no connection in time", is_unsent=True) from None
 
