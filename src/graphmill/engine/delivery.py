@@ -28,8 +28,8 @@ class Delivery:
         self._is_committed = asyncio.Event()
         self.is_forgotten = False
 
-    def settle(self, ticket: Ticket, result: Result, *, is_undone: bool) -> bool:
-        """Take a result; one that is undone is shown and not kept. Tell whether it is the first since ``flush``."""
+    def settle(self, ticket: Ticket, result: Result, *, is_undone: bool) -> None:
+        """Take a result; one that is undone is shown and not kept."""
         if self._recorder is not None:
             self._recorder.leave(ticket.job)
             if not is_undone:
@@ -37,7 +37,6 @@ class Delivery:
             elif ticket.last_step is not None:
                 self._recorder.step(ticket.job, *ticket.last_step)
         self._settled.append((ticket, result, is_undone))
-        return len(self._settled) == 1
 
     def flush(self) -> None:
         """Write down, or show, what was taken."""
@@ -51,7 +50,8 @@ class Delivery:
                 number = self._recorder.finish(ticket.job, result, ticket.body, ticket.last_step)
                 self._uncommitted.append((number, None, ticket.job, result))
                 ticket.body = ticket.last_step = None
-        self._hurry_if_pressed()
+        if settled and self._recorder is not None:
+            self._recorder.hurry()
 
     def show_durable(self) -> None:
         """Show what is durable."""

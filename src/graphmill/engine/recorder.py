@@ -10,6 +10,8 @@ from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status
 from graphmill.core.usage import Usage
 
+GATHER_S = 0.02  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
+
 
 class StepOutcome(NamedTuple):
     """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning.

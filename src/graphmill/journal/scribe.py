@@ -17,7 +17,7 @@ from graphmill.core.job import Job
 from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage
-from graphmill.engine.recorder import Asked, Broken, Committed, LastStep, Recall, StepOutcome
+from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
 from graphmill.journal.flight import Flight
@@ -29,7 +29,6 @@ from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, Ru
 from graphmill.journal.standing import NOT_COUNTED
 
 LOOK_S = 0.5
-GATHER_S = 0.01  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
 MOST_ROWS_AT_ONCE = 1000
 _CLOSE_S = 30.0
 
