@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from graphmill.core.json_text import to_json
 from graphmill.core.result import Result
 from graphmill.engine.recorder import LastStep
 from graphmill.journal.bodies import failure_body, usage_body
 from graphmill.journal.records import ResultRow, StepRow
+
+
+_path_text = lru_cache(to_json)  # the same few for every item
 
 
 def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
@@ -25,8 +29,8 @@ def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
 def _step_text(last: LastStep, result: Result) -> str:
     """Write a step, with the bodies as they are; a failure that is the result's own is there already."""
     path, content, outcome = last
-    times = (outcome.attempts, outcome.duration_s, outcome.began_s)
-    text = f'"step":{{"path":{to_json(path)},"content":"{content.hex()}","times":{to_json(times)}'
+    times = f"[{outcome.attempts},{outcome.duration_s!r},{outcome.began_s!r}]"
+    text = f'"step":{{"path":{_path_text(path)},"content":"{content.hex()}","times":{times}'
     if outcome.body is not None:
         text += f',"output":{outcome.body.decode()}'
     if outcome.failure is not None and outcome.failure is not result.error:

@@ -17,7 +17,7 @@ from graphmill.core.job import Job
 from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage
-from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome
+from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome, no_recall
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
 from graphmill.journal.flight import Flight
@@ -100,6 +100,8 @@ class Scribe:
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
         record = self._records[job.id]
+        if not (record.steps or record.intended or record.failed):
+            return no_recall()
         outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
         since = sum(step.generation < record.since for step in record.steps)
         before_s = max((step.began_s + step.duration_s for step in record.steps), default=0.0)
