@@ -29,6 +29,7 @@ from graphmill.engine.strand import Strand
 from graphmill.engine.strands import Strands
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
+from graphmill.engine.tracing import Tracing
 from graphmill.engine.workers import Workers
 
 
@@ -53,6 +54,7 @@ class Attempts:
         lane_changed: Callable[[Lane, int, HealthState], None],
         cancel: Callable[[], object],
         crash: Callable[[BaseException], None],
+        tracing: Tracing | None,
     ) -> None:
         self._scheduler = scheduler
         self._workers = workers
@@ -67,8 +69,17 @@ class Attempts:
         self._lane_changed = lane_changed
         self._cancel = cancel
         self.crash = crash
+        self._tracing = tracing
         self._classifier = Classifier(self._policy.classify)
-        self._steps = Steps(workers, delivery, recorder, retry=self._policy.retry, classifier=self._classifier, random=terms.random)
+        self._steps = Steps(
+            workers,
+            delivery,
+            recorder,
+            retry=self._policy.retry,
+            classifier=self._classifier,
+            random=terms.random,
+            tracing=tracing,
+        )
         self._strands = Strands(
             scheduler,
             workers,
@@ -150,6 +161,8 @@ class Attempts:
             ticket.deadlines = self._deadlines.get(timeout_s) or self._new_deadlines(timeout_s)
             ticket.deadlines.set(ticket, self._loop.time() if now is None else now)
         frame = ticket.frame = Frame(self._steps, ticket, ticket.path)
+        if self._tracing is not None:
+            self._tracing.attempt(frame)
         is_suspect = ticket.crashes > 0
         if isinstance(ticket, Strand):
             ticket.attempt = self._workers.begin_step(
@@ -176,9 +189,7 @@ class Attempts:
         self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
-        frame, ticket.frame = ticket.frame, None
-        if frame is not None and frame.usage is not None:
-            ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
+        frame = self._frame_of(ticket, error)
         if isinstance(error, CancelledError) and ticket.verdict is None and self._workers.is_left:
             self._cancel()  # which gives this ticket a verdict too: cancelled is not failed
         verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
@@ -203,6 +214,16 @@ class Attempts:
         if lane.limit != limit or lane.health.state is not state:
             self._lane_changed(lane, limit, state)
         ticket.last = None
+
+    def _frame_of(self, ticket: Ticket, error: BaseException | None) -> Frame | None:
+        """Take the frame of an attempt that has ended, and what it used; None if it was never begun."""
+        frame, ticket.frame = ticket.frame, None
+        if frame is not None:
+            if frame.usage is not None:
+                ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
+            if self._tracing is not None:
+                self._tracing.ended(frame, error)
+        return frame
 
     def _asked(self, ticket: Ticket, frame: Frame | None, questions: list[Question], now: float) -> None:
         """End an attempt that waits for answers: it counts as none, and what it must not do twice it has not done."""
@@ -290,4 +311,6 @@ class Attempts:
             ticket.timer.cancel()
             ticket.timer = None
         self._job_deadlines.clear(ticket)
+        if self._tracing is not None:
+            self._tracing.finish(result)
         self._finished(ticket, result)

@@ -16,6 +16,8 @@ from graphmill.engine.question import ASK
 from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from graphmill.engine.steps import Steps
     from graphmill.engine.ticket import Ticket
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 class Frame:
     """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "unrecorded", "up", "usage")
+    __slots__ = ("attempt", "calls", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage")
 
     def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
         self.steps = steps
@@ -35,6 +37,7 @@ class Frame:
         self.slot: Lock | None = None
         self.usage: Usage | None = None
         self.unrecorded: Usage | None = None
+        self.span: Span | None = None  # of this attempt, where somebody watches
 
     def report(self, usage: Usage) -> None:
         """Add to what the attempt has used, and all that it is a part of, whatever they come to."""

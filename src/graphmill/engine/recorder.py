@@ -82,6 +82,10 @@ class Recorder(Protocol):
     done: Mapping[Status, int]
     suspects: int
 
+    @property
+    def traced(self) -> str | None:
+        """The span of the process that had the run before, as it was noted."""
+
     def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
         """Begin; the three are called on the loop: ``broken`` at most once, ``asked(word, argument)`` with what others want of the run."""
 
@@ -116,8 +120,8 @@ class Recorder(Protocol):
     def leave(self, job: Job) -> None:
         """Note that a job's attempt has ended, whatever becomes of it."""
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
-        """Note that the run starts nothing new for now, or does so again; or how many it runs at once from now on."""
+    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None) -> None:
+        """Note that the run starts nothing new for now, or does so again; how many it runs at once from now on; or its span."""
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""

@@ -30,6 +30,7 @@ from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recor
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.shared import Shared
 from graphmill.engine.strand import Strand
+from graphmill.engine.tracing import Tracing
 from graphmill.engine.workers import Workers, call
 
 _NEW = 2**62  # among the recorded steps of a job: after all of them
@@ -41,7 +42,15 @@ class Steps:
     """Runs the steps of one run's jobs."""
 
     def __init__(
-        self, workers: Workers, delivery: Delivery, recorder: Recorder | None, *, retry: Retry, classifier: Classifier, random: Random
+        self,
+        workers: Workers,
+        delivery: Delivery,
+        recorder: Recorder | None,
+        *,
+        retry: Retry,
+        classifier: Classifier,
+        random: Random,
+        tracing: Tracing | None,
     ) -> None:
         self._workers = workers
         self._delivery = delivery
@@ -49,6 +58,7 @@ class Steps:
         self._retry = retry
         self._classifier = classifier
         self._random = random
+        self._tracing = tracing
         self.run_id = uuid4().hex if recorder is None else recorder.run_id
         self.origin = self.run_id if recorder is None else f"{recorder.run_id}\n{recorder.created_at!r}"
         self._shows = count(uuid4().int >> 52)  # another beginning in each process; to ask for as much each time takes too long
@@ -212,10 +222,12 @@ class Steps:
     def _wait_s(self, failure: Failure, tries: int) -> float | None:
         return next_wait_s(self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
 
-    @staticmethod
-    async def _call(frame: Frame, function: Callable[[], Any]) -> bytes:
+    async def _call(self, frame: Frame, function: Callable[[], Any]) -> bytes:
         token = current.set(frame)
         try:
+            if self._tracing is not None:
+                with self._tracing.step(frame):
+                    return json_of(await call(function)).encode()
             return json_of(await call(function)).encode()
         finally:
             current.reset(token)
