@@ -8,21 +8,10 @@ import pytest
 
 import graphmill as gm
 from support.asked_model import answer
-from support.command import COMMAND, environment, rows, write_items
+from support.command import IMPATIENT, environment, rows, write_items
 from support.model_server import ModelServer, reply
 
 KEY, HEADER, PLACE = "sk-planted-0123456789abcdef", "hdr-planted-fedcba9876543210", "url-planted-aaaabbbbccccdddd"
-
-
-# The command line as it is, but that a run is parked without a minute of probes.
-IMPATIENT = """
-from dataclasses import replace
-from graphmill.cli import batch
-from graphmill.cli.main import main
-of = batch.policy_of
-batch.policy_of = lambda **given: replace(of(**given), park_after_s=0.1)
-main()
-"""
 
 
 def said(text, reason="stop"):
@@ -151,7 +140,7 @@ def test_a_secret_in_environment_header_address_and_error_is_left_nowhere(server
     write_items(tmp_path, [{"id": "a", "text": "tea"}])
 
     def command(*arguments):
-        argv = [COMMAND[0], "-c", IMPATIENT, *arguments]
+        argv = [*IMPATIENT, *arguments]
         done = subprocess.run(argv, capture_output=True, timeout=120, cwd=tmp_path, env=environment(**planted), check=False)
         (tmp_path / f"{arguments[0]}.said").write_bytes(done.stdout + done.stderr)
         return done.returncode

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import StepError
-from graphmill.core.result import RUNNING, Failure, Result
+from graphmill.core.result import RUNNING, Failure, Kind, Result
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -227,7 +227,7 @@ class Attempts:
 
     def _asked(self, ticket: Ticket, frame: Frame | None, questions: list[Question], now: float) -> None:
         """End an attempt that waits for answers: it counts as none, and what it must not do twice it has not done."""
-        failure, usage = waiting(questions), None if frame is None else frame.unrecorded
+        failure, usage = waiting(questions), None if frame is None else frame.left_unrecorded()
         if self._recorder is not None and (ticket.rules.effect == "unsafe" or usage is not None):
             self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
         if isinstance(ticket, Strand):
@@ -252,16 +252,25 @@ class Attempts:
         if ticket.rules.effect == "unsafe" and not ticket.rules.is_retried_if_ambiguous:
             failure = doubted(failure, error)
         outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)
+        usage = None if frame is None else frame.left_unrecorded()
         if isinstance(outcome, Failure):
+            if usage is not None and self._recorder is not None and self._is_left(ticket, outcome):
+                self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
             self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            usage = None if frame is None else frame.unrecorded
             self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
             if isinstance(ticket, Strand) and not ticket.root.busy:
                 self._recorder.leave(ticket.job)  # to wait is not to be under way
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
+
+    def _is_left(self, ticket: Ticket, failure: Failure) -> bool:
+        """Tell whether an attempt ends without an outcome that is kept: what it used must be noted by itself."""
+        if isinstance(ticket, Strand) and ticket.is_dropped:
+            return True
+        leaving = self._scheduler.leaving
+        return leaving is not None and (failure is leaving or failure.kind in (Kind.PAUSED, Kind.CANCELLED))
 
     def _write_down(self, number: int) -> None:
         """Count a failed attempt as uncommitted until it is: it too would be repeated after a crash."""

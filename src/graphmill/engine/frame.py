@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Frame:
     """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage")
+    __slots__ = ("attempt", "calls", "down", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage")
 
     def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
         self.steps = steps
@@ -33,6 +33,7 @@ class Frame:
         self.attempt = attempt or ticket.attempts
         self.path = path
         self.up = up
+        self.down: Frame | None = None  # of the step that runs inside now
         self.calls: Counter[str] | None = None
         self.slot: Lock | None = None
         self.usage: Usage | None = None
@@ -54,6 +55,11 @@ class Frame:
     def leave_unrecorded(self, usage: Usage) -> None:
         """Note that no step inside the attempt is recorded with this part of what it has used."""
         self.unrecorded = usage if self.unrecorded is None else self.unrecorded + usage
+
+    def left_unrecorded(self) -> Usage | None:
+        """Give what of its usage no step is recorded with, that of the step under way too: an attempt may end before it does."""
+        below = None if self.down is None else self.down.left_unrecorded()
+        return self.unrecorded if below is None else below if self.unrecorded is None else self.unrecorded + below
 
     @property
     def item(self) -> str:

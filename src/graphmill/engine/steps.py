@@ -177,12 +177,15 @@ class Steps:
         while True:
             attempt += 1
             await self._intend(frame, path, attempt, effect)
-            inner = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
+            inner = frame.down = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
             try:
                 body = await self._call(inner, function)
                 return StepOutcome(body, None, attempt, self._workers.loop.time() - began, _sum(used, inner.usage))
             except Waiting:
                 self._pass_on(frame, inner, attempt, paused("it waits for an answer"), effect)
+                raise
+            except asyncio.CancelledError:
+                self._leave(frame, inner)
                 raise
             except Exception as raised:
                 error = decisive(raised)
@@ -194,6 +197,8 @@ class Steps:
                 failure = doubted(failure, error) if effect == "unsafe" else failure
                 wait_s = None if isinstance(error, StepError) else self._wait_s(failure, counted)
                 used = _sum(used, inner.usage)
+            finally:
+                frame.down = None
             if frame.is_over or wait_s is None:
                 return StepOutcome(None, failure, attempt, self._workers.loop.time() - began, used)
             self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)  # what it used is reported already
@@ -209,11 +214,15 @@ class Steps:
 
     def _pass_on(self, frame: Frame, inner: Frame, attempt: int, failure: Failure, effect: Effect) -> None:
         """Leave an attempt that counts as none, with what it used, to the caller; an unsafe step has surely not happened."""
-        if inner.unrecorded is not None:
-            frame.leave_unrecorded(inner.unrecorded)
+        self._leave(frame, inner)
         if effect == "unsafe":
             self._recalled(frame).intended.discard(inner.path)
             self._note_failed(frame, inner.path, attempt, failure)
+
+    @staticmethod
+    def _leave(frame: Frame, inner: Frame) -> None:
+        if inner.unrecorded is not None:
+            frame.leave_unrecorded(inner.unrecorded)
 
     def _note_failed(self, frame: Frame, path: str, attempt: int, failure: Failure, *, usage: Usage | None = None) -> None:
         if self._recorder is not None:
