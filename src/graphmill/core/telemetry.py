@@ -19,42 +19,45 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 _NAME = "graphmill"
-_TRACE, _METRICS = "opentelemetry.trace", "opentelemetry.metrics"
+_API = ("opentelemetry.trace", "opentelemetry.metrics")
+_TRACERS = (_API[0], "_TRACER_PROVIDER", "get_tracer_provider")
+_METERS = (f"{_API[1]}._internal", "_METER_PROVIDER", "get_meter_provider")
 _FLUSH_S = 5.0
+
+
+def is_possible() -> bool:
+    """Tell, as quickly as can be, whether anybody could watch."""
+    return "opentelemetry" in sys.modules
 
 
 def tracer() -> Tracer | None:
     """Give what makes spans; None where nobody takes them."""
-    provider = _provider(_TRACE, "get_tracer_provider")
+    provider = _provider(*_TRACERS)
     return None if provider is None else _tracer(provider)
 
 
 def meter() -> Meter | None:
     """Give what measures; None where nobody takes it."""
-    provider = _provider(_METRICS, "get_meter_provider")
+    provider = _provider(*_METERS)
     return None if provider is None else _meter(provider)
 
 
 def flush() -> None:
     """Send what is not sent yet, for a process that leaves without asking anybody; never wait for long."""
-    sending = [flush for flush in (_flush_of(_TRACE, "get_tracer_provider"), _flush_of(_METRICS, "get_meter_provider")) if flush]
+    sending = [found for found in (getattr(_provider(*place), "force_flush", None) for place in (_TRACERS, _METERS)) if found]
     if sending:
         thread = Thread(target=_send, args=(sending,), name="graphmill-telemetry", daemon=True)
         thread.start()
         thread.join(_FLUSH_S)
 
 
-def _provider(module: str, getter: str) -> Any | None:
+def _provider(module: str, name: str, getter: str) -> Any | None:
     """Give what was set up; what the API itself gives instead takes nothing."""
     api = sys.modules.get(module)
-    if api is None:
+    if api is None or getattr(api, name, api) is None:  # to ask it would take longer than all else that a call does here
         return None
     provider = getattr(api, getter)()
-    return None if type(provider).__module__.startswith((_TRACE, _METRICS)) else provider
-
-
-def _flush_of(module: str, getter: str) -> Callable[[], Any] | None:
-    return getattr(_provider(module, getter), "force_flush", None)
+    return None if type(provider).__module__.startswith(_API) else provider
 
 
 def _send(sending: list[Callable[[], Any]]) -> None:

@@ -52,6 +52,8 @@ Complete = Callable[..., Awaitable[ModelResponse]]
 
 def observed(target: Target) -> Complete:
     """Give what asks a target's provider once, and lets those see it who watch; where nobody does, the provider's own."""
+    if not telemetry.is_possible():
+        return target.provider.complete
     tracer, meter = telemetry.tracer(), telemetry.meter()
     if tracer is None and meter is None:
         return target.provider.complete
