@@ -37,13 +37,16 @@ class Tracing:
         self._run = tracer.start_span("graphmill.run", links=links)
         if recorder is not None:
             self._run.set_attribute("graphmill.run.id", recorder.run_id)
-            recorder.note(traced=_parent(self._run))
 
     @classmethod
     def begun(cls, recorder: Recorder | None) -> Tracing | None:
         """Begin the run's span; None where nobody watches."""
         tracer = telemetry.tracer()
         return None if tracer is None else cls(tracer, recorder)
+
+    def note(self, recorder: Recorder) -> None:
+        """Let the next process that goes on with the run find its span."""
+        recorder.note(traced=_parent(self._run))
 
     def attempt(self, frame: Frame) -> None:
         """Begin the span of an attempt, and, with the first, that of its item."""
