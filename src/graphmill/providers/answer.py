@@ -14,7 +14,7 @@ from graphmill.core.message import message_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; the names of its headers are in lower case."""
+    """What came back; its headers are found by their names in lower case."""
 
     status: int
     headers: Mapping[str, str]
