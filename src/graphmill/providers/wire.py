@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphmill.core.connector import connector_class
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
 from graphmill.core.errors import AttemptError, Transient, Unavailable
-from graphmill.core.exchange import MOST_BODY_BYTES, Route, exchange
+from graphmill.core.exchange import MOST_BODY_BYTES, Origin, exchange, head_of, length_of, with_body
 from graphmill.core.message import described
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import Answer
@@ -51,6 +51,14 @@ class _Time(NamedTuple):
         return None if self.limit_s is None or self.ends_at is None else self.ends_at - _LAST_SHARE * self.limit_s
 
 
+class _Route(NamedTuple):
+    """What all requests with these headers to one URL have in common; the headers are kept, so that their id is no other's."""
+
+    headers: Mapping[str, str]
+    origin: Origin
+    head: bytes
+
+
 class Wire:
     """Sends requests, each once; what they share is let go of by ``close``. Made on the loop that it is used on."""
 
@@ -68,7 +76,7 @@ class Wire:
         )
         self._session._retry_connection = False  # it would ask again by itself
         self._most_bytes = most_bytes
-        self._routes: dict[tuple[str, int], tuple[Mapping[str, str], Route]] = {}  # the headers are kept, so that theirs is no other's id
+        self._routes: dict[tuple[str, int], _Route] = {}
 
     async def close(self) -> None:
         """Close all connections."""
@@ -87,15 +95,16 @@ class Wire:
             raise _translated(error, timeout_s) from None
 
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
-        route = self._routes.get((sent.url, id(sent.headers)))
-        if route is None:
-            route = self._route(sent)
-        return await exchange(self._connector, route[1], sent.body or b"", timeout=_timeout(time.limit_s), read=partial(self._read, time))
+        route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
+        whole = with_body(route.head, sent.body)
+        return await exchange(self._connector, route.origin, whole, timeout=_timeout(time.limit_s), read=partial(self._read, time))
 
-    def _route(self, sent: Sent) -> tuple[Mapping[str, str], Route]:
+    def _route(self, sent: Sent) -> _Route:
         if len(self._routes) >= _MOST_ROUTES:
             self._routes.clear()
-        made = sent.headers, Route("POST", _url(sent.url), {**_HEADERS, **sent.headers})
+        url = _url(sent.url)
+        origin = Origin(url)
+        made = _Route(sent.headers, origin, head_of(origin, "POST", url.raw_path_qs, _merged(sent.headers)))
         self._routes[sent.url, id(sent.headers)] = made
         return made
 
@@ -115,7 +124,7 @@ class Wire:
             return Answer(status=status, headers=headers, body=await _beginning(content, headers, time))
         try:
             decoder = Decoder(headers.get("content-encoding", ""), self._most_bytes)
-            decoder.expect(_length(headers))
+            decoder.expect(length_of(headers))
             await _feed(decoder, content)
             return Answer(status=status, headers=headers, body=decoder.whole())
         except UnknownEncodingError as error:
@@ -138,9 +147,10 @@ def _timeout(timeout_s: float | None) -> ClientTimeout:
     return ClientTimeout(total=None, sock_connect=_CONNECT_S if timeout_s is None else min(_CONNECT_S, 0.9 * timeout_s))
 
 
-def _length(headers: Mapping[str, str]) -> int | None:
-    said = headers.get("content-length", "")
-    return int(said) if said.isascii() and said.isdigit() else None
+def _merged(headers: Mapping[str, str]) -> dict[str, str]:
+    """Put headers over those of all requests, whatever their case; how long a body is, is not theirs to say."""
+    merged = {**_HEADERS, **{name.lower(): value for name, value in headers.items()}}
+    return {name: value for name, value in merged.items() if name not in ("content-length", "transfer-encoding")}
 
 
 async def _feed(decoder: Decoder, content: StreamReader) -> None:
