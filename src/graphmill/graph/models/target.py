@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphmill.core.errors import Unavailable
+from graphmill.core.keys import canonical
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.provider import Provider
 from graphmill.graph.secret import Secret
@@ -26,7 +27,8 @@ class Access:
 class Target:
     """``name`` is the provider's as it is set, ``model`` the provider's own name for the model.
 
-    ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says.
+    ``lane`` is what its calls depend on together, ``provider/model`` or, without a model, the provider; ``mark`` its fingerprint as
+    JSON. ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says.
     """
 
     name: str
@@ -35,16 +37,15 @@ class Target:
     setting: ProviderSetting
     defaults: Mapping[str, Any]
     chosen: Mapping[str, Any]
+    lane: str = field(init=False, compare=False)
+    mark: bytes = field(init=False, repr=False, compare=False)
     _variables: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _seen: dict[tuple[str | None, ...], Access] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "lane", f"{self.name}/{self.model}" if self.model else self.name)
+        object.__setattr__(self, "mark", canonical(self.fingerprint))
         object.__setattr__(self, "_variables", tuple(dict.fromkeys(filter(None, (self.provider.address_variable, *self._secrets())))))
-
-    @property
-    def lane(self) -> str:
-        """What its calls depend on together: ``provider/model``; without a model, the provider."""
-        return f"{self.name}/{self.model}" if self.model else self.name
 
     @property
     def fingerprint(self) -> list[Any]:
