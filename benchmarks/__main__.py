@@ -24,6 +24,12 @@ from benchmarks import (
     journal_bytes,
     langgraph_durable,
     memory,
+    model_cpu,
+    model_killed,
+    model_knee,
+    model_memory,
+    model_rate,
+    model_throttled,
     nested_cpu,
     process_cost,
     rate,
@@ -43,8 +49,9 @@ _ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, proces
 _JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
 _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time)
 _NODES = (shell_overhead, http_rate, langgraph_durable)
-_SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES))
-_FIGURES = {figure.name: figure for figure in (*_SINGLE, *adaptive.FIGURES)}
+_MODELS = (model_rate, model_cpu, model_knee, model_memory)
+_SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))
+_FIGURES = {figure.name: figure for figure in (*_SINGLE, *model_throttled.FIGURES, *model_killed.FIGURES, *adaptive.FIGURES)}
 _RESULTS = Path(__file__).parent / "results"
 
 

@@ -1,18 +1,16 @@
 """A server that takes its time: ``python -m benchmarks.slow_server SECONDS`` answers each request so much later with its own path.
 
-It is as cheap as a server can be, and a process of its own, so that what is measured is the client.
+It is as cheap as a server can be.
 """
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import AbstractContextManager
 
-_ROOT = Path(__file__).parent.parent
+from benchmarks.own_process import serve, serving
+
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -39,22 +37,10 @@ class _Connection(asyncio.Protocol):
             self._transport.write(head + body)
 
 
-@contextmanager
-def slow_server(takes_s: float) -> Iterator[str]:
+def slow_server(takes_s: float) -> AbstractContextManager[str]:
     """Start one; give its address."""
-    command = [sys.executable, "-m", "benchmarks.slow_server", str(takes_s)]
-    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process.stdout.readline().strip()
-        process.stdin.close()  # at which it ends
-
-
-async def _serve(takes_s: float) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(takes_s), "127.0.0.1", 0)
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
-    await loop.run_in_executor(None, sys.stdin.read)
-    server.close()
+    return serving("benchmarks.slow_server", takes_s)
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(float(sys.argv[1])))
+    asyncio.run(serve(lambda: _Connection(float(sys.argv[1]))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
 from graphmill.engine.steps import done_by
 from graphmill.graph.models.answer_schema import AnswerSchema, schema_of
-from graphmill.graph.models.completion import Completion
+from graphmill.graph.models.completion import Completion, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import messages_of, request_of
@@ -87,7 +88,8 @@ class _Call:
     async def ask(self, context: Context) -> Completion:
         """Ask, within the time that is set for it."""
         async with asyncio.timeout(self._timeout_s):
-            return await completed(self._target, self._request, context, schema=self._schema)
+            request = replace(self._request, origin=origin_of(context))
+            return await completed(self._target, request, context, schema=self._schema)
 
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""

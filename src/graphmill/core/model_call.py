@@ -71,6 +71,9 @@ class Origin:
     attempt: int = 1
 
 
+NO_ORIGIN = Origin()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """What is asked; ``model`` is the provider's own name, None leaves a choice to the provider.
@@ -91,7 +94,7 @@ class ModelRequest:
     tools: tuple[Tool, ...] = ()
     logprobs: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
-    origin: Origin = field(default=Origin(), compare=False)
+    origin: Origin = field(default=NO_ORIGIN, compare=False)
 
 
 class FinishReason(StrEnum):

@@ -27,8 +27,16 @@ class Usage:
     cost_usd: float | None = None
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            count = getattr(self, name)
+        counts = (
+            self.requests,
+            self.input_tokens,
+            self.output_tokens,
+            self.reasoning_tokens,
+            self.cached_tokens,
+            self.cache_written_tokens,
+            self.image_tokens,
+        )
+        for name, count in zip(_COUNTS, counts, strict=True):
             if type(count) is not int or count < 0:
                 raise ValueError(f"{name} is a count, not {count!r:.80}")
         cost = self.cost_usd

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from graphmill.core.errors import InternalError, Permanent, UsageError
 from graphmill.graph.models.answer_schema import schema_of
-from graphmill.graph.models.completion import complete
+from graphmill.graph.models.completion import complete, origin_of
 from graphmill.graph.models.images import images_of
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import PARAMS, messages_of, request_of
@@ -133,7 +133,7 @@ class Llm(NodeType[LlmParams]):
         if not messages:
             raise Permanent("prompt and messages are both empty: there is nothing to ask")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
-        request = request_of(target, messages, {name: getattr(params, name) for name in PARAMS})
+        request = request_of(target, messages, {name: getattr(params, name) for name in PARAMS}, origin=origin_of(context))
         made = await complete(target, request, context, schema=schema)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,

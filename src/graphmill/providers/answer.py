@@ -14,7 +14,7 @@ from graphmill.core.message import message_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; the names of its headers are in lower case."""
+    """What came back; its headers are found by their names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -29,7 +29,7 @@ class Answer:
 def object_of(body: bytes) -> dict[str, Any]:
     """Read a body as one JSON object, whatever its type is said to be; Unavailable for a web page, Transient for all else."""
     try:
-        data = json.loads(body.decode(), object_pairs_hook=with_unique_keys, parse_constant=_refused)
+        data = _READER.decode(body.decode())
     except UnicodeDecodeError as error:
         raise Transient(f"the answer is not UTF-8, or was cut: {error.reason} at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
@@ -55,9 +55,9 @@ def error_object_of(body: bytes) -> dict[str, Any]:
 def entry(data: Any, *way: str | int) -> Any:
     """Give what stands at the end of a way through data, None if it leads nowhere."""
     for key in way:
-        if isinstance(data, dict):
+        if type(data) is dict:
             data = data.get(key)
-        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+        elif type(data) is list and isinstance(key, int) and key < len(data):
             data = data[key]
         else:
             return None
@@ -73,7 +73,7 @@ def text_at(data: Any, *way: str | int) -> str:
 def count_at(data: Any, *way: str | int) -> int:
     """Give the count at the end of a way, 0 if there is none."""
     found = entry(data, *way)
-    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 1e15 else 0
+    return int(found) if type(found) in _NUMBERS and 0 <= found < 1e15 else 0
 
 
 def list_at(data: Any, *way: str | int) -> list[Any]:
@@ -88,3 +88,7 @@ def _is_page(body: bytes) -> bool:
 
 def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
+
+
+_NUMBERS = (int, float)  # and not bool, which is an int to Python
+_READER = json.JSONDecoder(object_pairs_hook=with_unique_keys, parse_constant=_refused)

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.core.connector import connector_class
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
 from graphmill.core.errors import AttemptError, Transient, Unavailable
+from graphmill.core.exchange import MOST_BODY_BYTES, Origin, exchange, head_of, length_of, with_body
 from graphmill.core.message import described
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import Answer
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession, ClientTimeout
+    from aiohttp import ClientSession, ClientTimeout, StreamReader
+    from multidict import CIMultiDictProxy
     from yarl import URL
 
 MOST_BYTES = 32 << 20
 _MOST_ERROR_BYTES = 64 << 10
 _KEEP_ALIVE_S = 4.0  # less than the 5 s after which many servers hang up: what is sent just then is lost
 _CONNECT_S = 10.0
-_LARGE_BYTES = 1 << 20
+_LAST_SHARE = 0.05  # of the time
+_MOST_ROUTES = 256
+_HEADERS = {"accept": "application/json", "accept-encoding": ACCEPTED, "user-agent": "graphmill"}
 
 
 class Sent(NamedTuple):
@@ -34,23 +39,44 @@ class Sent(NamedTuple):
     body: bytes | None = None
 
 
+class _Time(NamedTuple):
+    """How long an exchange may take, and the moment when it must be over; None where the attempt's own limit ends it."""
+
+    limit_s: float | None
+    ends_at: float | None
+
+    @property
+    def almost_over(self) -> float | None:
+        """When what only explains an error is waited for no longer, so that the error itself is told in time."""
+        return None if self.limit_s is None or self.ends_at is None else self.ends_at - _LAST_SHARE * self.limit_s
+
+
+class _Route(NamedTuple):
+    """What all requests with these headers to one URL have in common; the headers are kept, so that their id is no other's."""
+
+    headers: Mapping[str, str]
+    origin: Origin
+    head: bytes
+
+
 class Wire:
     """Sends requests, each once; what they share is let go of by ``close``. Made on the loop that it is used on."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
-        connector = connector_class()(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+        connector = self._connector = connector_class()(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
             timeout=ClientTimeout(total=None),
-            headers={"accept": "application/json", "accept-encoding": ACCEPTED, "user-agent": "graphmill"},
+            headers=_HEADERS,
         )
         self._session._retry_connection = False  # it would ask again by itself
         self._most_bytes = most_bytes
+        self._routes: dict[tuple[str, int], _Route] = {}
 
     async def close(self) -> None:
         """Close all connections."""
@@ -60,28 +86,47 @@ class Wire:
         """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong."""
         from aiohttp import ClientError  # noqa: PLC0415
 
+        ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
-            async with self._session.request(
-                "GET" if sent.body is None else "POST",
-                _url(sent.url),
-                headers=sent.headers,
-                data=_payload(sent.body),
-                allow_redirects=False,
-                timeout=_timeout(timeout_s),
-            ) as response:
-                return await self._read(response)
+            async with asyncio.timeout_at(ends_at):
+                is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES
+                return await (self._exchanged if is_small else self._requested)(sent, _Time(timeout_s, ends_at))
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise _translated(error, timeout_s) from None
 
-    async def _read(self, response: ClientResponse) -> Answer:
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        if not 200 <= response.status < 300:
-            return Answer(status=response.status, headers=headers, body=await _beginning(response, headers))
+    async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
+        route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
+        whole = with_body(route.head, sent.body)
+        return await exchange(self._connector, route.origin, whole, timeout=_timeout(time.limit_s), read=partial(self._read, time))
+
+    def _route(self, sent: Sent) -> _Route:
+        if len(self._routes) >= _MOST_ROUTES:
+            self._routes.clear()
+        url = _url(sent.url)
+        origin = Origin(url)
+        made = _Route(sent.headers, origin, head_of(origin, "POST", url.raw_path_qs, _merged(sent.headers)))
+        self._routes[sent.url, id(sent.headers)] = made
+        return made
+
+    async def _requested(self, sent: Sent, time: _Time) -> Answer:
+        async with self._session.request(
+            "GET" if sent.body is None else "POST",
+            _url(sent.url),
+            headers=sent.headers,
+            data=None if sent.body is None else BytesIO(sent.body),  # a file is sent piece by piece, between which others have their turn
+            allow_redirects=False,
+            timeout=_timeout(time.limit_s),
+        ) as response:
+            return await self._read(time, response.status, response.headers, response.content)
+
+    async def _read(self, time: _Time, status: int, headers: CIMultiDictProxy[str], content: StreamReader) -> Answer:
+        if not 200 <= status < 300:
+            return Answer(status=status, headers=headers, body=await _beginning(content, headers, time))
         try:
             decoder = Decoder(headers.get("content-encoding", ""), self._most_bytes)
-            decoder.expect(response.content_length)
-            await _feed(decoder, response)
-            return Answer(status=response.status, headers=headers, body=decoder.whole())
+            decoder.expect(length_of(headers))
+            await _feed(decoder, content)
+            return Answer(status=status, headers=headers, body=decoder.whole())
         except UnknownEncodingError as error:
             raise _used(Transient(f"{error}, though only {ACCEPTED} was allowed")) from None
         except AttemptError as error:
@@ -99,21 +144,22 @@ def _url(url: str) -> URL:
 def _timeout(timeout_s: float | None) -> ClientTimeout:
     from aiohttp import ClientTimeout  # noqa: PLC0415
 
-    return ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S if timeout_s is None else min(_CONNECT_S, 0.9 * timeout_s))
+    return ClientTimeout(total=None, sock_connect=_CONNECT_S if timeout_s is None else min(_CONNECT_S, 0.9 * timeout_s))
 
 
-def _payload(body: bytes | None) -> bytes | BytesIO | None:
-    """Give what is large as a file, which is sent piece by piece, between which others have their turn."""
-    return body if body is None or len(body) < _LARGE_BYTES else BytesIO(body)
+def _merged(headers: Mapping[str, str]) -> dict[str, str]:
+    """Put headers over those of all requests, whatever their case; how long a body is, is not theirs to say."""
+    merged = {**_HEADERS, **{name.lower(): value for name, value in headers.items()}}
+    return {name: value for name, value in merged.items() if name not in ("content-length", "transfer-encoding")}
 
 
-async def _feed(decoder: Decoder, response: ClientResponse) -> None:
-    while piece := await response.content.readany():
+async def _feed(decoder: Decoder, content: StreamReader) -> None:
+    while piece := await content.readany():
         for _ in decoder.feed(piece):
             await asyncio.sleep(0)
 
 
-async def _beginning(response: ClientResponse, headers: Mapping[str, str]) -> bytes:
+async def _beginning(content: StreamReader, headers: Mapping[str, str], time: _Time) -> bytes:
     """Read the body of an error as far as it tells something: its status counts, also where the rest is damaged or cut."""
     from aiohttp import ClientError  # noqa: PLC0415
 
@@ -121,10 +167,9 @@ async def _beginning(response: ClientResponse, headers: Mapping[str, str]) -> by
         decoder = Decoder(headers.get("content-encoding", ""), _MOST_ERROR_BYTES)
     except UnknownEncodingError:
         return b""
-    try:
-        await _feed(decoder, response)
-    except (AttemptError, ClientError, OSError):
-        response.close()
+    with suppress(AttemptError, ClientError, OSError):  # where not all is read, the connection is not used again
+        async with asyncio.timeout_at(time.almost_over):
+            await _feed(decoder, content)
     return decoder.so_far
 
 

@@ -57,7 +57,7 @@ class Completion:
 
 async def complete(target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None) -> Completion:
     """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
-    asked = _shaped(target, replace(request, origin=_origin(context)), schema)
+    asked = _shaped(target, request, schema)
     used, problem = None, ""
     for calls in range(1, MOST_REASKS + 2):
         response = await ask(target, asked, context)
@@ -112,6 +112,7 @@ def _reproach(text: str, problem: str) -> tuple[Message, Message]:
     return Message("assistant", text), Message("user", _AGAIN.format(problem=problem))
 
 
-def _origin(context: Context) -> Origin:
-    rounds = _ROUND.findall(context.path)
+def origin_of(context: Context) -> Origin:
+    """Tell which step asks."""
+    rounds = _ROUND.findall(context.path) if "@" in context.path else ()
     return Origin(item=context.item, path=context.path, round=int(rounds[-1]) if rounds else 1, attempt=context.attempt)

@@ -9,7 +9,7 @@ import msgspec
 
 from graphmill.core.errors import Permanent
 from graphmill.core.message import message_of
-from graphmill.core.model_call import Image, Message, ModelRequest, Text, Tool
+from graphmill.core.model_call import NO_ORIGIN, Image, Message, ModelRequest, Origin, Text, Tool
 from graphmill.graph.models.target import Target
 from graphmill.graph.template import text_of
 
@@ -32,7 +32,7 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
     return tuple(made)
 
 
-def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[str, Any]) -> ModelRequest:
+def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN) -> ModelRequest:
     """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
     given = {name: value for name, value in params.items() if value is not None and value != {}}
     found = {**target.defaults, **given, **target.chosen}
@@ -50,6 +50,7 @@ def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[st
         tools=_tools(found["tools"]) if found.get("tools") else (),
         logprobs=None if logprobs is None or logprobs is False else int(logprobs is not True and logprobs),
         extra=extra,
+        origin=origin,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphmill.core.errors import Unavailable
+from graphmill.core.keys import canonical
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.provider import Provider
 from graphmill.graph.secret import Secret
@@ -15,7 +16,7 @@ from graphmill.graph.secret import Secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What a call is let in with, read from the environment at the attempt and never kept."""
+    """What a call is let in with, read from the environment at the attempt."""
 
     address: str
     key: str | None
@@ -26,7 +27,8 @@ class Access:
 class Target:
     """``name`` is the provider's as it is set, ``model`` the provider's own name for the model.
 
-    ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says.
+    ``lane`` is what its calls depend on together, ``provider/model`` or, without a model, the provider; ``mark`` its fingerprint as
+    JSON. ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says.
     """
 
     name: str
@@ -35,11 +37,15 @@ class Target:
     setting: ProviderSetting
     defaults: Mapping[str, Any]
     chosen: Mapping[str, Any]
+    lane: str = field(init=False, compare=False)
+    mark: bytes = field(init=False, repr=False, compare=False)
+    _variables: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _seen: dict[tuple[str | None, ...], Access] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @property
-    def lane(self) -> str:
-        """What its calls depend on together: ``provider/model``; without a model, the provider."""
-        return f"{self.name}/{self.model}" if self.model else self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lane", f"{self.name}/{self.model}" if self.model else self.name)
+        object.__setattr__(self, "mark", canonical(self.fingerprint))
+        object.__setattr__(self, "_variables", tuple(dict.fromkeys(filter(None, (self.provider.address_variable, *self._secrets())))))
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -76,7 +82,15 @@ class Target:
         return [name for name in unset if name != self.key_variable or self.is_key_wanted]
 
     def access(self) -> Access:
-        """Read the environment; Unavailable names what it lacks."""
+        """Read the environment, at each call anew; Unavailable names what it lacks."""
+        values = tuple(map(os.environ.get, self._variables))
+        known = self._seen.get(values)
+        if known is None:
+            self._seen.clear()  # a key that counts no more is not kept
+            known = self._seen[values] = self._access()
+        return known
+
+    def _access(self) -> Access:
         if lacking := self.lacking():
             raise Unavailable(f"{self.lane} can not be asked: the environment has no {', '.join(lacking)}")
         headers = {name: os.environ[value.name] if isinstance(value, Secret) else value for name, value in self.setting.headers.items()}

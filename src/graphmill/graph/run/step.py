@@ -127,7 +127,7 @@ class _ModelStep(_NodeStep):
 
     def content(self) -> bytes:
         """Hash also which model it is that a name, a role or the run's choice has come to."""
-        return digest(canonical([content_of(self._node, self._params).hex(), self._target.fingerprint]))
+        return digest(b'["%b",%b]' % (content_of(self._node, self._params).hex().encode(), self._target.mark))
 
     def _context(self) -> Context:
         return Context(self.path, current.get(), root=self._root, target=self._target)

@@ -43,8 +43,13 @@ class Url:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" if self.port == _PORTS[self.scheme] else f"{self.scheme}://{host}:{self.port}"
 
+    @property
+    def target(self) -> str:
+        """What stands behind the host."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
     def __str__(self) -> str:
-        return f"{self.place}{self.path}?{self.query}" if self.query else f"{self.place}{self.path}"
+        return f"{self.place}{self.target}"
 
     @property
     def shown(self) -> str:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.connector import connector_class
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
 from graphmill.core.errors import AttemptError, Permanent, Transient
+from graphmill.core.exchange import MOST_BODY_BYTES, Origin, Reader, exchange, head_of, length_of, with_body
 from graphmill.core.message import described
 from graphmill.nodes.http.answer import Answer
 from graphmill.nodes.http.hosts import is_public
 from graphmill.nodes.http.request import Request
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientSession, ClientTimeout, StreamReader
+    from multidict import CIMultiDictProxy
 
 # Less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read.
 _KEEP_ALIVE_S = 4.0
@@ -54,7 +56,9 @@ class Wire:
         from yarl import URL  # noqa: PLC0415
 
         guard = _guarded_socket if is_guarded else None
-        connector = connector_class()(connected=_note_connected, limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=guard)
+        connector = self._connector = connector_class()(
+            connected=_note_connected, limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=guard
+        )
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),
@@ -65,6 +69,7 @@ class Wire:
             max_field_size=_MOST_HEADER_BYTES,
         )
         self._url = partial(URL, encoded=True)
+        self._origin = lru_cache(maxsize=256)(lambda place: Origin(URL(place, encoded=True)))
         self._timeout = lru_cache(maxsize=64)(partial(ClientTimeout, total=None))
         self._errors = ClientError, OSError, ValueError
         self._session._retry_connection = False  # it would send a PUT or DELETE again by itself
@@ -82,16 +87,16 @@ class Wire:
         dispatch = _Dispatch()
         _dispatch.set(dispatch)
         try:
-            async with self._session.request(
-                request.method,
-                self._url(str(request.url)),
-                headers=request.headers,
-                data=request.body,
-                allow_redirects=False,
-                skip_auto_headers=("content-type",),
-                timeout=self._timeout(connect=connect_s),
-            ) as response:
-                return await _read(response, most, ok_codes)
+            timeout, read = self._timeout(connect=connect_s), partial(_read, request.method, most, ok_codes)
+            if request.body is not None and len(request.body) > MOST_BODY_BYTES:
+                return await self._requested(request, timeout, read)
+            origin = self._origin(request.url.place)
+            body = request.body if request.is_reading else request.body or b""
+            sent = with_body(head_of(origin, request.method, request.url.target, request.headers), body)
+            has_content = request.method != "HEAD"
+            return await exchange(
+                self._connector, origin, sent, timeout=timeout, read=read, most_header_bytes=_MOST_HEADER_BYTES, has_content=has_content
+            )
         except Permanent as error:
             said = f"{request.shown}: {error}"  # what was sent may have happened, although its answer can never be read
             raise (Permanent(said) if request.is_reading else Transient(said)) from None
@@ -104,19 +109,34 @@ class Wire:
                 raise
             raise Transient(f"{request.shown}: no connection in time", is_unsent=True) from None
 
+    async def _requested(self, request: Request, timeout: ClientTimeout, read: Reader[Answer]) -> Answer:  # noqa: ASYNC109
+        """Send what is large as a session does it: piece by piece."""
+        async with self._session.request(
+            request.method,
+            self._url(str(request.url)),
+            headers=request.headers,
+            data=request.body,
+            allow_redirects=False,
+            skip_auto_headers=("content-type",),
+            timeout=timeout,
+        ) as response:
+            return await read(response.status, response.headers, response.content)
 
-async def _read(response: ClientResponse, most: int, ok_codes: Collection[int]) -> Answer:
-    headers, length = _joined(response.headers.items()), response.content_length
+
+async def _read(
+    method: str, most: int, ok_codes: Collection[int], status: int, found: CIMultiDictProxy[str], content: StreamReader
+) -> Answer:
+    headers, length = _joined(found.items()), length_of(found)
     encoding = headers.get("content-encoding", "")
-    is_empty = response.method == "HEAD" or response.status in (204, 205, 304) or length == 0
-    is_good = 200 <= response.status < 300 or response.status in ok_codes
+    is_empty = method == "HEAD" or status in (204, 205, 304) or length == 0
+    is_good = 200 <= status < 300 or status in ok_codes
     if not is_good:
-        body = await _beginning(response, encoding)
+        body = await _beginning(content, encoding)
     else:
         decoder = _decoder(encoding, most)
         decoder.expect(None if is_empty else length)
-        body = await _whole(response, decoder)
-    return Answer(status=response.status, headers=headers, body=body, is_empty=is_empty, is_good=is_good)
+        body = await _whole(content, decoder)
+    return Answer(status=status, headers=headers, body=body, is_empty=is_empty, is_good=is_good)
 
 
 def _decoder(encoding: str, most: int) -> Decoder:
@@ -126,14 +146,14 @@ def _decoder(encoding: str, most: int) -> Decoder:
         raise Permanent(f"{error}; leave accept-encoding to the node, which takes {ACCEPTED}") from None
 
 
-async def _whole(response: ClientResponse, decoder: Decoder) -> bytes:
-    while piece := await response.content.readany():
+async def _whole(content: StreamReader, decoder: Decoder) -> bytes:
+    while piece := await content.readany():
         for _ in decoder.feed(piece):
             await asyncio.sleep(0)
     return decoder.whole()
 
 
-async def _beginning(response: ClientResponse, encoding: str) -> bytes:
+async def _beginning(content: StreamReader, encoding: str) -> bytes:
     """Read a body that only explains what the status says, which stands whatever becomes of it."""
     from aiohttp import ClientError  # noqa: PLC0415
 
@@ -142,7 +162,7 @@ async def _beginning(response: ClientResponse, encoding: str) -> bytes:
     except UnknownEncodingError:
         return b""
     with suppress(AttemptError, ClientError, OSError):
-        await _whole(response, decoder)
+        await _whole(content, decoder)
     return decoder.so_far
 
 

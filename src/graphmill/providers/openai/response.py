@@ -96,7 +96,7 @@ def _arguments(written: Any) -> Any:
 
 
 def _logprobs(choice: Any) -> tuple[TokenLogprob, ...] | None:
-    found = list_at(choice, "logprobs", "content")
+    found = None if choice.get("logprobs") is None else list_at(choice, "logprobs", "content")
     return tuple(map(_token, found)) if found else None
 
 

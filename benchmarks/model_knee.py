@@ -1,0 +1,42 @@
+"""A server that never refuses but slows down beyond 24 calls at once: our rate over that of the best fixed number."""
+
+from __future__ import annotations
+
+from benchmarks.figure import Figure, Reading, middle
+from benchmarks.model_calls import bare, recorded
+from benchmarks.model_server import KNEE, model_server
+from benchmarks.trial import trial
+
+_CALLS = 3000
+_CALL_S = 0.06
+_FIXED = (KNEE - 4, KNEE, KNEE + 4)
+_REPETITIONS = 2
+_CEILING = 256
+
+
+def _fixed_s(concurrency: int) -> float:
+    with model_server("knee", _CALL_S) as address:
+        return trial(bare, address=address, count=_CALLS, concurrency=concurrency)
+
+
+def _ours_s() -> float:
+    with model_server("knee", _CALL_S) as address:
+        once_s = trial(recorded, address=address, count=0)
+        return trial(recorded, address=address, count=_CALLS, concurrency=_CEILING, is_adaptive=True) - once_s
+
+
+def _measure() -> Reading:
+    fixed = {concurrency: _fixed_s(concurrency) for concurrency in _FIXED}
+    best = min(fixed, key=fixed.__getitem__)
+    note = f"the best fixed number is {best}, at {_CALLS / fixed[best]:.0f} calls a second"
+    return middle([fixed[best] / _ours_s() for _ in range(_REPETITIONS)], note)
+
+
+FIGURE = Figure(
+    name="model-knee",
+    title="rate of 3,000 calls of a server with a knee at 24 and no 429, limit found by itself, over the best fixed number's",
+    bound="at least",
+    target=0.85,
+    form="{:.3f} ×",
+    measure=_measure,
+)
