@@ -23,6 +23,7 @@ from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.cache.place import kept_beside
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange
@@ -129,10 +130,11 @@ async def execute(
         run = executor.start(items, recorder=recording.begin)
         reader = Reader(run, sinks, policy, keep_results=False, stored=recording.stored)
     try:
-        async with run:
-            if on_start is not None:
-                on_start(run)
-            await reader.read_all()
+        with kept_beside(None if recording is None else recording.file):
+            async with run:
+                if on_start is not None:
+                    on_start(run)
+                await reader.read_all()
         if reader.is_cancelled:
             raise asyncio.CancelledError
         report = reader.report() if recording is None else await asyncio.to_thread(reader.report)

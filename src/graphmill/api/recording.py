@@ -26,6 +26,7 @@ from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
 from graphmill.journal.opening import fixed
 from graphmill.journal.records import Entry
+from graphmill.journal.sqlite.store import SqliteStore
 from graphmill.report.stored import StoredResults
 
 Place = Journal | str | Path
@@ -43,6 +44,13 @@ class Recording:
         """Take hold of the run; it blocks."""
         self._opened = opened(self._place)
         return self._begin(self._opened)
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the journal; None for one in memory."""
+        if isinstance(self._place, Journal):
+            return Path(self._place.store.name) if isinstance(self._place.store, SqliteStore) else None
+        return Path(self._place)
 
     def stored(self, run_id: str) -> StoredResults:
         """Give what the journal holds of the run; it can be read for as long as there is a journal."""

@@ -1,0 +1,349 @@
+"""Answers that are known: what is asked once, what again, and that no cache ever fails a run."""
+
+import asyncio
+import json
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+import graphmill as gm
+from graphmill.graph.models.cache import keeper, kept
+from support.model_server import ModelServer, reply
+
+NOW = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
+PLAIN = {"requests": 0, "input_tokens": 0, "output_tokens": 0}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+def said(text, reason="stop", **more):
+    choice = {"index": 0, "message": {"role": "assistant", "content": text, **more}, "finish_reason": reason}
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    return reply({"id": "c1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage})
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    monkeypatch.setattr(keeper, "_warned", set())
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GRAPHMILL_JOURNAL"):
+        monkeypatch.delenv(name, raising=False)
+    with ModelServer() as found:
+        found.answer = lambda asked: said(f"heard {asked.data['messages'][-1]['content']}")
+        settings(found)
+        yield found
+
+
+def settings(server, more="", version="v1"):
+    provider = f"{{protocol: openai, address: '{server.url}/{version}'{more}}}"
+    Path("graphmill.yaml").write_text(f"providers: {{local: {provider}}}\nmodels: {{small: local/m}}\n")
+
+
+def workflow(**params):
+    written = {"model": "small", "prompt": "${text}", "temperature": 0, **params}
+    data = {"inputs": {"text": {}}, "nodes": [{"id": "ask", "type": "llm", "params": written}]}
+    Path("w.yaml").write_text(json.dumps(data))
+    return "w.yaml"
+
+
+def run(texts=("hi",), run_id=None, journal="runs.db", policy=NOW, **params):
+    items = [{"id": str(number), "text": text} for number, text in enumerate(texts)]
+    return list(gm.batch(workflow(**params), items, journal=journal, run_id=run_id, policy=policy).results())
+
+
+class TestUsedAgain:
+    """Which calls are asked once."""
+
+    def test_at_temperature_0_a_second_run_asks_nobody(self, server):
+        (first,), (second,) = run(), run()
+        assert len(server.asked) == 1
+        assert first.output["response"] == second.output["response"] == "heard hi"
+        assert (first.usage["requests"], first.usage["input_tokens"]) == (1, 5)
+        assert {name: second.usage[name] for name in PLAIN} == PLAIN
+        assert second.cost == 0
+
+    def test_an_answer_that_was_known_says_so_and_what_it_once_took(self, server):
+        run()
+        (result,) = run()
+        metadata = result.output["metadata"]
+        assert (metadata["calls"], metadata["cached"]) == (0, True)
+        assert (metadata["original_usage"]["requests"], metadata["original_usage"]["input_tokens"]) == (1, 5)
+        assert result.output["usage"]["input_tokens"] == 0
+        assert (result.output["model"], result.output["finish_reason"]) == ("m-1", "stop")
+
+    @pytest.mark.parametrize("params", [{"temperature": None}, {"temperature": 0.7}, {"cache": False}, {"extra": {"temperature": 1}}])
+    def test_it_is_asked_again_where_another_answer_may_be_wanted(self, server, params):
+        run(**params)
+        run(**params)
+        assert len(server.asked) == 2
+
+    @pytest.mark.parametrize("temperature", [None, 0.7])
+    def test_at_any_temperature_where_that_is_asked_for(self, server, temperature):
+        run(temperature=temperature, cache=True)
+        (result,) = run(temperature=temperature, cache=True)
+        assert (len(server.asked), result.output["metadata"]["cached"]) == (1, True)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"prompt": "${text}!"},
+            {"system": "Be brief."},
+            {"messages": [{"role": "user", "content": "before"}]},
+            {"model": "local/n"},
+            {"top_p": 0.5},
+            {"max_tokens": 9},
+            {"stop": "x"},
+            {"seed": 1},
+            {"reasoning_effort": "low"},
+            {"tools": [{"name": "look"}]},
+            {"logprobs": 2},
+            {"extra": {"k": 1}},
+            {"output_schema": {"type": "string"}},
+        ],
+        ids=lambda other: next(iter(other)),
+    )
+    def test_whatever_else_is_asked_is_another_question(self, server, other):
+        server.answer = lambda asked: said('"fine"')
+        run()
+        run(**other)
+        assert len(server.asked) == 2
+
+    def test_another_address_or_header_is_another_question_and_another_key_is_not(self, server, monkeypatch):
+        monkeypatch.setenv("MY_KEY", "sk-one")
+        settings(server, ", key: {env: MY_KEY}")
+        run()
+        monkeypatch.setenv("MY_KEY", "sk-two")
+        run()
+        assert len(server.asked) == 1
+        settings(server, ", key: {env: MY_KEY}, headers: {X-Beta: '1'}")
+        run()
+        settings(server, ", key: {env: MY_KEY}, headers: {X-Secret: {env: MY_KEY}}")
+        run()
+        assert len(server.asked) == 3
+        settings(server, version="v2")
+        run()
+        assert len(server.asked) == 4
+
+    def test_a_change_of_cache_is_no_change_of_the_node(self, server):
+        run(run_id="r")
+        (result,) = run(run_id="r", cache=True)
+        assert (result.status, len(server.asked)) == ("succeeded", 1)
+
+    def test_in_python_as_in_a_workflow(self, server):
+        async def ask(_):
+            return (await gm.complete("small", "hi", temperature=0)).metadata.get("cached", False)
+
+        first, second = (result.output for _ in range(2) for result in gm.batch(ask, [1], journal="runs.db").results())
+        assert (first, second, len(server.asked)) == (False, True, 1)
+
+    def test_outside_of_a_recorded_run_only_what_is_asked_for_is_kept(self, server, tmp_path):
+        gm.complete("small", "hi", temperature=0)
+        gm.complete("small", "hi", temperature=0)
+        assert (len(server.asked), (tmp_path / ".graphmill").exists()) == (2, False)
+        gm.complete("small", "hi", cache=True)
+        assert gm.complete("small", "hi", cache=True).metadata["cached"] is True
+        assert len(server.asked) == 3
+        assert (tmp_path / ".graphmill" / "runs.db-cache").stat().st_mode & 0o777 == 0o600
+
+    def test_odd_texts_come_back_as_they_were(self, server):
+        odd = "é \u2028 \x00 \U0001f600 " + "long " * 1000
+        server.answer = lambda asked: said(odd)
+        assert [run()[0].output["response"] for _ in range(2)] == [odd, odd]
+        assert len(server.asked) == 1
+
+    def test_half_of_a_surrogate_pair_is_kept_too(self, server):
+        server.answer = lambda asked: said("x\ud83d")
+        first, second = run()[0].output["response"], run()[0].output["response"]
+        assert (first, len(server.asked)) == (second, 1)
+
+    def test_what_the_script_of_a_rehearsal_says_is_never_used_again(self, server):
+        data = {"nodes": [{"id": "ask", "type": "llm", "params": {"model": "scripted/x", "prompt": "p", "temperature": 0, "cache": True}}]}
+        Path("s.yaml").write_text(json.dumps(data))
+        outputs = [result.output for _ in range(2) for result in gm.batch("s.yaml", [{}], journal="runs.db").results()]
+        assert [output["metadata"] for output in outputs] == [{"calls": 1}, {"calls": 1}]
+
+
+class TestShapes:
+    """Answers of a shape."""
+
+    def test_the_last_of_several_calls_is_kept_and_read_as_it_was(self, server):
+        answers = iter(["nonsense", '```json\n{"a": 1}\n```'])
+        server.answer = lambda asked: said(next(answers))
+        (first,), (second,) = run(output_schema=SCHEMA), run(output_schema=SCHEMA)
+        assert first.output["response"] == second.output["response"] == {"a": 1}
+        assert second.output["metadata"] | {"original_usage": None} == {
+            "calls": 0,
+            "repaired": "fence",
+            "cached": True,
+            "original_usage": None,
+        }
+        assert second.output["metadata"]["original_usage"]["requests"] == 2
+
+    def test_what_never_had_its_shape_is_not_kept(self, server):
+        server.answer = lambda asked: said("nonsense")
+        assert [result.status for result in (*run(output_schema=SCHEMA), *run(output_schema=SCHEMA))] == ["failed", "failed"]
+        assert len(server.asked) == 6
+
+    def test_a_call_of_a_tool_is_an_answer(self, server):
+        call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"x": 1}'}}
+        server.answer = lambda asked: said(None, "tool_calls", tool_calls=[call])
+        first, second = (run(tools=[{"name": "look"}], output_schema=SCHEMA)[0].output for _ in range(2))
+        assert first["tool_calls"] == second["tool_calls"] == [{"id": "1", "name": "look", "arguments": {"x": 1}}]
+        assert len(server.asked) == 1
+
+
+class TestNotKept:
+    """What is no answer."""
+
+    @pytest.mark.parametrize(
+        "given", [said("half", "length"), said("", "content_filter"), said(None, refusal="no"), said(" "), reply({"error": {}}, 500)]
+    )
+    def test_a_failure_is_asked_again(self, server, given):
+        server.answer = lambda asked: given
+        assert run()[0].is_failure
+        before = len(server.asked)
+        server.answer = lambda asked: said("fine")
+        assert run()[0].output["response"] == "fine"
+        assert len(server.asked) == before + 1
+
+
+class TestFaults:
+    """A cache that can not be used is told once, and done without."""
+
+    @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+    def test_a_damaged_file(self, server, tmp_path, caplog, content):
+        (tmp_path / "runs.db-cache").write_bytes(content)
+        assert [run()[0].status for _ in range(2)] == ["succeeded"] * 2
+        assert (len(server.asked), (tmp_path / "runs.db-cache").read_bytes()) == (2, content)
+        assert len([record for record in caplog.records if "delete the file" in record.message]) == 1
+
+    def test_a_database_of_others_is_left_alone(self, server, tmp_path, caplog):
+        with sqlite3.connect(tmp_path / "runs.db-cache") as connection:
+            connection.execute("CREATE TABLE mine (x)")
+        connection.close()
+        assert run()[0].is_success
+        assert "is no cache of Graphmill" in caplog.text
+
+    def test_one_of_a_later_version(self, server, tmp_path, caplog):
+        run()
+        with sqlite3.connect(tmp_path / "runs.db-cache") as connection:
+            connection.execute("PRAGMA user_version = 99")
+        connection.close()
+        assert run()[0].is_success
+        assert (len(server.asked), "later version" in caplog.text) == (2, True)
+
+    def test_a_folder_in_its_place(self, server, tmp_path, caplog):
+        (tmp_path / "runs.db-cache").mkdir()
+        assert run()[0].is_success
+        assert "answers are not kept" in caplog.text
+
+    def test_a_changed_byte_is_asked_again_and_kept_anew(self, server, tmp_path):
+        run()
+        with sqlite3.connect(tmp_path / "runs.db-cache") as connection:
+            connection.execute("UPDATE answers SET body = replace(body, 'heard', 'feard')")
+        connection.close()
+        assert [run()[0].output["response"] for _ in range(2)] == ["heard hi"] * 2
+        assert len(server.asked) == 2
+
+    def test_a_body_that_is_none_of_ours_is_asked_again(self, server, tmp_path, monkeypatch):
+        monkeypatch.setattr("graphmill.graph.models.completion._written", lambda made: b"[1]")
+        run()
+        assert run()[0].output["response"] == "heard hi"
+        assert len(server.asked) == 2
+
+
+class TestAtOnce:
+    """The same call several times at one moment."""
+
+    def test_it_is_one_request_and_each_item_has_the_answer(self, server):
+        results = run(["same"] * 20, temperature=0)
+        assert [result.output["response"] for result in results] == ["heard same"] * 20
+        assert len(server.asked) == 1
+        assert sum(result.usage["requests"] for result in results) == 1
+        assert sum(result.output["metadata"].get("cached", False) for result in results) == 19
+
+    def test_also_without_a_journal(self, server):
+        items = [{"id": str(number), "text": "same"} for number in range(5)]
+        report = gm.batch(workflow(), items, policy=NOW)
+        assert (report.statistics.succeeded, len(server.asked)) == (5, 1)
+
+    def test_not_where_each_is_to_have_its_own_answer(self, server):
+        run(["same"] * 5, temperature=1)
+        assert len(server.asked) == 5
+
+    def test_a_failure_is_that_of_one_attempt_and_the_next_one_asks(self, server):
+        answers = iter([reply({"error": {"message": "bad"}}, 400)] * 2)
+        server.answer = lambda asked: next(answers, None) or said("fine")
+        results = run(["same"] * 6)
+        assert sorted(result.status for result in results) == ["failed"] * 2 + ["succeeded"] * 4
+        assert len(server.asked) == 3
+
+    def test_who_asks_may_be_cancelled_and_the_others_have_their_answer(self, server):
+        first, go = threading.Event(), threading.Event()
+
+        def answer(asked):
+            async def play(writer):
+                if not first.is_set():
+                    first.set()
+                    return await asyncio.Event().wait()
+                await asyncio.to_thread(go.wait, 30)
+                writer.write(said("fine"))
+                await writer.drain()
+                return True
+
+            return play
+
+        server.answer = answer
+
+        async def drive():
+            async with asyncio.TaskGroup() as group:
+                calls = [group.create_task(_ask()) for _ in range(4)]
+                await asyncio.to_thread(first.wait, 30)
+                calls[0].cancel()
+                go.set()
+            return calls[0].cancelled(), [call.result() for call in calls[1:]]
+
+        async def _ask():
+            return (await gm.complete("small", "hi", temperature=0)).text
+
+        assert asyncio.run(drive()) == (True, ["fine"] * 3)
+        assert len(server.asked) == 2
+
+    def test_also_of_calls_on_loops_of_their_own(self, server):
+        arrived, go = threading.Event(), threading.Event()
+
+        def answer(asked):
+            async def play(writer):
+                arrived.set()
+                await asyncio.to_thread(go.wait, 30)
+                writer.write(said("fine"))
+                await writer.drain()
+                return True
+
+            return play
+
+        server.answer, found = answer, []
+        threads = [threading.Thread(target=lambda: found.append(gm.complete("small", "hi", temperature=0).text)) for _ in range(3)]
+        threads[0].start()
+        assert arrived.wait(30)
+        for thread in threads[1:]:
+            thread.start()
+        _until(lambda: sum(map(len, _flights().values())) == 2)
+        go.set()
+        for thread in threads:
+            thread.join(30)
+        assert (found, len(server.asked)) == (["fine"] * 3, 1)
+
+
+def _flights():
+    return kept._flights._waiting
+
+
+def _until(holds):
+    for _ in range(30_000):
+        if holds():
+            return
+        threading.Event().wait(0.001)
+    raise AssertionError("it never held")
