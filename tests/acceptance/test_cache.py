@@ -165,6 +165,22 @@ class TestUsedAgain:
         assert [output["metadata"] for output in outputs] == [{"calls": 1}, {"calls": 1}]
 
 
+class TestSamples:
+    """The samples of an item are questions of their own."""
+
+    def test_each_is_asked_and_each_is_known_again_by_its_number(self, server):
+        numbers = iter(range(100))
+        server.answer = lambda asked: said(f"answer {next(numbers)}")
+        reports = [gm.batch(workflow(), [{"text": "x"}], journal="runs.db", samples=3) for _ in range(2)]
+        first, second = ({result.job_id: result.output["response"] for result in report.results()} for report in reports)
+        assert (first, len(set(first.values())), len(server.asked)) == (second, 3, 3)
+
+    def test_the_first_is_what_is_known_without_samples(self, server):
+        run(["x"])
+        gm.batch(workflow(), [{"id": "a", "text": "x"}], journal="runs.db", samples=2)
+        assert len(server.asked) == 2
+
+
 class TestShapes:
     """Answers of a shape."""
 
