@@ -3,13 +3,18 @@
 import asyncio
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import graphmill as gm
 from graphmill.graph.models.cache import keeper, kept
+from graphmill.journal.sqlite import cache_file
+from graphmill.journal.sqlite.connection import connect
 from support.model_server import ModelServer, reply
 
 NOW = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
@@ -255,6 +260,42 @@ class TestFaults:
         assert run()[0].is_success
         assert "answers are not kept" in caplog.text
 
+    @pytest.mark.parametrize(
+        ("hindrance", "said"), [("PRAGMA max_page_count = 1", "full"), ("PRAGMA query_only = ON", "readonly")], ids=["full", "readonly"]
+    )
+    def test_a_disk_that_is_full_is_told_once_and_what_is_kept_is_still_used(self, server, monkeypatch, caplog, hindrance, said):
+        run(["known"])
+
+        def hindered(path, *, busy_s):
+            connection = connect(path, busy_s=busy_s)
+            connection.execute(hindrance)
+            return connection
+
+        monkeypatch.setattr(cache_file, "connect", hindered)
+        new = [f"{number} " + "".join(map(str, range(3000))) for number in range(5)]
+        results = run([*new, "known"]) + run([*new, "known"])
+        assert {result.status for result in results} == {"succeeded"}
+        assert [result.output["metadata"].get("cached", False) for result in results] == [*[False] * 5, True] * 2
+        assert len([record for record in caplog.records if said in record.message]) == 1
+
+    def test_a_cache_that_others_write_to_without_a_pause_holds_nobody_up(self, server, tmp_path, monkeypatch, caplog):
+        run(["known"])
+        monkeypatch.setattr(cache_file, "_BUSY_S", 0.01)
+        with closing(sqlite3.connect(tmp_path / "runs.db-cache", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            results = run(["known", "new"])
+        assert [result.output["metadata"].get("cached", False) for result in results] == [True, False]
+        assert "answers are not kept" not in caplog.text
+
+    def test_a_file_that_is_deleted_under_a_run_fails_nothing(self, server, tmp_path):
+        def delete(job, result):
+            for path in tmp_path.glob("runs.db-cache*"):
+                path.unlink(missing_ok=True)
+
+        items = [{"text": f"text {number}"} for number in range(20)]
+        report = gm.batch(workflow(), items, journal="runs.db", policy=NOW, concurrency=1, on_result=delete)
+        assert report.statistics.succeeded == 20
+
     def test_a_changed_byte_is_asked_again_and_kept_anew(self, server, tmp_path):
         run()
         with sqlite3.connect(tmp_path / "runs.db-cache") as connection:
@@ -268,6 +309,43 @@ class TestFaults:
         run()
         assert run()[0].output["response"] == "heard hi"
         assert len(server.asked) == 2
+
+
+MANY = """
+import graphmill as gm
+
+async def ask(number):
+    return (await gm.complete("small", f"{number}", temperature=0)).text
+
+report = gm.batch(ask, range(200), journal="runs.db", concurrency=16)
+print(report.statistics.succeeded)
+"""
+
+
+class TestProcesses:
+    """Several processes, and such as are killed."""
+
+    def test_many_may_use_one_cache_at_once(self, server, tmp_path):
+        Path("many.py").write_text(MANY)
+        started = [
+            subprocess.Popen([sys.executable, "many.py", str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for number in range(3)
+        ]
+        ended = [process.communicate(timeout=60) for process in started]
+        assert [(out.strip(), err) for out, err in ended] == [("200", "")] * 3
+        assert 200 <= len(server.asked) <= 600
+        before = len(server.asked)
+        assert subprocess.run([sys.executable, "many.py", "4"], capture_output=True, text=True, check=True).stdout == "200\n"
+        assert len(server.asked) == before
+
+    def test_after_a_kill_what_was_kept_is_used_and_the_rest_asked(self, server):
+        Path("many.py").write_text(MANY)
+        with subprocess.Popen([sys.executable, "many.py"], stdout=subprocess.DEVNULL) as process:
+            _until(lambda: len(server.asked) >= 60)
+            process.kill()
+        before = len(server.asked)
+        assert subprocess.run([sys.executable, "many.py"], capture_output=True, text=True, check=True).stdout == "200\n"
+        assert len(server.asked) - before < 200  # what waited to be put away is lost, and asked for again
 
 
 class TestAtOnce:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphmill.core.errors import DamagedError, JournalError
-from graphmill.journal.sqlite.connection import connect_writer, write_alone, writing
+from graphmill.journal.sqlite.connection import connect, write_alone, writing
 from graphmill.journal.sqlite.files import make_file, make_folder, require_base
 from graphmill.journal.sqlite.rows import PACKING, bytes_of, text_of
 from graphmill.journal.sqlite.statements import SQL
@@ -25,7 +25,7 @@ _VERSION = 1
 _STEP_ROWS = 500
 _STEP_PAGES = 500
 _USED_AGAIN_S = 3600.0  # a use is noted to the hour: a hit should not cost a write
-_BUSY_S = 2.0
+_BUSY_S = 5.0
 _COMPRESS_ABOVE = 1024  # as the journal does with its bodies
 _ZLIB = b"x"  # the first byte of all that zlib writes, and of no JSON
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
@@ -70,7 +70,7 @@ class CacheFile:
                 make_file(path)
             elif not path.exists():
                 raise FileNotFoundError(path)
-            self._connection = connect_writer(path, busy_s=_BUSY_S)
+            self._connection = connect(path, busy_s=_BUSY_S)
             try:
                 self._prepare()
             except BaseException:
@@ -79,7 +79,8 @@ class CacheFile:
 
     def find(self, key: bytes) -> bytes | None:
         """Give the body that goes by this key; one that is not what was written is none."""
-        with _translated(self.path):
+        row = None
+        with _translated(self.path), suppress(_BusyError), _not_busy():
             row = self._connection.execute(SQL["cache_find"], (key,)).fetchone()
         if row is None:
             return None
@@ -103,15 +104,15 @@ class CacheFile:
         with _translated(self.path):
             return [Holding(text_of(model), *rest) for model, *rest in self._connection.execute(SQL["cache_models"])]
 
-    def unused(self, for_s: float) -> tuple[int, int]:
-        """Count the answers that nobody has used for so long, and their bytes."""
+    def unused(self, for_s: float | None = None) -> tuple[int, int]:
+        """Count the answers that nobody has used for so long, or all, and their bytes."""
         with _translated(self.path):
             count, size = self._connection.execute(SQL["cache_unused"], (self._before(for_s),)).fetchone()
             return count, size
 
     def prune(self, for_s: float | None = None) -> int:
         """Forget the answers that nobody has used for so long, or all; tell how many. In small steps: others write meanwhile."""
-        gone, before = 0, inf if for_s is None else self._before(for_s)
+        gone, before = 0, self._before(for_s)
         with _translated(self.path):
             while True:
                 with writing(self._connection, busy_s=_BUSY_S):
@@ -126,8 +127,8 @@ class CacheFile:
         """Let go of it."""
         self._connection.close()
 
-    def _before(self, for_s: float) -> float:
-        return self._clock() - for_s
+    def _before(self, for_s: float | None) -> float:
+        return inf if for_s is None else self._clock() - for_s
 
     def _write_quietly(self, statement: str, values: tuple[object, ...]) -> None:
         """Write what may as well be left out."""
