@@ -15,6 +15,7 @@ import graphmill as gm
 from graphmill.graph.models.cache import keeper, kept
 from graphmill.journal.sqlite import cache_file
 from graphmill.journal.sqlite.connection import connect
+from support.command import COMMAND, environment
 from support.model_server import ModelServer, reply
 
 NOW = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
@@ -131,10 +132,31 @@ class TestUsedAgain:
         run()
         assert len(server.asked) == 4
 
+    def test_no_secret_is_in_it_and_an_address_that_is_one_counts_by_host_and_path(self, server, tmp_path, monkeypatch):
+        monkeypatch.setenv("MY_KEY", "sk-planted-0123456789")
+        monkeypatch.setenv("MY_PLACE", f"{server.url}/v1?token=planted-in-the-address")
+        written = "{protocol: openai, address: {env: MY_PLACE}, key: {env: MY_KEY}, headers: {X-One: {env: MY_KEY}}}"
+        Path("graphmill.yaml").write_text(f"providers: {{local: {written}}}\nmodels: {{small: local/m}}\n")
+        run()
+        monkeypatch.setenv("MY_PLACE", f"{server.url}/v1?token=another-one")
+        assert run()[0].output["metadata"]["cached"] is True
+        kept = b"".join(path.read_bytes() for path in tmp_path.glob("runs.db-cache*"))
+        assert (len(server.asked), b"planted" in kept, b"sk-" in kept) == (1, False, False)
+        monkeypatch.setenv("MY_PLACE", f"{server.url}/v2")
+        run()
+        assert len(server.asked) == 2
+
     def test_a_change_of_cache_is_no_change_of_the_node(self, server):
         run(run_id="r")
         (result,) = run(run_id="r", cache=True)
         assert (result.status, len(server.asked)) == ("succeeded", 1)
+
+    def test_a_trace_says_so(self, server):
+        run(run_id="first")
+        run(run_id="second")
+        shown = {name: _shown("show", name, "0", "--journal", "runs.db") for name in ("first", "second")}
+        assert ("7 tokens" in shown["first"], "· cached" in shown["first"]) == (True, False)
+        assert shown["second"].count("· cached") == 1
 
     def test_in_python_as_in_a_workflow(self, server):
         async def ask(_):
@@ -429,6 +451,10 @@ class TestAtOnce:
         for thread in threads:
             thread.join(30)
         assert (found, len(server.asked)) == (["fine"] * 3, 1)
+
+
+def _shown(*words):
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=True, env=environment()).stdout
 
 
 def _flights():

@@ -67,7 +67,7 @@ async def complete(
 
     Without ``cache``, the same is expected of the same call at temperature 0, and not else.
     """
-    asked = _shaped(target, _sampled(request, context), schema)
+    asked = _shaped(target, _seeded(replace(request, origin=_origin(context))), schema)
     if cache is not True and (cache is False or request.temperature != 0):
         return await _asked(target, asked, context, schema)
     if not is_cacheable(target, asked, cache) or (key := content_key(target, asked, schema)) is None:
@@ -156,12 +156,11 @@ def _reproach(text: str, problem: str) -> tuple[Message, Message]:
     return Message("assistant", text), Message("user", _AGAIN.format(problem=problem))
 
 
-def _sampled(request: ModelRequest, context: Context) -> ModelRequest:
-    """Note who asks; each sample of an item has a seed of its own, if it has one."""
-    origin = _origin(context)
-    if origin.sample > 1 and request.seed is not None:
-        return replace(request, origin=origin, seed=request.seed + origin.sample - 1)
-    return replace(request, origin=origin)
+def _seeded(request: ModelRequest) -> ModelRequest:
+    """Give each sample of an item a seed of its own, if it has one."""
+    if request.seed is None or request.origin.sample <= 1:
+        return request
+    return replace(request, seed=request.seed + request.origin.sample - 1)
 
 
 def _origin(context: Context) -> Origin:

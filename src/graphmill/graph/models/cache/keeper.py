@@ -21,6 +21,7 @@ log = logging.getLogger("graphmill")
 
 _CLOSE_S = 5.0
 _MOST_AT_ONCE = 500
+_MOST_WAITING = 2000
 _warned: set[Path] = set()
 
 Wanted = tuple[bytes, "Future[bytes | None]"]
@@ -45,8 +46,9 @@ class Keeper:
         return await found
 
     def keep(self, answer: Answer) -> None:
-        """Keep an answer, some time soon."""
-        self._letters.put(answer)
+        """Keep an answer, some time soon; where a disk can not keep up, none."""
+        if self._letters.qsize() < _MOST_WAITING:
+            self._letters.put(answer)
 
     async def close(self) -> None:
         """Put away what is left; a disk that does not answer is left alone."""
