@@ -165,6 +165,27 @@ class TestUsedAgain:
         first, second = (result.output for _ in range(2) for result in gm.batch(ask, [1], journal="runs.db").results())
         assert (first, second, len(server.asked)) == (False, True, 1)
 
+    def test_a_node_and_a_function_that_ask_the_same_have_the_same_answer(self, server):
+        async def ask(_):
+            return (await gm.complete("small", "hi", temperature=0)).metadata.get("cached", False)
+
+        run(["hi"])
+        assert [result.output for result in gm.batch(ask, [1], journal="runs.db").results()] == [True]
+
+    def test_of_a_pydantic_model_the_instance_is_made_again(self, server):
+        pydantic = pytest.importorskip("pydantic")
+
+        class Found(pydantic.BaseModel):
+            a: int
+
+        server.answer = lambda asked: said('{"a": 3}')
+        assert [gm.complete("small", "hi", schema=Found, cache=True) for _ in range(2)] == [Found(a=3)] * 2
+        assert len(server.asked) == 1
+
+    def test_cache_is_true_or_false(self, server):
+        with pytest.raises(gm.UsageError, match="cache is True, False or None, not 'yes'"):
+            gm.complete("small", "hi", cache="yes")
+
     def test_outside_of_a_recorded_run_only_what_is_asked_for_is_kept(self, server, tmp_path):
         gm.complete("small", "hi", temperature=0)
         gm.complete("small", "hi", temperature=0)

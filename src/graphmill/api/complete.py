@@ -59,6 +59,8 @@ def complete(  # noqa: PLR0913  one parameter per choice
     """
     if not isinstance(model, str):
         raise UsageError(f"a model is a name such as 'openai/gpt-5-mini', not {model!r:.80}")
+    if cache is not None and not isinstance(cache, bool):
+        raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
     target, shape = Models.here().named(model), None if schema is None else schema_of(schema)
     messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
     if not messages:

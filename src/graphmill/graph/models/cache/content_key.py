@@ -18,6 +18,7 @@ from graphmill.graph.secret import Secret
 _FORMAT = 1
 _SENT = tuple(field.name for field in fields(ModelRequest) if field.name != "origin")
 _TEMPERATURE = "temperature"
+_REAL = (_TEMPERATURE, "top_p")
 
 
 def is_cacheable(target: Target, request: ModelRequest, cache: bool | None) -> bool:  # noqa: FBT001
@@ -31,10 +32,15 @@ def content_key(target: Target, request: ModelRequest, schema: AnswerSchema | No
     """Give the key; None for a call that can not be made, which says so itself."""
     shape = None if schema is None else schema.json
     try:
-        asked = [msgspec.to_builtins(getattr(request, name)) for name in _SENT]
+        asked = [_plain(name, getattr(request, name)) for name in _SENT]
         return digest(canonical([_FORMAT, *_where(target), asked, shape, max(1, request.origin.sample)]))
     except (TypeError, ValueError, RecursionError, KeyError):
         return None
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Give a value as data; a temperature of 0 is one of 0.0."""
+    return float(value) if name in _REAL and value is not None else msgspec.to_builtins(value)
 
 
 def _where(target: Target) -> list[Any]:
