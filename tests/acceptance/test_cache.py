@@ -213,6 +213,18 @@ class TestUsedAgain:
         assert [output["metadata"] for output in outputs] == [{"calls": 1}, {"calls": 1}]
 
 
+class TestLimits:
+    """What is known is no call, and waits for none."""
+
+    @pytest.mark.parametrize("limits", ["tokens_per_minute: 1200", "requests_per_minute: 60"])
+    def test_it_takes_nothing_of_what_a_minute_allows(self, server, limits):
+        run(["known"])
+        settings(server, f", limits: {{{limits}}}")
+        items = [{"text": "known", "n": number} for number in range(40)]
+        report = gm.batch(workflow(max_tokens=None), items, journal="runs.db", policy=gm.Policy(batch_timeout_s=15))
+        assert (report.statistics.succeeded, len(server.asked)) == (40, 1)  # as calls they would take more than that
+
+
 class TestSamples:
     """The samples of an item are questions of their own."""
 
