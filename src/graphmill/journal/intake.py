@@ -225,7 +225,7 @@ class Intake:
         draft = self._identify(position, item)
         name, content = draft.id, self._content(draft, position)
         if name is None:
-            count = self._seen.add(content + b"=%d" % max(1, draft.sample))  # not to be taken for the key of an item
+            count = self._seen.add(content + (b"=%d" % draft.sample if draft.sample else b"="))  # not to be taken for the key of an item
             name = content.hex()[:_ID_CHARS] if count == 1 else f"{content.hex()[:_ID_CHARS]}~{count}"
             name = sample_id(name, draft.sample)
         key = item_key(name)

@@ -195,7 +195,7 @@ def content_of(node: Node, params: Any) -> bytes:
     for name in node.type.streamed:
         if isinstance(sequence := params.get(name), BatchSequence):
             params = {**params, name: {"sequence": sequence.key().hex()}}
-    if not node.type.incidental.isdisjoint(params):
+    if node.type.incidental and not node.type.incidental.isdisjoint(params):
         params = {name: value for name, value in params.items() if name not in node.type.incidental}
     named = _named(params) if node.secrets else params
     try:
