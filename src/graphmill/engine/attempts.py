@@ -243,10 +243,9 @@ class Attempts:
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
 
     def _write_down(self, number: int) -> None:
-        """Count a failed attempt as uncommitted until it is: it too would be repeated after a crash."""
-        if number and not self._delivery.is_forgotten:
-            self._scheduler.note_written("repeatable")
-            self._delivery.after(number, partial(self._scheduler.note_committed, "repeatable"))
+        """Count a failed attempt, if it left a row: it too would be repeated after a crash."""
+        if number:
+            self._delivery.count(number, "repeatable")
 
     def _failed_for_good(self, ticket: Ticket, failure: Failure, now: float) -> None:
         if not isinstance(ticket, Strand):

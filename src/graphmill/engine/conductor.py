@@ -24,7 +24,7 @@ from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
-from graphmill.engine.recorder import Recorder
+from graphmill.engine.recorder import GATHER_S, Recorder
 from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
@@ -77,11 +77,11 @@ class Conductor:
             crash=self.crash,
         )
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._unhanging = self._opening = self._draining = self._beating = _NO_TIMER
+        self._unhanging = self._opening = self._draining = self._beating = self._gathering = _NO_TIMER
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
-        self._is_starting = self._is_closed = False
+        self._is_starting = self._is_flushing = self._is_closed = False
         self._undone: list[Failure] = []
         self._source_error: GraphmillError | None = None
         self._fault: GraphmillError | None = None
@@ -270,7 +270,7 @@ class Conductor:
 
     async def _clean_up(self) -> None:
         self._is_closed = True
-        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
+        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining, self._gathering):
             if timer is not None:
                 timer.cancel()
         self._admission.close()
@@ -335,17 +335,28 @@ class Conductor:
 
     def _finished(self, ticket: Ticket, result: Result) -> None:
         is_undone = bool(self._undone) and any(result.error is failure for failure in self._undone)
-        if self._delivery.settle(ticket, result, is_undone=is_undone):
+        self._delivery.settle(ticket, result, is_undone=is_undone)
+        if not self._is_flushing:
             self._flush_soon()
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, cancelled(f"{self._scheduler.failed_so_far()}, {_TOO_MUCH[reason]}"))
 
     def _flush_soon(self) -> None:
-        """Let results go two turns late, so that what takes the free slots is under way before."""
-        self._loop.call_soon(self._loop.call_soon, self._flush)
+        """Let results go two turns late, when what takes the free slots is under way; or, if nobody waits for them, with others."""
+        if self._recorder is None or self._scheduler.is_pressed:
+            self._is_flushing = True
+            self._loop.call_soon(self._loop.call_soon, self._flush)
+        elif self._gathering is None:
+            self._gathering = self._loop.call_later(GATHER_S, self._gathered)
+
+    @acting
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._delivery.flush()
 
     @acting
     def _flush(self) -> None:
+        self._is_flushing = False
         self._delivery.flush()
 
     @acting

@@ -10,7 +10,7 @@ from graphmill.core.result import PENDING, Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.adaptive import Stamp
 from graphmill.engine.deadlines import Deadlines
-from graphmill.engine.recorder import Recall
+from graphmill.engine.recorder import LastStep, Recall
 from graphmill.engine.workers import Attempt
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Ticket:
         "job",
         "lane",
         "last",
+        "last_step",
         "past_s",
         "path",
         "position",
@@ -92,6 +93,7 @@ class Ticket:
         self.timer: TimerHandle | None = None
         self.verdict: Verdict | None = None
         self.body: Any = None
+        self.last_step: LastStep | None = None  # of such a job, while it is not recorded
         self.recall: Recall | None = None
         self.replay: Replay | None = None  # of a job that is made of steps, if some of them are known
         self.deadlines: Deadlines[Any] | None = None
