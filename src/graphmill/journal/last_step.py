@@ -12,7 +12,6 @@ from graphmill.engine.recorder import LastStep
 from graphmill.journal.bodies import failure_body, usage_body
 from graphmill.journal.records import ResultRow, StepRow
 
-
 _path_text = lru_cache(to_json)  # the same few for every item
 
 
