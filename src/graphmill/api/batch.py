@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from graphmill.api.items import id_rule, no_item, require_id
+from graphmill.api.keeping import kept_beside
 from graphmill.api.policy import policy_for
 from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
@@ -27,7 +28,6 @@ from graphmill.engine.feed import known_length
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.cache.place import kept_beside
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.intake import OnChange

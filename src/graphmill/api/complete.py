@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from graphmill.api.alone import Alone
+from graphmill.api.keeping import kept_beside
 from graphmill.core.errors import UsageError
 from graphmill.core.keys import canonical, digest
 from graphmill.core.model_call import ModelRequest
@@ -131,5 +132,6 @@ def _alone(call: _Call) -> Any:
 
 
 async def _ask_alone(call: _Call) -> Any:
-    async with Alone(_STEP) as context:
-        return call.given(await call.ask(context))
+    with kept_beside(None):
+        async with Alone(_STEP) as context:
+            return call.given(await call.ask(context))

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
+from graphmill.api.keeping import cache_of
 from graphmill.cli.age import age_s
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal
 from graphmill.core.errors import UsageError
-from graphmill.graph.models.cache.place import cache_of
 from graphmill.journal.sqlite.cache_file import CacheFile
 from graphmill.report.cache_page import answers, cache_lines, cache_record, none_here
 from graphmill.report.text import size

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from graphmill.graph.models.cache.flights import Flights
-from graphmill.graph.models.cache.keeper import Keeper
-from graphmill.graph.models.cache.place import cache_place
 from graphmill.graph.node_type import Context
-from graphmill.journal.sqlite.cache_file import Answer
 
 T = TypeVar("T")
 _flights: Flights[Any] = Flights()
+
+
+class Keeper(Protocol):
+    """Keeps answers for a run; nothing that is wrong with it is raised."""
+
+    async def find(self, key: bytes) -> bytes | None:
+        """Give what is kept by this key."""
+
+    def keep(self, key: bytes, model: str, body: bytes) -> None:
+        """Keep an answer, some time soon."""
+
+
+class Keeping(Protocol):
+    """Says who keeps the answers of a run."""
+
+    def __call__(self, context: Context, *, is_wanted: bool) -> Keeper | None:
+        """Give the keeper; None where nothing is kept, or only what somebody asks for and this is not."""
+
+
+# Set by whoever begins a run: those that only look at workflows need not know of files.
+keeping: ContextVar[Keeping | None] = ContextVar("graphmill_keeping", default=None)
 
 
 class Kept(Generic[T]):
@@ -27,7 +46,8 @@ class Kept(Generic[T]):
 
     async def once(self, context: Context, ask: Callable[[], Awaitable[T]], *, is_wanted: bool) -> tuple[T, bool]:
         """Give the answer, and whether it was asked for here; it is kept where the run is recorded, or where that ``is_wanted``."""
-        keeper = _keeper(context, is_wanted=is_wanted)
+        kept_by = keeping.get()
+        keeper = None if kept_by is None else kept_by(context, is_wanted=is_wanted)
         (made, is_asked), leads = await _flights.once(self._key, partial(self._found_or_asked, keeper, ask))
         return made, is_asked and leads
 
@@ -38,10 +58,5 @@ class Kept(Generic[T]):
         if body is not None and (made := self._read(body)) is not None:
             return made, False
         made = await ask()
-        keeper.keep(Answer(self._key, self._model, self._written(made)))
+        keeper.keep(self._key, self._model, self._written(made))
         return made, True
-
-
-def _keeper(context: Context, *, is_wanted: bool) -> Keeper | None:
-    path = cache_place(is_wanted=is_wanted)
-    return None if path is None else context.shared(("cache", path), partial(Keeper, path))

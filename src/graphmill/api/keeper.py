@@ -45,10 +45,10 @@ class Keeper:
         self._letters.put((key, found))
         return await found
 
-    def keep(self, answer: Answer) -> None:
+    def keep(self, key: bytes, model: str, body: bytes) -> None:
         """Keep an answer, some time soon; where a disk can not keep up, none."""
         if self._letters.qsize() < _MOST_WAITING:
-            self._letters.put(answer)
+            self._letters.put(Answer(key, model, body))
 
     async def close(self) -> None:
         """Put away what is left; a disk that does not answer is left alone."""
