@@ -245,14 +245,13 @@ def test_a_step_whose_params_are_others_after_a_stop_is_done_again(flow, stopper
 
 def test_the_last_step_of_a_job_is_in_the_row_of_its_result(flow, stopper, store):
     stopper.fails = {"bad"}
-    with closing(gm.open_journal(store)) as journal:
-        for name, nodes in (("one", [go("a", "'${n}'")]), ("two", [go("a", 1), go("b", "'${n}'")])):
-            graph = flow.load(f"inputs: {{n: {{required: true}}}}\nnodes: [{', '.join(nodes)}]")
-            gm.batch(graph, [{"n": "good"}, {"n": "bad"}], run_id=name, journal=journal, policy=PROMPT)
-            run = journal.archive.find(name)
-            assert (run.rows, run.steps) == (2, 2 * len(nodes) - 2)
-            for entry in journal.archive.entries(run, EVERYTHING):
-                assert [step.path for step in journal.archive.history(run, entry.key).steps] == ["a", "b"][: len(nodes)]
+    for name, nodes in (("one", [go("a", "'${n}'")]), ("two", [go("a", 1), go("b", "'${n}'")])):
+        graph = flow.load(f"inputs: {{n: {{required: true}}}}\nnodes: [{', '.join(nodes)}]")
+        gm.batch(graph, [{"n": "good"}, {"n": "bad"}], run_id=name, journal=store, policy=PROMPT)
+        run = store.archive.find(name)
+        assert (run.rows, run.steps) == (2, 2 * len(nodes) - 2)
+        for entry in store.archive.entries(run, EVERYTHING):
+            assert [step.path for step in store.archive.history(run, entry.key).steps] == ["a", "b"][: len(nodes)]
 
 
 def test_invalidate_does_an_edited_node_again_and_what_depends_on_it_only(flow, stopper, store):

@@ -31,6 +31,7 @@ from graphmill.engine.statistics import Statistics
 from graphmill.engine.subscriber import BREATH_S, log
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
+from graphmill.engine.tracing import Tracing
 from graphmill.engine.workers import Workers
 
 BEAT_S = 0.5
@@ -63,6 +64,7 @@ class Conductor:
         self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
+        self._tracing = Tracing.begun(recorder)
         self._attempts = Attempts(
             scheduler,
             self._workers,
@@ -75,6 +77,7 @@ class Conductor:
             lane_changed=self._lane_changed,
             cancel=self.cancel,
             crash=self.crash,
+            tracing=self._tracing,
         )
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
         self._unhanging = self._opening = self._draining = self._beating = self._gathering = _NO_TIMER
@@ -101,6 +104,8 @@ class Conductor:
         if recorder is not None:
             scheduler.suspect(recorder.suspects)
             recorder.open(committed=self._committed, broken=self._broken, asked=self._asked)
+            if self._tracing is not None:
+                self._tracing.note(recorder)
 
     @acting
     def open(self, jobs: Any) -> None:
@@ -243,6 +248,8 @@ class Conductor:
             try:
                 await self._clean_up()
             finally:
+                if self._tracing is not None:
+                    self._tracing.close(self.stopped, self._fault or self._source_error)
                 await self._close_recorder()
 
     async def _close_recorder(self) -> None:

@@ -93,6 +93,10 @@ class Recorder(Protocol):
     done: Mapping[Status, int]
     suspects: int
 
+    @property
+    def traced(self) -> str | None:
+        """The span of the process that had the run before, as it was noted."""
+
     def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
         """Begin; the three are called on the loop: ``broken`` at most once, ``asked(word, argument)`` with what others want of the run."""
 
@@ -130,8 +134,8 @@ class Recorder(Protocol):
     def hurry(self) -> None:
         """Let what was handed over wait for nothing more."""
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
-        """Note that the run starts nothing new for now, or does so again; or how many it runs at once from now on."""
+    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None) -> None:
+        """Note that the run starts nothing new for now, or does so again; how many it runs at once from now on; or its span."""
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""

@@ -98,7 +98,7 @@ class Ticket:
         self.replay: Replay | None = None  # of a job that is made of steps, if some of them are known
         self.deadlines: Deadlines[Any] | None = None
         self.frame: Frame | None = None
-        self.usage: Usage | None = None
+        self.usage: Usage | None = job.past.usage
         self.questions: list[Question] | None = None  # that its attempt, or if it is made of steps any of these, has asked in vain
         self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
         self.series: Series | None = None  # the last that it has told of

@@ -27,7 +27,7 @@ from graphmill.journal.ports import Archive
 from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
 from graphmill.journal.seen import Seen
 from graphmill.journal.stand_ins import ambiguous, poisoned
-from graphmill.journal.standing import NOT_COUNTED, standing
+from graphmill.journal.standing import NOT_COUNTED, standing, used_by
 
 _NO_OUTCOMES: Mapping[bytes, Outcome] = {}
 OnChange = Literal["refuse", "invalidate", "keep"]
@@ -319,4 +319,5 @@ def _past(notes: Notes, since: int, *, is_suspect: bool) -> Past:
         counted=sum(attempt.kind not in NOT_COUNTED for attempt in failed),
         crashes=sum(attempt.kind is Kind.CRASH for attempt in failed),
         is_suspect=is_suspect,
+        usage=used_by(failed),
     )

@@ -169,14 +169,23 @@ class Scribe:
         """Note that an item is no longer under way."""
         self._flight.leave(self._records[job.id].key)
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
+    @property
+    def traced(self) -> str | None:
+        """The span of the process that had the run before."""
+        return self._run.manifest.get("traced")
+
+    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None) -> None:
         """Let others see it."""
         if is_held is not None:
             self._put(RunRow(state=RunState.HELD if is_held else RunState.RUNNING))
         if limit is not None:
-            policy = {**self._run.manifest.get("policy", {}), "concurrency": limit}
-            self._run = replace(self._run, manifest={**self._run.manifest, "policy": policy})
-            self._put(RunRow(manifest=self._run.manifest))
+            self._note_manifest("policy", {**self._run.manifest.get("policy", {}), "concurrency": limit})
+        if traced is not None:
+            self._note_manifest("traced", traced)
+
+    def _note_manifest(self, name: str, value: Any) -> None:
+        self._run = replace(self._run, manifest={**self._run.manifest, name: value})
+        self._put(RunRow(manifest=self._run.manifest))
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""
