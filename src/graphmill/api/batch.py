@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from graphmill.api.items import id_rule, no_item, require_id
+from graphmill.api.keeping import kept_beside
 from graphmill.api.policy import policy_for
 from graphmill.api.reader import Reader
 from graphmill.api.recording import Place, Recording, planned
+from graphmill.api.samples import require_samples, sampled
 from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapted
+from graphmill.core.identity import sample_id
 from graphmill.core.job import Effect, Job
 from graphmill.core.json_text import require_json
 from graphmill.datasets.sink import Sink
 from graphmill.engine.bridge import blocking
 from graphmill.engine.executor import BatchExecutor
+from graphmill.engine.feed import known_length
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
 from graphmill.graph.graph import Graph
@@ -40,6 +45,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     policy: Policy | None = None,
     id_field: str | None = None,
     total: int | None = None,
+    samples: int = 1,
     keep_results: bool = True,
     run_id: str | None = None,
     journal: Place | None = None,
@@ -55,8 +61,10 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     ``graph`` is a function of one item, async or plain, a loaded workflow, the path of one, or a compiled LangGraph graph.
     ``items`` is any iterable or async iterable, read lazily; ``total`` says how many there are where they can not.
     ``concurrency`` (10 or, if that is more, the workflow's largest ``max_concurrent``) and ``isolation`` (None, or "process")
-    override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position. ``sinks`` get every
-    result while the batch runs; with ``keep_results=False`` the report holds none, and memory does not grow with the number of items.
+    override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position. With ``samples`` each is done so
+    many times, as jobs ``id``, ``id#2``, ``id#3``, whose results tell their ``sample``; models are asked each time, with a seed that is
+    one more if there is one. ``sinks`` get every result while the batch runs; with ``keep_results=False`` the report holds none, and
+    memory does not grow with the number of items.
 
     With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded, and goes on where it was if that run
     is there already; an item without an id then goes by its content. ``on_change`` says what to do if the graph or an item is
@@ -75,6 +83,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     """
     require_known(abatch, watching)
     require_id(items, id_field)
+    require_samples(samples)
     function = function_of(graph)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None
@@ -93,8 +102,12 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
             answers=answers,
             effect=effect,
             version=version,
+            samples=samples,
         )
-    bind = _binder(function, id_rule(items, id_field), effect)
+    bind = _binder(function, id_rule(items, id_field), effect, samples)
+    if samples > 1:
+        count = known_length(items) if total is None else total
+        items, total = sampled(items, samples), None if count is None else count * samples
     return await execute(function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching)
 
 
@@ -129,10 +142,11 @@ async def execute(
         run = executor.start(items, recorder=recording.begin)
         reader = Reader(run, sinks, policy, keep_results=False, stored=recording.stored)
     try:
-        async with run:
-            if on_start is not None:
-                on_start(run)
-            await reader.read_all()
+        with kept_beside(None if recording is None else recording.file):
+            async with run:
+                if on_start is not None:
+                    on_start(run)
+                await reader.read_all()
         if reader.is_cancelled:
             raise asyncio.CancelledError
         report = reader.report() if recording is None else await asyncio.to_thread(reader.report)
@@ -171,14 +185,21 @@ def _require_sinks(sinks: Sequence[Sink]) -> None:
         raise UsageError(f"sinks is a list of sinks, such as [gm.sink('out.jsonl')], not {sinks!r:.80}")
 
 
-def _binder(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect) -> Callable[[int, Any], Job]:
+def _binder(
+    function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect, samples: int
+) -> Callable[[int, Any], Job]:
     def bind(position: int, item: Any) -> Job:
         if isinstance(item, Job):
             raise no_item()
         found = id_of(item, position)
         return Job(id=str(position) if found is None else found, graph=function, input=item, effect=effect)
 
-    return bind
+    def bind_sample(position: int, item: Any) -> Job:
+        number, sample = divmod(position, samples)
+        job = bind(number, item)
+        return replace(job, id=sample_id(job.id, sample + 1), sample=sample + 1)
+
+    return bind if samples == 1 else bind_sample
 
 
 def _require_isolable(function: Callable[[Any], Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from graphmill.api.alone import Alone
+from graphmill.api.keeping import kept_beside
 from graphmill.core.errors import UsageError
 from graphmill.core.keys import canonical, digest
 from graphmill.core.model_call import ModelRequest
@@ -45,6 +46,7 @@ def complete(  # noqa: PLR0913  one parameter per choice
     logprobs: bool | int | None = None,
     extra: Mapping[str, Any] | None = None,
     timeout_s: float | None = None,
+    cache: bool | None = None,
 ) -> Any:
     """Ask a model; inside a job this is a durable step: once it has an answer it is not asked again, also after ``kill -9``.
 
@@ -52,28 +54,36 @@ def complete(  # noqa: PLR0913  one parameter per choice
     ``provider/model`` or a name that graphmill.yaml gives one; ``prompt`` is text, or messages ``{role, content}``. It gives a
     Completion; with a ``schema``, a JSON Schema or a pydantic model, the data or the instance instead, unless the model asks for tools.
 
+    An answer that is known may be used again with ``cache=True`` and, unless that is False, at temperature 0.
+
     An answer that is cut, refused or of the wrong shape is raised, never given. In a job that is a StepError, once the batch's
     retries are used up; outside of one, the AttemptError itself.
     """
     if not isinstance(model, str):
         raise UsageError(f"a model is a name such as 'openai/gpt-5-mini', not {model!r:.80}")
+    if cache is not None and not isinstance(cache, bool):
+        raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
     target, shape = Models.here().named(model), None if schema is None else schema_of(schema)
     messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")
     params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
     more = {"reasoning_effort": reasoning_effort, "tools": list(tools), "logprobs": logprobs, "extra": dict(extra or {})}
-    return _asked(_Call(target, request_of(target, messages, {**params, **more}), shape, timeout_s))
+    call = _Call(target, request_of(target, messages, {**params, **more}), shape, timeout_s, cache=cache)
+    return _asked(call)
 
 
 class _Call:
     """One question, ready to be asked."""
 
-    def __init__(self, target: Target, request: ModelRequest, schema: AnswerSchema | None, timeout_s: float | None) -> None:
+    def __init__(
+        self, target: Target, request: ModelRequest, schema: AnswerSchema | None, timeout_s: float | None, *, cache: bool | None
+    ) -> None:
         self._target = target
         self._request = request
         self._schema = schema
         self._timeout_s = timeout_s
+        self._cache = cache
 
     def content(self) -> bytes:
         """Hash what decides the answer."""
@@ -89,7 +99,7 @@ class _Call:
         """Ask, within the time that is set for it."""
         async with asyncio.timeout(self._timeout_s):
             request = replace(self._request, origin=origin_of(context))
-            return await completed(self._target, request, context, schema=self._schema)
+            return await completed(self._target, request, context, schema=self._schema, cache=self._cache)
 
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""
@@ -124,5 +134,6 @@ def _alone(call: _Call) -> Any:
 
 
 async def _ask_alone(call: _Call) -> Any:
-    async with Alone(_STEP) as context:
-        return call.given(await call.ask(context))
+    with kept_beside(None):
+        async with Alone(_STEP) as context:
+            return call.given(await call.ask(context))

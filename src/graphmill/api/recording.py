@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.api.items import id_rule, no_item
+from graphmill.api.samples import sampled
 from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
+from graphmill.core.identity import sample_id
 from graphmill.core.job import Effect, Job
 from graphmill.core.json_text import to_json
 from graphmill.datasets.source import FileSource
@@ -26,6 +28,7 @@ from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
 from graphmill.journal.opening import fixed
 from graphmill.journal.records import Entry
+from graphmill.journal.sqlite.store import SqliteStore
 from graphmill.report.stored import StoredResults
 
 Place = Journal | str | Path
@@ -43,6 +46,13 @@ class Recording:
         """Take hold of the run; it blocks."""
         self._opened = opened(self._place)
         return self._begin(self._opened)
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the journal; None for one in memory."""
+        if isinstance(self._place, Journal):
+            return Path(self._place.store.name) if isinstance(self._place.store, SqliteStore) else None
+        return Path(self._place)
 
     def stored(self, run_id: str) -> StoredResults:
         """Give what the journal holds of the run; it can be read for as long as there is a journal."""
@@ -91,23 +101,28 @@ def planned(  # noqa: PLR0913
     version: str | None,
     answers: Mapping[str, Any] | None = None,
     is_elsewhere: bool = False,
+    samples: int = 1,
 ) -> Recording:
-    """Record a batch as a new run, or go on with the one of that id; ``is_elsewhere`` says that its items may come from another file."""
+    """Record a batch as a new run, or go on with the one of that id; ``is_elsewhere`` says that its items may come from another file.
+
+    ``total`` counts the items, of each of which there are so many ``samples``.
+    """
     if on_change not in ("refuse", "invalidate", "keep"):
         raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
+    count = total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items)
     plan = Plan(
-        items=items,
-        identify=_identify(graph, id_rule(items, options.get("id_field")), effect),
+        items=sampled(items, samples),
+        identify=_identify(graph, id_rule(items, options.get("id_field")), effect, samples),
         manifest=manifest_of(
             graph=_graph_note(graph),
             fingerprints=graph_fingerprints(graph, version=version),
             source=items.note() if isinstance(items, FileSource | Single) else None,
             policy=policy,
-            options={**options, "effect": effect, "version": version},
+            options={**options, **({"samples": samples} if samples > 1 else {}), "effect": effect, "version": version},
             packages=packages_of(graph),
         ),
         run_id=run_id,
-        total=total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items),
+        total=None if count is None else count * samples,
         on_change=on_change,
         is_elsewhere=is_elsewhere,
         answers={} if answers is None else answers,
@@ -131,13 +146,18 @@ def repeated(
     return Recording(journal, lambda opened: opened.retry(run_id, selection, bind, fingerprints=fingerprints, on_change=on_change))
 
 
-def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect) -> Identify:
+def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect, samples: int) -> Identify:
     def identify(position: int, item: Any) -> Draft:
         if isinstance(item, Job):
             raise no_item()
         return Draft(id_of(item, position), function, item, effect=effect)
 
-    return identify
+    def identify_sample(position: int, item: Any) -> Draft:
+        number, sample = divmod(position, samples)
+        draft = identify(number, item)
+        return draft._replace(id=None if draft.id is None else sample_id(draft.id, sample + 1), sample=sample + 1)
+
+    return identify if samples == 1 else identify_sample
 
 
 def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
@@ -145,7 +165,8 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
         raise UsageError(
             f"the input of {entry.result.job_id!r:.80} is not plain data, so it was not stored; run the batch again with its items"
         )
-    return Draft(entry.result.job_id, graph, entry.result.input, effect=effect, position=entry.result.position)
+    result = entry.result
+    return Draft(result.job_id, graph, result.input, effect=effect, position=result.position, sample=result.sample)
 
 
 def _chosen(graph: Graph) -> dict[str, Any]:

@@ -67,6 +67,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
         is_elsewhere=True,
+        samples=options.get("samples", 1),
     )
     return await execute(function, series, rules, recording, **watching)
 

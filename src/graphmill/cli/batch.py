@@ -10,6 +10,7 @@ import typer
 
 from graphmill import api
 from graphmill.api.policy import policy_for
+from graphmill.api.samples import MOST_SAMPLES
 from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given
@@ -50,6 +51,10 @@ Prompt = Annotated[
 System = Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told first; with --prompt.", show_default=False)]
 Limit = Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)]
 Offset = Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)]
+Samples = Annotated[
+    int,
+    typer.Option(metavar="N", help="Do each item N times, as ID, ID#2, ID#3 and so on.", min=1, max=MOST_SAMPLES, show_default=False),
+]
 IdField = Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")]
 Adaptive = Annotated[
     bool, typer.Option("--adaptive", help="Find how many at once what the items depend on can bear, up to the concurrency.")
@@ -78,6 +83,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     source_format: SourceFormat = None,
     limit: Limit = None,
     offset: Offset = 0,
+    samples: Samples = 1,
     id_field: IdField = None,
     inputs_file: InputsFile = None,
     concurrency: Concurrency = None,
@@ -112,7 +118,11 @@ def batch(  # noqa: PLR0913  one parameter per option
     _require_apart(source_name, output)
     foreground = Foreground(
         title=graph.name,
-        details=(f"items from {items.name}", *asked_models(graph), f"concurrency {policy.slots}{' (adaptive)' if adaptive else ''}"),
+        details=(
+            f"items from {items.name}{f', {samples} samples of each' if samples > 1 else ''}",
+            *asked_models(graph),
+            f"concurrency {policy.slots}{' (adaptive)' if adaptive else ''}",
+        ),
         output=output,
         as_json=as_json,
         is_recorded=not no_journal,
@@ -127,6 +137,7 @@ def batch(  # noqa: PLR0913  one parameter per option
             policy=policy,
             id_field=id_field,
             total=items.count(),
+            samples=samples,
             keep_results=False,
             run_id=run_id,
             journal=place,

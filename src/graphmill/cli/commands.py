@@ -32,6 +32,7 @@ COMMANDS = {
     "validate": "Check workflow files and tell everything that is wrong with them.",
     "nodes": "List the node types, or show one in full.",
     "models": "List the models that are named and the providers that are there, or show one.",
+    "cache": "List, prune or clear the answers of models that are kept.",
 }
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from graphmill.cli.age import age_s
 from graphmill.cli.answer import tell
 from graphmill.cli.journal import Journal, opened
 from graphmill.core.errors import UsageError
 from graphmill.journal.records import RunRecord
 from graphmill.report.run_view import run_name
 from graphmill.report.text import columns, moment, size
-
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
 
 
 def prune(
@@ -47,14 +44,6 @@ def prune(
         else:
             freed = store.prune(gone)  # also for none: an earlier one may have been cut short
             tell([f"{_runs(len(gone))} pruned, {size(freed)} free again"])
-
-
-def age_s(text: str) -> float:
-    """Read an age such as 90m or 30d."""
-    found = _AGE.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"--older is a number and a unit, such as 90m, 12h, 30d or 2w, not {text!r:.40}")
-    return float(found[1]) * _UNITS_S[found[2]]
 
 
 def to_forget(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:

@@ -13,6 +13,11 @@ JOB_ID = "job"  # of a run that has no other
 _MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 
+def sample_id(item_id: str, sample: int) -> str:
+    """Name a sample of an item: the first goes by the item's own id, which so stays what it is without samples."""
+    return item_id if sample <= 1 else f"{item_id}#{sample}"
+
+
 def own_id(item: Any, *, position: int, id_field: str | None = None) -> str | None:
     """Give the id that an item carries: the named field, else its own ``id``; None if it has none."""
     if isinstance(item, _MAPPINGS):

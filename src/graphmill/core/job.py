@@ -42,6 +42,7 @@ class Job:
     A higher priority starts earlier; one step of priority outweighs a minute of waiting. Jobs with the same ``key`` depend on the
     same thing, such as one model of one provider: they share its health and, where concurrency adapts, its limit. With the
     effect "unsafe" it must not happen twice: tried again only if it has surely not happened. A resumed job has a ``past``.
+    Where an item is done several times, ``sample`` is which of them this is, from 1.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Job:
     key: str = ""
     effect: Effect = "repeatable"
     past: Past = NO_PAST
+    sample: int = 0
 
     def __post_init__(self) -> None:
         if type(self.id) is not str:
@@ -61,6 +63,8 @@ class Job:
             raise UsageError(f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load")
         if type(self.priority) is not int:
             raise UsageError(f"the priority of job {self.id!r:.80} is a whole number, not {self.priority!r:.80}")
+        if self.sample != 0 and (type(self.sample) is not int or self.sample < 0):
+            raise UsageError(f"the sample of job {self.id!r:.80} is a number from 1, or 0 for none, not {self.sample!r:.80}")
         if self.effect not in ("repeatable", "unsafe"):
             raise UsageError(f"the effect of job {self.id!r:.80} is repeatable or unsafe, not {self.effect!r:.80}")
         if type(self.key) is not str:

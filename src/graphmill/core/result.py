@@ -127,6 +127,17 @@ class Result:
         return {each["path"]: each["question"] for each in asked}
 
     @property
+    def sample(self) -> int:
+        """Which sample of its item it is, from 1; 0 if the item is done only once."""
+        found: int = self.metadata.get("sample", 0)
+        return found
+
+    @property
+    def item_id(self) -> str:
+        """The id of the item, which its samples share."""
+        return self.job_id if self.sample <= 1 else self.job_id.removesuffix(f"#{self.sample}")
+
+    @property
     def is_failure(self) -> bool:
         """Whether the job failed or timed out; a cancelled or a paused one did neither."""
         return self.status is Status.FAILED or self.status is Status.TIMED_OUT

@@ -238,7 +238,7 @@ class Attempts:
 
     def _wait_for_answers(self, ticket: Ticket, questions: list[Question], now: float) -> None:
         result = self._scheduler.end(ticket, waiting(questions), now)
-        self._finish(ticket, replace(result, metadata=metadata_of(questions)))
+        self._finish(ticket, replace(result, metadata={**result.metadata, **metadata_of(questions)}))
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
@@ -306,7 +306,7 @@ class Attempts:
             self._finish(ticket, self._scheduler.end(ticket, self._classifier.failure(error), now))
             return
         result = self._scheduler.complete(ticket, output, now)
-        self._finish(ticket, replace(result, metadata=finished.metadata) if finished.metadata else result)
+        self._finish(ticket, replace(result, metadata={**result.metadata, **finished.metadata}) if finished.metadata else result)
 
     def _accepted(self, output: Any) -> tuple[Any, Any]:
         accept = self._workers.accept

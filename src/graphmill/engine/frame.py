@@ -67,6 +67,11 @@ class Frame:
         return self.ticket.job.id
 
     @property
+    def sample(self) -> int:
+        """Which sample of its item the job is."""
+        return self.ticket.job.sample
+
+    @property
     def timeout_s(self) -> float | None:
         """How long the attempt may take."""
         return self.ticket.rules.timeout_s

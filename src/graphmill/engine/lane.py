@@ -90,7 +90,8 @@ class Lane:
         ticket.is_probe = not self.health.is_closed and self.health.started()
         if self._pace is not None:
             ticket.reserved, ticket.spent = ticket.weight, _tokens(ticket)
-            self._pace.started(now, ticket.reserved)
+            ticket.asked = 0 if ticket.usage is None else ticket.usage.requests
+            ticket.start = self._pace.started(now, ticket.reserved)
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
 
@@ -102,13 +103,20 @@ class Lane:
             self.succeeded_at = now
         self.throttled.add(hit=kind is _THROTTLED)
         if self._pace is not None:
-            used = _tokens(ticket) - ticket.spent
-            self._pace.settled(ticket.reserved, used if used or failure is not None else ticket.reserved)
+            self._settle(self._pace, ticket, failure)
         if failure is not None or not self.health.is_closed:
             self.health.ended(failure, now, is_probe=ticket.is_probe)
         if self._controller is not None:
             self._controller.ended(ticket.stamp, now, kind, None if failure is None else failure.retry_after_s)
             self.limit, self.reason = self._controller.limit, self._controller.reason
+
+    def _settle(self, pace: Pace, ticket: Ticket, failure: Failure | None) -> None:
+        """Give back what was not used: all of it, if it went well and says that it asked for nothing."""
+        used = _tokens(ticket) - ticket.spent
+        if failure is None and not used and ticket.usage is not None and ticket.usage.requests == ticket.asked:
+            pace.returned(ticket.start, ticket.reserved)
+        else:
+            pace.settled(ticket.reserved, used if used or failure is not None else ticket.reserved)
 
 
 def _tokens(ticket: Ticket) -> int:

@@ -36,11 +36,18 @@ class Pace:
         """The time from which on the next may start."""
         return max(self._requests_at, self._tokens_at)
 
-    def started(self, now: float, tokens: int) -> None:
-        """Note a start, and how many tokens it may take."""
+    def started(self, now: float, tokens: int) -> float:
+        """Note a start, and how many tokens it may take; tell by what it is known."""
         self._requests_at = max(now, self._requests_at) + self._request_s
         self._tokens_at = max(now, self._tokens_at) + tokens * self._token_s
+        return self._requests_at
 
     def settled(self, reserved: int, used: int) -> None:
         """Take back what an attempt has not used of its tokens, or add what it has used beyond."""
         self._tokens_at += (used - reserved) * self._token_s
+
+    def returned(self, start: float, reserved: int) -> None:
+        """Take back all of an attempt that has asked for nothing; its place among the requests only if nobody has started behind it."""
+        self.settled(reserved, 0)
+        if start == self._requests_at:
+            self._requests_at -= self._request_s

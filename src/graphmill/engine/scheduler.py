@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from heapq import heappop, heappush
 from random import Random
 from typing import get_args
@@ -394,7 +395,7 @@ class Scheduler:
         self._succeeded += status is SUCCEEDED
         self._failed += status is FAILED or status is TIMED_OUT
         started_at = now if ticket.started_at is None else ticket.started_at
-        return Result(
+        result = Result(
             job_id=ticket.job.id,
             position=ticket.position if ticket.job.past.position is None else ticket.job.past.position,
             status=status,
@@ -407,6 +408,7 @@ class Scheduler:
             usage=None if ticket.usage is None else ticket.usage.counts,
             cost=None if ticket.usage is None else ticket.usage.cost_usd,
         )
+        return replace(result, metadata={"sample": ticket.job.sample}) if ticket.job.sample else result
 
 
 def _final(failure: Failure) -> Status:

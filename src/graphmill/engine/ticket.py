@@ -30,6 +30,7 @@ class Ticket:
 
     __slots__ = (
         "admitted_at",
+        "asked",
         "attempt",
         "attempts",
         "body",
@@ -55,6 +56,7 @@ class Ticket:
         "series",
         "spent",
         "stamp",
+        "start",
         "started_at",
         "status",
         "strands",
@@ -85,6 +87,7 @@ class Ticket:
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
         self.reserved = self.spent = 0  # tokens: those of its attempt as estimated, and all before it
+        self.asked, self.start = 0, 0.0  # requests before its attempt, and by what its pace knows that
         self.attempt: Attempt | None = None
         self.last: Attempt | None = None  # one that is telling its end at this moment
         self.timer: TimerHandle | None = None

@@ -62,6 +62,10 @@ class Frame(Protocol):
         """The id of its job."""
 
     @property
+    def sample(self) -> int:
+        """Which sample of its item the job is, from 1; 0 if it is done only once."""
+
+    @property
     def timeout_s(self) -> float | None:
         """How long the attempt may take."""
 
@@ -98,6 +102,11 @@ class Context:
     def item(self) -> str:
         """The id of the job."""
         return "" if self._frame is None else self._frame.item
+
+    @property
+    def sample(self) -> int:
+        """Which sample of its item the job is, from 1; 0 if it is done only once."""
+        return 0 if self._frame is None else self._frame.sample
 
     @property
     def idempotency_key(self) -> str:
@@ -149,6 +158,7 @@ class NodeType(Generic[P]):
     ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
+    Those that are ``incidental`` decide nothing of what comes out: a change of them is none of the node.
     Where its outputs repeat a secret of the node, and it ``is_concealed``, they have its name instead.
     A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
     What ``asks_model`` has params ``model`` and ``role``, which are made its context's target.
@@ -163,6 +173,7 @@ class NodeType(Generic[P]):
     outputs: ClassVar[Mapping[str, str] | None]
     untemplated: ClassVar[frozenset[str]] = frozenset()
     in_pieces: ClassVar[frozenset[str]] = frozenset()
+    incidental: ClassVar[frozenset[str]] = frozenset()
     streamed: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
     asks_model: ClassVar[bool] = False

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphmill.core.errors import DuplicateIdError, UsageError
+from graphmill.core.identity import sample_id
 from graphmill.core.job import Effect, Job, Past
 from graphmill.core.json_text import to_json
 from graphmill.core.keys import canonical, digest, item_key
@@ -48,6 +49,7 @@ class Draft(NamedTuple):
     effect: Effect = "repeatable"
     position: int | None = None
     job: Job | None = None
+    sample: int = 0
 
 
 Identify = Callable[[int, Any], Draft]
@@ -224,8 +226,9 @@ class Intake:
         draft = self._identify(position, item)
         name, content = draft.id, self._content(draft, position)
         if name is None:
-            count = self._seen.add(content + b"=")  # not to be taken for the key of an item
+            count = self._seen.add(content + (b"=%d" % draft.sample if draft.sample else b"="))  # not to be taken for the key of an item
             name = content.hex()[:_ID_CHARS] if count == 1 else f"{content.hex()[:_ID_CHARS]}~{count}"
+            name = sample_id(name, draft.sample)
         key = item_key(name)
         self._hash.update(content)
         return _Item(position if draft.position is None else draft.position, draft, name, key, content)
@@ -265,7 +268,13 @@ class Intake:
         body = to_json(draft.input).encode() if item.content else None
         record = self.records[item.name] = Record(item.key, generation, item.position, item.content, body)
         job = draft.job or Job(
-            id=item.name, graph=draft.graph, input=draft.input, priority=draft.priority, key=draft.lane, effect=draft.effect
+            id=item.name,
+            graph=draft.graph,
+            input=draft.input,
+            priority=draft.priority,
+            key=draft.lane,
+            effect=draft.effect,
+            sample=draft.sample,
         )
         job = self._with_past(job, record, outcome) if self._has_past or outcome is not None else job
         self._given += 1

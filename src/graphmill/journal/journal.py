@@ -96,6 +96,7 @@ class Journal:
             run = self._created(plan)
         ledger = self.store.take(run.id)
         with _released(ledger):
+            _require_samples(ledger.run, plan.manifest)
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
             answers = answer_rows(self.archive, ledger.run, plan.answers)
@@ -249,6 +250,15 @@ def _generation(run: RunRecord, counts: Sequence[Count], changes: Iterable[str],
             f"run {run.id} has {made} that were made otherwise: {'; '.join(changes)}. Go on with {remedy}, or begin a new run"
         )
     return 1 + max([run.generation, *(count.generation for count in counts)])
+
+
+def _require_samples(run: RunRecord, now: Mapping[str, Any]) -> None:
+    """Refuse another number of samples: where each stands among the others, and so the order of the results, would change."""
+    before, given = (manifest.get("options", {}).get("samples", 1) for manifest in (run.manifest, now))
+    if "options" in now and before != given:
+        raise ChangedError(
+            f"run {run.id} has {before} sample{'s' * (before != 1)} of each item, not {given}; say --samples {before}, or begin a new run"
+        )
 
 
 def _require_source(run: RunRecord, now: Mapping[str, Any]) -> None:

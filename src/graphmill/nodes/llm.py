@@ -57,6 +57,13 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         bool | int | None, Meta(description="Whether to give the tokens' log probabilities, or with how many others each.")
     ] = None
     extra: Annotated[dict[str, Any], Meta(description="Put into what is sent as it is, over all else.")] = {}
+    cache: Annotated[
+        bool | None,
+        Meta(
+            description="Whether an answer that is known may be used again, and this one by others; without it, at temperature 0. "
+            "[More](models.md#answers-that-are-known)."
+        ),
+    ] = None
     timeout: Annotated[
         Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
     ] = None
@@ -75,10 +82,12 @@ class Llm(NodeType[LlmParams]):
         "model": "the model that answered, as the provider names it",
         "tool_calls": "the calls that the model asks for: `{id, name, arguments}`",
         "logprobs": "of each token `{token, logprob, top}`; null where they were not asked for",
-        "metadata": "`calls`, how many it took; `repaired`, where a `fence` or `text` around the data was left out",
+        "metadata": "`calls`, how many it took; `repaired`, where a `fence` or `text` around the data was left out; "
+        "`cached: true` with its `original_usage`, where it was known",
     }
     asks_model = True
     untemplated = frozenset({"timeout"})
+    incidental = frozenset({"cache", "timeout"})
     example = """\
 - id: describe
   type: llm
@@ -134,7 +143,7 @@ class Llm(NodeType[LlmParams]):
             raise Permanent("prompt and messages are both empty: there is nothing to ask")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
         request = request_of(target, messages, {name: getattr(params, name) for name in PARAMS}, origin=origin_of(context))
-        made = await complete(target, request, context, schema=schema)
+        made = await complete(target, request, context, schema=schema, cache=params.cache)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,
             "usage": made.usage.to_json(),

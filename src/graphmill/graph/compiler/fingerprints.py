@@ -13,7 +13,8 @@ from graphmill.graph.spec import BatchSpec, LoopSpec, NodeSpec
 
 def node_fingerprint(node: NodeSpec, node_type: NodeType[Any], child: Graph | None) -> str:
     """Hash type, params, code, batch, loop and child; a child counts by what it does, not by where it stands."""
-    params = dict(node.params) if child is None else {key: entry for key, entry in node.params.items() if key != WORKFLOW}
+    left_out = node_type.incidental if child is None else {WORKFLOW}
+    params = {key: entry for key, entry in node.params.items() if key not in left_out}
     code = node_type.fingerprint(node.params)
     parts = None if child is None else child.fingerprints
     return value_fingerprint([node_type.name, params, code, _batch(node.batch), _loop(node.loop), parts])

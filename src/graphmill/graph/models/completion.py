@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +18,8 @@ from graphmill.core.model_call import FinishReason, Message, ModelRequest, Model
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.asking import ask, told
+from graphmill.graph.models.cache.content_key import content_key, is_cacheable
+from graphmill.graph.models.cache.kept import Kept
 from graphmill.graph.models.json_answer import JsonAnswer, Misfit
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
@@ -31,7 +35,8 @@ _AGAIN = "That can not be used: {problem}. Answer again with the whole JSON valu
 class Completion:
     """What a model has answered: its ``text``, and, where a schema was given, the ``data`` in it.
 
-    ``usage`` is of all calls that it took, ``metadata`` says how many these were and what had to be left out to read the data.
+    ``usage`` is of all calls that it took, ``metadata`` says how many these were and what had to be left out to read the data; of an
+    answer that was not asked for here but used again, that it is ``cached``, and its ``original_usage``.
     """
 
     text: str
@@ -55,9 +60,25 @@ class Completion:
         return cls(**{**data, **made, "logprobs": None if logprobs is None else tuple(logprobs)})
 
 
-async def complete(target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None) -> Completion:
+async def complete(
+    target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None, cache: bool | None = None
+) -> Completion:
+    """Give a whole answer that has its shape: one that is known, if this may be, or else asked for.
+
+    Without ``cache``, the same is expected of the same call at temperature 0, and not else.
+    """
+    asked = _shaped(target, _seeded(request), schema)
+    if cache is not True and (cache is False or request.temperature != 0):
+        return await _asked(target, asked, context, schema)
+    if not is_cacheable(target, asked, cache) or (key := content_key(target, asked, schema)) is None:
+        return await _asked(target, asked, context, schema)
+    kept = Kept(key, target.lane, written=_written, read=partial(_read, schema))
+    made, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)
+    return made if is_asked else _used_again(made, context)
+
+
+async def _asked(target: Target, asked: ModelRequest, context: Context, schema: AnswerSchema | None) -> Completion:
     """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
-    asked = _shaped(target, request, schema)
     used, problem = None, ""
     for calls in range(1, MOST_REASKS + 2):
         response = await ask(target, asked, context)
@@ -95,6 +116,29 @@ def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAn
     )
 
 
+def _written(made: Completion) -> bytes:
+    """Give what is kept of an answer: what is read from its text is read from it again."""
+    return to_json({name: value for name, value in made.to_json().items() if name != "data"}).encode()
+
+
+def _read(schema: AnswerSchema | None, body: bytes) -> Completion | None:
+    """Read what was kept; None for what is of another kind, or would not be taken for an answer now."""
+    try:
+        made = Completion.from_json(json.loads(body))
+        if schema is None or made.tool_calls:
+            return made
+        return replace(made, data=schema.read(made.text).value)
+    except (ValueError, TypeError, KeyError, AttributeError, Misfit):
+        return None
+
+
+def _used_again(made: Completion, context: Context) -> Completion:
+    """Give an answer that was not asked for here: it took nothing, and says what it took whoever asked."""
+    context.report_usage(NO_USAGE)
+    metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
+    return replace(made, usage=NO_USAGE, metadata=metadata)
+
+
 def _shaped(target: Target, request: ModelRequest, schema: AnswerSchema | None) -> ModelRequest:
     """Ask for the shape: by the provider where it has the means, else in words."""
     if schema is None:
@@ -115,4 +159,12 @@ def _reproach(text: str, problem: str) -> tuple[Message, Message]:
 def origin_of(context: Context) -> Origin:
     """Tell which step asks."""
     rounds = _ROUND.findall(context.path) if "@" in context.path else ()
-    return Origin(item=context.item, path=context.path, round=int(rounds[-1]) if rounds else 1, attempt=context.attempt)
+    number = int(rounds[-1]) if rounds else 1
+    return Origin(item=context.item, path=context.path, round=number, sample=context.sample, attempt=context.attempt)
+
+
+def _seeded(request: ModelRequest) -> ModelRequest:
+    """Give each sample of an item a seed of its own, if it has one."""
+    if request.seed is None or request.origin.sample <= 1:
+        return request
+    return replace(request, seed=request.seed + request.origin.sample - 1)

@@ -195,6 +195,8 @@ def content_of(node: Node, params: Any) -> bytes:
     for name in node.type.streamed:
         if isinstance(sequence := params.get(name), BatchSequence):
             params = {**params, name: {"sequence": sequence.key().hex()}}
+    if node.type.incidental and not node.type.incidental.isdisjoint(params):
+        params = {name: value for name, value in params.items() if name not in node.type.incidental}
     named = _named(params) if node.secrets else params
     try:
         return digest(canonical([node.fingerprint, named]))

@@ -11,13 +11,17 @@ from graphmill.providers.verdict import Said, error_of, kind_of_status
 
 
 class Scripted:
-    """Its address is a script's file or ``module:function``; without one each prompt is its own answer."""
+    """Its address is a script's file or ``module:function``; without one each prompt is its own answer.
+
+    Its answers hang on more than what is asked, and cost nothing: none is used again.
+    """
 
     name = "scripted"
     default_address = ""
     address_variable = ""
     key_variable = ""
     supports_schema = True
+    is_cached = False
 
     def open(self) -> Stage:
         """Make the stage that calls share."""
