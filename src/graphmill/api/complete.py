@@ -20,9 +20,8 @@ from graphmill.graph.models.answer_schema import AnswerSchema, schema_of
 from graphmill.graph.models.completion import Completion
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import messages_of, request_of
+from graphmill.graph.models.question import messages_of, request_of, request_tokens
 from graphmill.graph.models.target import Target
-from graphmill.graph.models.turnstile import let_through
 from graphmill.graph.node_type import Context
 
 _STEP = "complete"
@@ -91,10 +90,11 @@ class _Call:
 
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""
-        frame = current.get()
+        frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        async with let_through(self._target, self._request, context):
-            return (await self.ask(context)).to_json()
+        weight = request_tokens(self._request)
+        made = await frame.steps.visits.call(frame, target.lane, target.limits, weight, partial(self.ask, context))
+        return made.to_json()
 
     def given(self, made: Completion) -> Any:
         """Give what whoever asked is given."""

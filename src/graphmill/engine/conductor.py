@@ -22,6 +22,7 @@ from graphmill.engine.figures import Figures
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
+from graphmill.engine.paces import Paces
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
 from graphmill.engine.recorder import Recorder
@@ -63,6 +64,9 @@ class Conductor:
         self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
+        shared = None if recorder is None else recorder.allowances
+        self._paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._start_soon)
+        scheduler.pace_of = self._paces.of
         self._attempts = Attempts(
             scheduler,
             self._workers,
@@ -279,6 +283,7 @@ class Conductor:
             await self._admission.wait_closed(self._workers.grace_s)
         finally:
             await self._workers.close()
+            await self._paces.close()
 
     @acting
     def _beat(self) -> None:

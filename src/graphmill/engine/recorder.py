@@ -9,6 +9,7 @@ from graphmill.core.errors import GraphmillError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status
 from graphmill.core.usage import Usage
+from graphmill.engine.allowance import Allowances
 
 
 class StepOutcome(NamedTuple):
@@ -81,6 +82,7 @@ class Recorder(Protocol):
     total: int | None
     done: Mapping[Status, int]
     suspects: int
+    allowances: Allowances | None
 
     def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
         """Begin; the three are called on the loop: ``broken`` at most once, ``asked(word, argument)`` with what others want of the run."""

@@ -30,6 +30,7 @@ from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recor
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.shared import Shared
 from graphmill.engine.strand import Strand
+from graphmill.engine.visits import Visits
 from graphmill.engine.workers import Workers, call
 
 _NEW = 2**62  # among the recorded steps of a job: after all of them
@@ -41,8 +42,17 @@ class Steps:
     """Runs the steps of one run's jobs."""
 
     def __init__(
-        self, workers: Workers, delivery: Delivery, recorder: Recorder | None, *, retry: Retry, classifier: Classifier, random: Random
+        self,
+        workers: Workers,
+        delivery: Delivery,
+        recorder: Recorder | None,
+        *,
+        visits: Visits,
+        retry: Retry,
+        classifier: Classifier,
+        random: Random,
     ) -> None:
+        self.visits = visits
         self._workers = workers
         self._delivery = delivery
         self._recorder = recorder

@@ -16,6 +16,7 @@ from graphmill.engine.workers import Attempt
 if TYPE_CHECKING:
     from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
+    from graphmill.engine.pace import Reservation
     from graphmill.engine.program import Series, StepRules
     from graphmill.engine.question import Question
     from graphmill.engine.replay import Replay
@@ -32,6 +33,7 @@ class Ticket:
         "admitted_at",
         "attempt",
         "attempts",
+        "blamed",
         "body",
         "busy",
         "crashes",
@@ -83,7 +85,9 @@ class Ticket:
         self.refusals = job.past.attempts - job.past.counted
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
-        self.reserved = self.spent = 0  # tokens: those of its attempt as estimated, and all before it
+        self.reserved: Reservation | None = None  # of its attempt, where its lane has a pace
+        self.spent = 0  # tokens, before that
+        self.blamed: Lane | None = None  # that of the call which its attempt has failed with
         self.attempt: Attempt | None = None
         self.last: Attempt | None = None  # one that is telling its end at this moment
         self.timer: TimerHandle | None = None

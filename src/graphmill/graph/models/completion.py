@@ -17,6 +17,7 @@ from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.asking import ask, told
 from graphmill.graph.models.json_answer import JsonAnswer, Misfit
+from graphmill.graph.models.question import request_tokens
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
@@ -60,6 +61,8 @@ async def complete(target: Target, request: ModelRequest, context: Context, *, s
     asked = _shaped(target, replace(request, origin=_origin(context)), schema)
     used, problem = None, ""
     for calls in range(1, MOST_REASKS + 2):
+        if calls > 1:
+            await context.again(request_tokens(asked))
         response = await ask(target, asked, context)
         used = response.usage if used is None else used + response.usage
         _require_whole(target, asked, response)
