@@ -7,11 +7,11 @@ from asyncio import Future
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import ceil, inf
 from typing import Any, NamedTuple, Protocol
 
 from graphmill.core.message import message_of
-from graphmill.engine.pace import Limits, Pace, Reservation
+from graphmill.engine.pace import CATCH_UP_S, Limits, Pace, Reservation
 
 Clock = Callable[[], float]
 Submit = Callable[[Callable[[], Any]], Future[Any]]
@@ -103,6 +103,7 @@ class Lease:
         self._submit = submit
         self._clock = clock
         self._has = Grant(requests=0, tokens=0)
+        self._granted, self._granted_at = 0.0, -inf
         self._until = -inf
         self._ask_at = -inf
         self._asking: Future[Grant] | None = None
@@ -119,7 +120,7 @@ class Lease:
             if self._asking is None and now >= self._ask_at:
                 self._ask(now, weight, woken)
             return self._own.opens_at(weight)
-        if now < self._until and self._has.requests >= 1 and self._has.tokens >= self._need(weight):
+        if now < self._until and self._requests_left(now) >= 1 and self._has.tokens >= self._need(weight):
             return 0.0
         if self._asking is None and now >= self._ask_at:
             self._ask(now, weight, woken)
@@ -147,6 +148,13 @@ class Lease:
             return None
         wish, self._returns = self._wish(0), []
         return partial(self._source.give_back, wish)
+
+    def _requests_left(self, now: float) -> float:
+        """Count the requests whose time has not passed: one that comes late would meet those of the next slice."""
+        if self._has.requests == inf:
+            return inf
+        missed = max(0, ceil((now - self._granted_at - CATCH_UP_S) / self._pace.request_s)) if self._pace.request_s else 0
+        return min(self._has.requests, self._granted - missed)
 
     def _need(self, weight: int) -> int:
         return min(weight, self._limits.tokens_per_minute or weight)
@@ -185,7 +193,8 @@ class Lease:
             grant = asking.result()
             self._own, self._sharers = None, grant.sharers
             if grant.slice:
-                self._has, self._until, self._ask_at = grant, asked_at + grant.lasts_s, -inf
+                self._has, self._granted, self._granted_at = grant, grant.requests, self._clock()
+                self._until, self._ask_at = asked_at + grant.lasts_s, -inf
             else:
                 self._ask_at = asked_at + grant.wait_s
         woken()

@@ -23,8 +23,8 @@ CALL = st.tuples(st.floats(0, 5), st.integers(0, 900), st.floats(0, 1), st.float
 @given(st.integers(10, 600), st.lists(CALL, max_size=100))
 def test_no_minute_holds_more_tokens_than_are_allowed_however_unlike_the_calls_are(allowed, calls):
     pace, now, starts, ends = Pace(Limits(tokens_per_minute=allowed)), 0.0, [], []
-    for wait, most, part, takes in calls:
-        most, now = min(most, allowed), now + wait
+    for wait, wanted, part, takes in calls:
+        most, now = min(wanted, allowed), now + wait
         while (at := pace.opens_at(most)) > now:
             ends.sort(key=lambda end: end[0])
             now = min(at, ends[0][0]) if ends else at
