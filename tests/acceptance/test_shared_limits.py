@@ -1,13 +1,16 @@
 """Limits that processes share: four commands on one journal, a server that notes when each call came, and a process that is killed."""
 
+import itertools
 import json
+import re
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
 
-from support.command import Command, rows, write_items
+from support.command import COMMAND, Command, environment, rows, write_items
 from support.model_server import ModelServer, reply
 
 PER_MINUTE = 1200
@@ -85,3 +88,24 @@ def test_what_a_killed_process_held_comes_back_once(tmp_path, served):
     after = [came for came, who in zip(served.came, served.by, strict=True) if who == "b" and came > at]
     assert after[0] - at < 2  # it waits for no slice that nobody uses
     assert after[-1] - after[0] < 2 * len(after) * 60 / PER_MINUTE  # and has all of the limit for itself
+
+
+def test_what_answers_tell_of_limits_is_shown(tmp_path, served):
+    served.headers = {"x-ratelimit-limit-requests": "1234", "x-ratelimit-remaining-requests": "1200", "x-ratelimit-reset-requests": "2s"}
+    settle(tmp_path, served, {"tokens_per_minute": 500_000})
+    with begun(tmp_path, "a", 3) as command:
+        assert command.wait() == 0
+    shown = subprocess.run(
+        [*COMMAND, "models"], cwd=tmp_path, env=environment(GRAPHMILL_JOURNAL=str(tmp_path / "runs.db")), capture_output=True, check=True
+    ).stdout.decode()
+    assert "500,000 tokens a minute" in shown
+    assert re.search(r"local/m +1,234 requests a minute", shown)
+
+
+def test_all_processes_wait_where_one_was_told_that_nothing_is_left(tmp_path, served):
+    served.headers = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "3s"}
+    settle(tmp_path, served, {"requests_per_minute": 600})
+    for name in "abc":
+        with begun(tmp_path, name, 1) as command:
+            assert command.wait() == 0
+    assert all(later - earlier > 2.9 for earlier, later in itertools.pairwise(sorted(served.came)))

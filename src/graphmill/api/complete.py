@@ -96,6 +96,15 @@ class _Call:
         made = await frame.steps.visits.call(frame, target.lane, target.limits, weight, partial(self.ask, context))
         return made.to_json()
 
+    async def ask_alone(self, context: Alone) -> Completion:
+        """Ask outside of a run; the limits that are set are those of its process."""
+        if (limits := self._target.limits) is None:
+            return await self.ask(context)
+        async with context.turn(limits, request_tokens(self._request)) as turn:
+            made = await self.ask(context)
+            turn.used = made.usage.input_tokens + made.usage.output_tokens
+            return made
+
     def given(self, made: Completion) -> Any:
         """Give what whoever asked is given."""
         return made if self._schema is None or made.tool_calls else self._schema.made(made.data)
@@ -123,4 +132,4 @@ def _alone(call: _Call) -> Any:
 
 async def _ask_alone(call: _Call) -> Any:
     async with Alone(_STEP) as context:
-        return call.given(await call.ask(context))
+        return call.given(await call.ask_alone(context))

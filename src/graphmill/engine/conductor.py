@@ -282,8 +282,8 @@ class Conductor:
         try:
             await self._admission.wait_closed(self._workers.grace_s)
         finally:
-            await self._workers.close()
             await self._paces.close()
+            await self._workers.close()
 
     @acting
     def _beat(self) -> None:

@@ -17,6 +17,7 @@ from graphmill.engine.pace import Limits, Pace, Reservation
 
 _SAME_CLOCK_S = 1.0
 _CLOSE_S = 2.0
+_LEAST_CLOSED_S = 1.0  # a wait that is worth telling others
 
 
 class LanePace:
@@ -63,9 +64,10 @@ class LanePace:
     def learn(self, told: RateLimits, now: float, reserved: Reservation | None) -> None:
         """Take the other side's word for what it allows; what is new is kept for others too."""
         self._pace.learn(told, now, reserved)
-        if (learned := self._pace.learned) != self._noted:
+        learned, closed_s = self._pace.learned, max(0.0, self._pace.opens_at() - now)
+        if learned != self._noted or closed_s > _LEAST_CLOSED_S:
             self._noted = learned
-            self._note(Learned(self.account, *learned))
+            self._note(Learned(self.account, *learned, closed_s))
 
 
 class Paces:
@@ -81,6 +83,7 @@ class Paces:
         self._woken = woken
         self._holder = uuid4().hex
         self._leases: list[Lease] = []
+        self._telling: set[Future[object]] = set()
 
     def of(self, limits: Limits) -> LanePace:
         """Give the pace of an account, kept to these limits."""
@@ -91,7 +94,9 @@ class Paces:
         return LanePace(pace, limits.account, lease, note=self._note, woken=self._woken)
 
     async def close(self) -> None:
-        """Give back what is held and was not used, soon or not at all."""
+        """Tell what is not told yet, and give back what is held and was not used, soon or not at all."""
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=_CLOSE_S)
         for lease in self._leases:
             if (returned := lease.close()) is not None:
                 with suppress(Exception):  # what is not given back comes back by itself
@@ -100,7 +105,15 @@ class Paces:
 
     def _note(self, learned: Learned) -> None:
         if self._shared is not None and learned.account:
-            self._submit(partial(self._shared.note, learned)).add_done_callback(_seen)
+            telling = self._submit(partial(self._shared.note, learned))
+            self._telling.add(telling)
+            telling.add_done_callback(self._told)
+
+    def _told(self, telling: Future[object]) -> None:
+        """Let what was learned be lost where it can not be kept: the next answer tells it again."""
+        self._telling.discard(telling)
+        if not telling.cancelled():
+            telling.exception()
 
 
 def process_pace(limits: Limits, clock: Clock) -> Pace:
@@ -114,12 +127,6 @@ def process_pace(limits: Limits, clock: Clock) -> Pace:
         else:
             pace.set(limits)
         return pace
-
-
-def _seen(noted: Future[object]) -> None:
-    """Let what was learned be lost: the next answer tells it again."""
-    if not noted.cancelled():
-        noted.exception()
 
 
 _paces: dict[str, Pace] = {}
