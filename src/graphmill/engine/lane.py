@@ -112,7 +112,7 @@ class Lane:
         self.running -= 1
         kind = None if failure is None else failure.kind
         if failure is None:
-            self.succeeded_at = now
+            self.succeeded_at, self._gated_until = now, 0.0
         self.throttled.add(hit=kind is _THROTTLED)
         if self.pace is not None and ticket.reserved is not None:
             self.settle(self.pace, ticket, _tokens(ticket), kind)
@@ -137,7 +137,7 @@ class Lane:
             ticket.reserved = None
 
     def _refused(self, failure: Failure, now: float) -> None:
-        """Let nothing start for the wait that is asked for once several were refused and none was answered."""
+        """Let nothing start for the wait that is asked for once several were refused and none was answered; an answer ends it."""
         self._in_a_row = self._in_a_row + 1 if self.succeeded_at < self._throttled_at else 1
         self._throttled_at = now
         if self._in_a_row >= _IN_A_ROW and failure.retry_after_s is not None:
