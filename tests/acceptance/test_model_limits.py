@@ -144,6 +144,36 @@ class TestWhatAnswersSay:
         assert run_.stopped == "parked"
         assert "scripted/play: no credit" in run_.stopped_because
 
+    def test_a_model_that_throttles_for_good_parks_the_run_and_fails_no_item(self, played, graph):
+        played.settings("")
+        played.answers = [gm.Throttled("slow down", retry_after_s=2.0)]
+        function = played.graph(WORKFLOW) if graph == "workflow" else call
+        jobs = [gm.Job(id=str(number), graph=function, input={"n": number}) for number in range(10)]
+        results, run_ = virtual(jobs, concurrency=5, retry=gm.Retry(throttle_budget_s=30.0))
+        assert {str(result.status) for result in results} == {"paused"}
+        assert run_.stopped == "parked"
+
+    def test_an_outage_costs_no_attempt_and_no_time_and_only_probes_are_sent_into_it(self, played, graph):
+        played.settings("")
+        came = []
+
+        def answered(_):
+            came.append(now())
+            if 10 < now() < 40:
+                raise gm.Unavailable("down")
+            return answer("fine")
+
+        async def slowly(request):
+            await asyncio.sleep(1)
+            return answered(request)
+
+        played.by = slowly
+        function = played.graph(WORKFLOW) if graph == "workflow" else call
+        jobs = [gm.Job(id=str(number), graph=function, input={"n": number}) for number in range(100)]
+        results, _ = virtual(jobs, concurrency=5, timeout_s=3.0, retry=gm.Retry(attempts=1))
+        assert {result.status for result in results} == {"succeeded"}
+        assert sum(10 < at < 40 for at in came) <= 5 + 6
+
     def test_throttles_teach_the_lane_of_the_model(self, played, graph):
         played.settings("")
         at_once = [0]
@@ -170,22 +200,25 @@ class TestWhatAnswersSay:
         assert not any("throttled" in event.reason for event in changed if event.key == "jobs")
 
 
-def test_an_answer_that_is_asked_for_again_counts_as_another_request(played):
-    played.settings("", provider=", limits: {requests_per_minute: 60}")
+@pytest.mark.parametrize("graph", ["workflow", "function"])
+def test_an_answer_that_is_asked_for_again_counts_as_another_request_and_waits_outside_of_its_attempt_s_time(played, graph):
+    played.settings("", provider=", limits: {requests_per_minute: 60, tokens_per_minute: 100000, concurrency: 8}")
     came = []
 
-    def answered(_):
+    def answered(request):
         came.append(now())
-        return answer("7" if len(came) % 3 == 0 else "no")
+        return answer("7" if sum(message.role == "assistant" for message in request.messages) == 2 else "no")
 
     played.by = answered
 
     async def ask(_):
         return await gm.complete("scripted/play", "x", schema={"type": "integer"})
 
-    jobs = [gm.Job(id=str(number), graph=ask, input=number) for number in range(30)]
-    results, _ = virtual(jobs, concurrency=1)
-    assert {result.output for result in results} == {7}
+    node = "{id: ask, type: llm, params: {model: scripted/play, prompt: x, output_schema: {type: integer}}}"
+    function = played.graph(f"{{inputs: {{n: {{}}}}, nodes: [{node}]}}") if graph == "workflow" else ask
+    jobs = [gm.Job(id=str(number), graph=function, input={"n": number}) for number in range(30)]
+    results, _ = virtual(jobs, concurrency=20, timeout_s=2.0)
+    assert {result.status for result in results} == {"succeeded"}
     assert len(came) == 90
     assert all(later - start >= 60 for start, later in zip(came, came[60:], strict=False))
 

@@ -17,6 +17,7 @@ from graphmill.engine.question import ASK
 from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
+    from graphmill.engine.pace import Holder
     from graphmill.engine.steps import Steps
     from graphmill.engine.ticket import Ticket
     from graphmill.engine.visit import Visit
@@ -78,9 +79,9 @@ class Frame:
         """Wait until one more call may be made."""
         return self.steps.visits.again(self, weight)
 
-    def learn(self, account: str, told: RateLimits) -> None:
-        """Take what an answer says of limits."""
-        self.steps.visits.learn(self.caller, account, told)
+    def learn(self, holder: Holder, told: RateLimits) -> None:
+        """Take what an answer says of a holder's limits."""
+        self.steps.visits.learn(self.caller, holder, told)
 
     @property
     def is_over(self) -> bool:

@@ -124,6 +124,13 @@ class Lane:
             self._controller.ended(ticket.stamp, now, kind, None if failure is None else failure.retry_after_s)
             self.limit, self.reason = self._controller.limit, self._controller.reason
 
+    def rest(self, ticket: Ticket, used: int, now: float) -> None:
+        """Take the slot of a ticket back for a while: one call of its attempt was answered, and there is to be another."""
+        if self.pace is not None:
+            self.settle(self.pace, ticket, used, None)
+        ticket.spent = used
+        self.end(ticket, None, now)
+
     def reserve(self, ticket: Ticket, now: float) -> Reservation | None:
         """Take what one call of a ticket may need; None where nothing is limited."""
         return None if self.pace is None else self.pace.started(now, ticket.weight if self.pace.counts_tokens else 0)

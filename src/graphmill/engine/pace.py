@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from math import inf
 from threading import Lock
+from typing import Protocol
 
 from graphmill.core.rate_limits import RateLimit, RateLimits
 
@@ -26,6 +27,14 @@ class Limits:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     account: str = ""
+
+
+class Holder(Protocol):
+    """Whoever has limits of its own."""
+
+    @property
+    def account(self) -> str:
+        """Tells it from others, without its key."""
 
 
 class Reservation:
@@ -127,6 +136,11 @@ class Pace:
     def learned(self) -> tuple[int | None, int | None]:
         """How many requests and tokens a minute the other side says that it allows."""
         return self._requests.allowed, self._tokens.allowed
+
+    @property
+    def closed_until(self) -> float:
+        """When what the other side says is used up is back."""
+        return max((track.back_at for track in (self._requests, self._tokens) if track.left < 1), default=0.0)
 
     def opens_at(self, weight: int = 0) -> float:
         """Tell from when on the next may start, if it takes so many tokens."""

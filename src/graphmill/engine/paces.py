@@ -64,10 +64,10 @@ class LanePace:
     def learn(self, told: RateLimits, now: float, reserved: Reservation | None) -> None:
         """Take the other side's word for what it allows; what is new is kept for others too."""
         self._pace.learn(told, now, reserved)
-        learned, closed_s = self._pace.learned, max(0.0, self._pace.opens_at() - now)
+        learned, closed_s = self._pace.learned, self._pace.closed_until - now
         if learned != self._noted or closed_s > _LEAST_CLOSED_S:
             self._noted = learned
-            self._note(Learned(self.account, *learned, closed_s))
+            self._note(Learned(self.account, *learned, max(0.0, closed_s)))
 
 
 class Paces:

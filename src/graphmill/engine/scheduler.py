@@ -140,6 +140,7 @@ class Scheduler:
             self._visited[lane.key] = lane
             return False
         lane.guests.pop()
+        visit.status = RUNNING
         lane.start(visit, now)
         return True
 
@@ -154,6 +155,11 @@ class Scheduler:
     def see_out(self, visit: Visit, failure: Failure | None, now: float) -> None:
         """End a call; its lane learns from how it went."""
         visit.lane.end(visit, failure, now)
+        self._quit(visit.lane)
+
+    def stand_in(self, visit: Visit, ticket: Ticket) -> None:
+        """Let a call go on as another one of a ticket that has made some before."""
+        ticket.reserved, ticket.stamp, ticket.is_probe = visit.reserved, visit.stamp, visit.is_probe
         self._quit(visit.lane)
 
     def guests_of(self, lane: Lane) -> list[Visit]:
@@ -234,9 +240,9 @@ class Scheduler:
             crashes=ticket.crashes,
             random=self._random,
         )
-        lane = ticket.blamed or ticket.lane
-        if wait_s is None and ticket.throttled_s and failure.kind is Kind.THROTTLED and lane.succeeded_at < (ticket.throttled_at + now) / 2:
-            lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
+        last = (ticket.blamed or ticket.lane).succeeded_at
+        if wait_s is None and ticket.throttled_s and failure.kind is Kind.THROTTLED and last < (ticket.throttled_at + now) / 2:
+            ticket.lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
             wait_s = 0.0
         if wait_s is None:
             return failure
@@ -333,6 +339,7 @@ class Scheduler:
         visit = lane.guests.pop()
         if not lane.guests:
             del self._visited[lane.key]
+        visit.status = RUNNING
         lane.start(visit, now)
         return visit if isinstance(visit, Visit) else None
 
@@ -414,8 +421,8 @@ class Scheduler:
         if isinstance(ticket, Strand):
             ticket.root.busy -= 1
         blamed, ticket.blamed = ticket.blamed, None
-        if blamed is not None and failure is not None and failure.kind is Kind.THROTTLED:
-            failure = _TAUGHT  # the lane of its call knows
+        if blamed is not None and failure is not None and failure.kind in (Kind.THROTTLED, Kind.UNAVAILABLE):
+            failure = _TAUGHT  # the lane of its call knows, and lets the next call wait
         ticket.lane.end(ticket, failure, now)
 
     def _join(self, lane: Lane) -> None:

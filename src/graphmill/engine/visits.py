@@ -8,20 +8,19 @@ from typing import TypeVar
 
 from graphmill.core.errors import Unavailable
 from graphmill.core.rate_limits import RateLimits
-from graphmill.core.result import Failure, Kind
+from graphmill.core.result import RUNNING, Failure, Kind
 from graphmill.core.usage import Usage
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.failures import cancelled, decisive
 from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
-from graphmill.engine.pace import Limits
+from graphmill.engine.pace import Holder, Limits
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.ticket import Ticket
 from graphmill.engine.visit import Visit
 
 T = TypeVar("T")
-_LOOK_S = 0.05
 _BLAMED = (Kind.THROTTLED, Kind.UNAVAILABLE)
 
 
@@ -68,21 +67,24 @@ class Visits:
 
     async def again(self, frame: Frame, weight: int) -> None:
         """Wait until one more call may be made in the place of one that has ended; what that has used is settled."""
-        ticket = frame.caller
-        lane, pace = ticket.lane, ticket.lane.pace
-        if pace is None:
+        ticket, lane = frame.caller, frame.caller.lane
+        if lane.pace is None:
             return
-        used = _tokens(ticket.usage) + _tokens(frame.usage) if ticket is frame.ticket else _tokens(frame.usage)
-        lane.settle(pace, ticket, used, None)
-        while (at := pace.opens_at(self._loop.time(), weight)) is None or at > self._loop.time():  # noqa: ASYNC110  others move that time
-            await asyncio.sleep(_LOOK_S if at is None else at - self._loop.time())
-        ticket.reserved, ticket.spent = pace.started(self._loop.time(), weight if pace.counts_tokens else 0), used
+        used = _tokens(frame.usage) + (_tokens(ticket.usage) if ticket is frame.ticket else 0)
+        lane.rest(ticket, used, self._loop.time())
+        visit = Visit(frame.ticket, lane, weight)
+        try:
+            await self._enter(visit)
+        except BaseException:
+            lane.start(ticket, self._loop.time())  # it is about to end, and gives its slot back then
+            raise
+        self._scheduler.stand_in(visit, ticket)
 
-    def learn(self, ticket: Ticket, account: str, told: RateLimits) -> None:
-        """Take what an answer says of limits, for all that ask the same."""
+    def learn(self, ticket: Ticket, holder: Holder, told: RateLimits) -> None:
+        """Take what an answer says of a holder's limits, for all that ask the same."""
         lane = ticket.lane
         if lane.pace is None and (told.requests is not None or told.tokens is not None or told.input_tokens is not None):
-            self._scheduler.pace(lane, Limits(account=account))
+            self._scheduler.pace(lane, Limits(account=holder.account))
         if lane.pace is not None:
             lane.pace.learn(told, self._loop.time(), ticket.reserved)
 
@@ -94,14 +96,16 @@ class Visits:
         visit.entered, deadlines = self._loop.create_future(), ticket.deadlines
         if deadlines is not None:
             deadlines.clear(ticket)
+        if visit.lane.health.state is HealthState.PARKED:
+            self._refuse(visit.lane)
         self._freed()
         try:
             await visit.entered
         except BaseException:
-            if visit.entered.cancelled() or visit.entered.exception() is not None:
-                self._scheduler.turn_away(visit)
-            else:  # let in and ended at the same moment
+            if visit.status is RUNNING:  # let in and given up at the same moment
                 self._leave(visit, cancelled("the call was given up"))
+            else:
+                self._scheduler.turn_away(visit)
             raise
         finally:
             if deadlines is not None and ticket.deadlines is deadlines and ticket.frame is not None:

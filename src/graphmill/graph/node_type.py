@@ -14,6 +14,7 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
+from graphmill.engine.pace import Holder
 from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ class Frame(Protocol):
     def again(self, weight: int) -> Awaitable[None]:
         """Wait until one more call may be made in this attempt."""
 
-    def learn(self, account: str, told: RateLimits) -> None:
-        """Take what an answer says of limits."""
+    def learn(self, holder: Holder, told: RateLimits) -> None:
+        """Take what an answer says of a holder's limits."""
 
     def ask(self, question: Any) -> Awaitable[Any]:
         """Give the answer to a question, or end the attempt until there is one."""
@@ -136,10 +137,10 @@ class Context:
         if self._frame is not None:
             await self._frame.again(weight)
 
-    def report_limits(self, account: str, told: RateLimits) -> None:
-        """Tell what an answer says of the limits of an account, so that nothing is sent that is known to be refused."""
+    def report_limits(self, holder: Holder, told: RateLimits) -> None:
+        """Tell what an answer says of its model's limits, so that nothing is sent that is known to be refused."""
         if self._frame is not None:
-            self._frame.learn(account, told)
+            self._frame.learn(holder, told)
 
     @property
     def usage(self) -> Usage | None:

@@ -26,11 +26,11 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
         if isinstance(error, AttemptError) and error.usage is not None:
             context.report_usage(error.usage)
         if isinstance(error, AttemptError) and error.limits is not None:
-            context.report_limits(target.account, error.limits)
+            context.report_limits(target, error.limits)
         raise told(target, error) from None
     context.report_usage(response.usage)
     if response.limits is not None:
-        context.report_limits(target.account, response.limits)
+        context.report_limits(target, response.limits)
     return response
 
 
