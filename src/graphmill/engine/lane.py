@@ -131,6 +131,12 @@ class Lane:
         ticket.spent = used
         self.end(ticket, None, now)
 
+    def go_on(self, ticket: Ticket, now: float) -> None:
+        """Give a ticket its slot back for which nothing more is asked."""
+        self.running += 1
+        if self._controller is not None:
+            ticket.stamp = self._controller.started(now)
+
     def reserve(self, ticket: Ticket, now: float) -> Reservation | None:
         """Take what one call of a ticket may need; None where nothing is limited."""
         return None if self.pace is None else self.pace.started(now, ticket.weight if self.pace.counts_tokens else 0)

@@ -23,7 +23,7 @@ _LEAST_CLOSED_S = 1.0  # a wait that is worth telling others
 class LanePace:
     """The pace of one lane: what its process may start, and, where others share it, the slice that its run holds."""
 
-    __slots__ = ("_lease", "_note", "_noted", "_pace", "_woken", "account")
+    __slots__ = ("_begun", "_lease", "_note", "_noted", "_pace", "_woken", "account")
 
     def __init__(
         self, pace: Pace, account: str, lease: Lease | None, *, note: Callable[[Learned], None], woken: Callable[[], None]
@@ -33,6 +33,7 @@ class LanePace:
         self._lease = lease
         self._note = note
         self._woken = woken
+        self._begun: set[Reservation] = set()
         self._noted: tuple[int | None, int | None] = (None, None)
 
     @property
@@ -50,6 +51,7 @@ class LanePace:
     def started(self, now: float, tokens: int) -> Reservation:
         """Note a start, and how many tokens it may take."""
         reserved = self._pace.started(now, tokens)
+        self._begun.add(reserved)
         if self._lease is not None:
             self._lease.started(now, reserved)
         return reserved
@@ -57,9 +59,15 @@ class LanePace:
     def settled(self, reserved: Reservation, used: int) -> None:
         """Take back what an attempt has not used of its tokens, or add what it has used beyond."""
         tokens = reserved.tokens
+        self._begun.discard(reserved)
         self._pace.settled(reserved, used)
         if self._lease is not None:
             self._lease.settled(reserved, tokens, used)
+
+    def close(self) -> None:
+        """Settle what a run has left behind as it was reserved."""
+        for reserved in list(self._begun):
+            self.settled(reserved, reserved.tokens)
 
     def learn(self, told: RateLimits, now: float, reserved: Reservation | None) -> None:
         """Take the other side's word for what it allows; what is new is kept for others too."""
@@ -82,6 +90,7 @@ class Paces:
         self._submit = submit
         self._woken = woken
         self._holder = uuid4().hex
+        self._made: list[LanePace] = []
         self._leases: list[Lease] = []
         self._telling: set[Future[object]] = set()
 
@@ -91,10 +100,14 @@ class Paces:
         if self._shared is not None and limits.account:
             lease = Lease(self._shared, limits, pace, holder=self._holder, submit=self._submit, clock=self._clock)
             self._leases.append(lease)
-        return LanePace(pace, limits.account, lease, note=self._note, woken=self._woken)
+        made = LanePace(pace, limits.account, lease, note=self._note, woken=self._woken)
+        self._made.append(made)
+        return made
 
     async def close(self) -> None:
         """Tell what is not told yet, and give back what is held and was not used, soon or not at all."""
+        for pace in self._made:
+            pace.close()
         if self._telling:
             await asyncio.wait(self._telling, timeout=_CLOSE_S)
         for lease in self._leases:

@@ -76,7 +76,7 @@ class Visits:
         try:
             await self._enter(visit)
         except BaseException:
-            lane.start(ticket, self._loop.time())  # it is about to end, and gives its slot back then
+            lane.go_on(ticket, self._loop.time())  # it is about to end, and gives its slot back then
             raise
         self._scheduler.stand_in(visit, ticket)
 
@@ -93,9 +93,8 @@ class Visits:
             self._probed(visit)
             return
         ticket = visit.host
-        visit.entered, deadlines = self._loop.create_future(), ticket.deadlines
-        if deadlines is not None:
-            deadlines.clear(ticket)
+        visit.entered, deadlines, frame = self._loop.create_future(), ticket.deadlines, ticket.frame
+        left_s = None if deadlines is None else deadlines.hold(ticket)
         if visit.lane.health.state is HealthState.PARKED:
             self._refuse(visit.lane)
         self._freed()
@@ -108,8 +107,8 @@ class Visits:
                 self._scheduler.turn_away(visit)
             raise
         finally:
-            if deadlines is not None and ticket.deadlines is deadlines and ticket.frame is not None:
-                deadlines.set(ticket, self._loop.time())
+            if deadlines is not None and left_s is not None and ticket.frame is frame and frame is not None:
+                deadlines.go_on(ticket, left_s)
         self._probed(visit)
 
     def _probed(self, visit: Visit) -> None:

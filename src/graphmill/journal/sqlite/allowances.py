@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from graphmill.engine.allowance import Grant, Learned, Wish
 from graphmill.engine.pace import CATCH_UP_S, MINUTE_S
-from graphmill.journal.sqlite.connection import connect_writer, writing
+from graphmill.journal.sqlite.connection import abandon, connect_writer, writing
 from graphmill.journal.sqlite.faults import translated
 from graphmill.journal.sqlite.files import make_file
 from graphmill.journal.sqlite.statements import SQL
@@ -50,6 +51,7 @@ class SqliteAllowances:
         self._clock = clock
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
+        self._opened_as = (0, 0, 0)
 
     def take(self, wish: Wish) -> Grant:
         """Give a slice when the one before it is over; else say how long that is."""
@@ -97,10 +99,33 @@ class SqliteAllowances:
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
         with self._lock, translated(str(self._path)):
-            if self._connection is None:
-                self._connection = self._opened()
-            with writing(self._connection, busy_s=_BUSY_S):
-                yield self._connection
+            connection = self._open_one()
+            with writing(connection, busy_s=_BUSY_S):
+                yield connection
+
+    def _open_one(self) -> sqlite3.Connection:
+        """Give the connection; a new one where the file is not the one that was opened, or this process not the one that opened it."""
+        if self._connection is not None and self._opened_as == self._identity():
+            return self._connection
+        if self._connection is not None:
+            abandon(self._connection) if self._opened_as[0] != os.getpid() else self._connection.close()
+            self._connection = None
+        try:
+            self._connection = self._opened()
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise
+            self._path.replace(f"{self._path}.damaged")  # it holds a minute's worth of nothing but counts
+            self._connection = self._opened()
+        self._opened_as = self._identity()
+        return self._connection
+
+    def _identity(self) -> tuple[int, int, int]:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return os.getpid(), 0, 0
+        return os.getpid(), found.st_dev, found.st_ino
 
     def _opened(self) -> sqlite3.Connection:
         make_file(self._path)

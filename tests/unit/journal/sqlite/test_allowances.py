@@ -228,7 +228,25 @@ def test_where_nobody_has_shared_nothing_is_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_none_is_told(tmp_path):
+def test_a_file_that_is_damaged_is_put_aside(tmp_path):
     (tmp_path / "runs.db-limits").write_bytes(b"no database" * 1000)
+    allowances = SqliteAllowances(tmp_path / "runs.db")
+    assert allowances.take(Wish(account="m@1", holder="a", request_s=1.0, token_s=0.0)).slice
+    allowances.close()
+    assert (tmp_path / "runs.db-limits.damaged").exists()
+
+
+def test_a_file_that_is_deleted_is_made_anew_and_shared_again(shared, tmp_path):
+    shared.take(slice_s=5.0)
+    for path in tmp_path.glob("runs.db-limits*"):
+        path.unlink()
+    assert shared.take("b", slice_s=5.0).slice
+    other = SqliteAllowances(tmp_path / "runs.db", clock=lambda: shared.now)
+    assert other.take(Wish(account="m@1", holder="c", request_s=REQUEST_S, token_s=0.0)).wait_s > 4
+    other.close()
+
+
+def test_what_can_not_be_used_is_told(tmp_path):
+    (tmp_path / "runs.db-limits").mkdir()
     with pytest.raises(JournalError, match=r"runs\.db-limits"):
         SqliteAllowances(tmp_path / "runs.db").take(Wish(account="m@1", holder="a", request_s=1.0, token_s=0.0))
