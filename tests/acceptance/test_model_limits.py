@@ -97,6 +97,18 @@ def test_nodes_and_functions_keep_to_one_limit_together(played):
 
 
 @pytest.mark.parametrize("graph", ["workflow", "function"])
+@pytest.mark.parametrize("is_adaptive", [False, True])
+def test_jobs_that_go_by_the_name_of_their_model_do_not_stand_in_its_way(played, graph, is_adaptive):
+    played.settings("", provider=", limits: {requests_per_minute: 60, concurrency: 2}")
+    server, function = Server(played), played.graph(WORKFLOW) if graph == "workflow" else call
+    jobs = [gm.Job(id=str(number), graph=function, input={"n": number}, key="scripted/play") for number in range(30)]
+    results, run_ = virtual(jobs, concurrency=20, adaptive=is_adaptive)
+    assert {result.status for result in results} == {"succeeded"}
+    assert server.at_once <= 2
+    assert run_.statistics().elapsed_s < 40
+
+
+@pytest.mark.parametrize("graph", ["workflow", "function"])
 class TestWhatAnswersSay:
     """Of limits, and how it is kept to."""
 

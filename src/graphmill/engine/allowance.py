@@ -180,7 +180,11 @@ class Lease:
     def _ask(self, now: float, weight: int, woken: Callable[[], None]) -> None:
         self._drop()
         wish, self._returns = self._wish(weight), []
-        asking = self._asking = self._submit(partial(self._source.take, wish))
+        try:
+            asking = self._asking = self._submit(partial(self._source.take, wish))
+        except RuntimeError as error:  # no more threads to be had
+            self._fall_back(now, wish, error)
+            return
         asking.add_done_callback(lambda done: self._answered(now, wish, done, woken))
 
     def _answered(self, asked_at: float, wish: Wish, asking: Future[Grant], woken: Callable[[], None]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 
 from graphmill.core.result import Failure, Kind
@@ -85,7 +87,9 @@ class Lane:
         if self.pace is None or at is None or at > now:
             return at
         first = self.guests.first or self.queue.first
-        return self.pace.opens_at(now, 0 if first is None or not self.pace.counts_tokens else first.weight)
+        if first is None or not first.is_call:
+            return at
+        return self.pace.opens_at(now, first.weight if self.pace.counts_tokens else 0)
 
     @property
     def is_free(self) -> bool:
@@ -102,7 +106,7 @@ class Lane:
         """Give a ticket one of its slots."""
         self.running += 1
         ticket.is_probe = not self.health.is_closed and self.health.started()
-        if self.pace is not None:
+        if self.pace is not None and ticket.is_call:
             ticket.reserved, ticket.spent = self.reserve(ticket, now), _tokens(ticket)
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
@@ -123,6 +127,16 @@ class Lane:
         if self._controller is not None:
             self._controller.ended(ticket.stamp, now, kind, None if failure is None else failure.retry_after_s)
             self.limit, self.reason = self._controller.limit, self._controller.reason
+
+    @contextmanager
+    def lent(self, host: Ticket) -> Iterator[None]:
+        """Let a call have the slot of the job that makes it, if that is of this lane too."""
+        count = int(host.lane is self)
+        self.running -= count
+        try:
+            yield
+        finally:
+            self.running += count
 
     def rest(self, ticket: Ticket, used: int, now: float) -> None:
         """Take the slot of a ticket back for a while: one call of its attempt was answered, and there is to be another."""

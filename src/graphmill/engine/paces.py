@@ -118,9 +118,10 @@ class Paces:
 
     def _note(self, learned: Learned) -> None:
         if self._shared is not None and learned.account:
-            telling = self._submit(partial(self._shared.note, learned))
-            self._telling.add(telling)
-            telling.add_done_callback(self._told)
+            with suppress(RuntimeError):  # no more threads to be had
+                telling = self._submit(partial(self._shared.note, learned))
+                self._telling.add(telling)
+                telling.add_done_callback(self._told)
 
     def _told(self, telling: Future[object]) -> None:
         """Let what was learned be lost where it can not be kept: the next answer tells it again."""

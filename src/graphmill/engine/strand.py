@@ -48,6 +48,11 @@ class Strand(Ticket):
         self.began_at = 0.0
 
     @property
+    def is_call(self) -> bool:
+        """Whether the step has a lane of its own."""
+        return self.rules.lane is not None
+
+    @property
     def weight(self) -> int:
         """How many tokens the step may take."""
         return self.step.weight

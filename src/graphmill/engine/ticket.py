@@ -105,6 +105,11 @@ class Ticket:
         self.busy = 0  # how many of them hold a slot
 
     @property
+    def is_call(self) -> bool:
+        """Whether it is counted by the limits of its lane: not a job, of which the calls are."""
+        return False
+
+    @property
     def weight(self) -> int:
         """How many tokens its next attempt may take, as far as anybody knows."""
         return 0

@@ -23,6 +23,11 @@ class Visit(Ticket):
         self._weight = weight
 
     @property
+    def is_call(self) -> bool:
+        """Counted."""
+        return True
+
+    @property
     def weight(self) -> int:
         """How many tokens the call may take."""
         return self._weight

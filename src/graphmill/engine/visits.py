@@ -51,6 +51,10 @@ class Visits:
         While it waits, the time of its attempt stands still.
         """
         visit = frame.visit = Visit(frame.ticket, self._scheduler.lane(key, limits), weight)
+        with visit.lane.lent(frame.ticket):
+            return await self._made(frame, visit, function)
+
+    async def _made(self, frame: Frame, visit: Visit, function: Callable[[], Awaitable[T]]) -> T:
         await self._enter(visit)
         failure: Failure | None = None
         try:
