@@ -131,6 +131,18 @@ def test_no_minute_holds_more_than_is_allowed_whoever_shares_it_and_dies(limits,
     assert all(run.is_done for run, dies_at in made if dies_at > 7200)
 
 
+@pytest.mark.parametrize("limits", [(60, None), (600, None), (None, 6000)])
+def test_four_that_are_always_busy_use_nearly_all_of_a_limit_and_no_more(tmp_path, limits):
+    requests, tokens = limits
+    world, wanted = World(tmp_path), Limits(requests_per_minute=requests, tokens_per_minute=tokens, account="m@1")
+    for _ in range(4):
+        Run(world, wanted, calls=[(10, 10, 1.0)] * 1000, delay_s=0.004, dies_at=1e9).begin(0.0)
+    world.pass_by(130.0)
+    world.allowances.close()
+    minutes = [sum(begun <= at < begun + 60 for at, _ in world.starts) for begun, _ in world.starts[:: len(world.starts) // 40]]
+    assert 0.97 * 600 <= max(minutes) <= 600 if requests != 60 else 58 <= max(minutes) <= 60
+
+
 class Shared:
     """One file, one clock, and two that share it."""
 
