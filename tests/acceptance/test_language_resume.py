@@ -7,6 +7,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.keys import item_key
+from graphmill.journal.records import EVERYTHING
 from support.flows import PROMPT
 from support.recording import KILLED, Program
 from support.remains import wait_until
@@ -240,6 +241,17 @@ def test_a_step_whose_params_are_others_after_a_stop_is_done_again(flow, stopper
         lambda: gm.batch(graph, [{"id": "i", "x": 2}], run_id="r", journal=store, policy=PROMPT, on_change="invalidate")
     )
     assert after == [2, "b"]
+
+
+def test_the_last_step_of_a_job_is_in_the_row_of_its_result(flow, stopper, store):
+    stopper.fails = {"bad"}
+    for name, nodes in (("one", [go("a", "'${n}'")]), ("two", [go("a", 1), go("b", "'${n}'")])):
+        graph = flow.load(f"inputs: {{n: {{required: true}}}}\nnodes: [{', '.join(nodes)}]")
+        gm.batch(graph, [{"n": "good"}, {"n": "bad"}], run_id=name, journal=store, policy=PROMPT)
+        run = store.archive.find(name)
+        assert (run.rows, run.steps) == (2, 2 * len(nodes) - 2)
+        for entry in store.archive.entries(run, EVERYTHING):
+            assert [step.path for step in store.archive.history(run, entry.key).steps] == ["a", "b"][: len(nodes)]
 
 
 def test_invalidate_does_an_edited_node_again_and_what_depends_on_it_only(flow, stopper, store):

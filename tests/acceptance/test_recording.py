@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 import graphmill as gm
-from graphmill.journal.records import AttemptRow
+from graphmill.journal.records import AttemptRow, ResultRow
 from support.driving import Peak
 from support.recording import PROMPT, Gate, Program, reached, watched
 from support.remains import wait_until
@@ -126,6 +126,59 @@ def test_running_and_uncommitted_are_never_more_than_twice_the_concurrency(tmp_p
     assert held == 6
     assert (report.statistics.succeeded, peak.highest <= 3) == (50, True)
     journal.close()
+
+
+@pytest.fixture
+def gathers_for_ever(monkeypatch):
+    for place in ("graphmill.engine.conductor", "graphmill.journal.scribe"):
+        monkeypatch.setattr(f"{place}.GATHER_S", 3600.0)
+
+
+@pytest.mark.usefixtures("gathers_for_ever")
+def test_results_that_nobody_waits_for_are_committed_together_before_they_hold_anything_up(tmp_path):
+    commits, waiting = [], {}
+    journal = watched(tmp_path / "runs.db", lambda rows: commits.append(sum(isinstance(row, ResultRow) for row in rows)))
+
+    async def work(item):
+        waiting[item] = asyncio.Event()
+        await waiting[item].wait()
+        return item
+
+    async def turns():
+        for _ in range(200):
+            await asyncio.sleep(0)
+        return [count for count in commits if count]
+
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            batch = group.create_task(gm.abatch(work, range(30), run_id="r", journal=journal, concurrency=8))
+            await asyncio.to_thread(wait_until, lambda: len(waiting) == 8)
+            for item in (5, 0, 3):
+                waiting[item].set()
+            before = await turns()
+            waiting[7].set()  # half of what may run at once
+            await asyncio.to_thread(wait_until, lambda: any(commits))
+            after = await turns()
+            while not batch.done():
+                for event in list(waiting.values()):
+                    event.set()
+                await asyncio.sleep(0)
+        return before, after, batch.result()
+
+    before, after, report = asyncio.run(main())
+    assert (before, after) == ([], [4])
+    assert report.statistics.succeeded == 30
+    journal.close()
+
+
+@pytest.mark.usefixtures("gathers_for_ever")
+def test_what_is_waited_for_is_committed_at_once(tmp_path):
+    async def work(item):
+        first = await gm.step(double, item)
+        return (await gm.step(double, first["twice"]))["twice"]
+
+    report = gm.batch(work, [1, 2], run_id="r", journal=tmp_path / "runs.db", concurrency=8)
+    assert sorted(report.collect()) == [4, 8]
 
 
 def test_an_unsafe_item_begins_once_that_is_committed_and_holds_its_slot_until_its_result_is(tmp_path):

@@ -7,7 +7,11 @@ import pytest
 
 from graphmill.core.errors import OwnedError
 from graphmill.core.keys import canonical, digest, item_key
-from graphmill.core.result import Kind, Status
+from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.core.usage import Usage
+from graphmill.engine.recorder import LastStep, StepOutcome
+from graphmill.journal.bodies import failure_body, failure_from, usage_body
+from graphmill.journal.last_step import more_body
 from graphmill.journal.records import (
     EVERYTHING,
     AttemptRow,
@@ -132,6 +136,31 @@ def test_steps_come_back_in_their_order_and_none_is_taken_for_another(store, tak
         assert lookup.notes(item_key("a")).steps == [step, other, judged, step._replace(generation=2)]
         assert lookup.notes(item_key("b")).steps == [step._replace(key=item_key("b"))]
         assert lookup.notes(item_key("c")) == Notes(attempts=[], steps=[])
+
+
+@pytest.mark.parametrize("error", [None, Failure(kind=Kind.TIMEOUT, message="late \u2028", type="")], ids=["well", "handled"])
+def test_a_step_in_the_row_of_its_result_comes_back_as_if_it_had_its_own(store, taken, error):
+    before = StepRow(item_key("a"), 1, "draft", CONTENT, 1, 0.5, b'"first"', None)
+    body, said = (b'[{"a":"\xc3\xa9"},"default",[]]', None) if error is None else (None, failure_body(error))
+    outcome = StepOutcome(body, error, 2, 0.25, Usage(requests=3, input_tokens=7), 1.5)
+    held = more_body(Result(job_id="a", position=0, status=Status.SUCCEEDED, input=None), LastStep("judge[0]/é", digest(b"x"), outcome))
+    last = StepRow(item_key("a"), 1, "judge[0]/é", digest(b"x"), 2, 0.25, body, said, usage_body(outcome.usage), 1.5)
+    taken.append([before, result("a", more=held), failed("b", 1)])
+    taken.append([before._replace(generation=2), result("a", generation=2, more=held)])
+    again = [before._replace(generation=2), last._replace(generation=2)]
+    assert history(store, taken).steps == [before, last, *again]
+    with closing(store.archive.lookup(taken.run)) as lookup:
+        assert lookup.last_steps(item_key("a")) == [last, again[1]]
+        assert [lookup.last_steps(item_key(name)) for name in ("b", "c")] == [[], []]
+
+
+def test_a_step_that_failed_as_its_job_did_is_not_written_twice(store, taken):
+    failure = Failure(kind=Kind.PERMANENT, message="no", type="ValueError")
+    ended = Result(job_id="a", position=0, status=Status.FAILED, input=None, error=failure)
+    held = more_body(ended, LastStep("solve", CONTENT, StepOutcome(None, failure)))
+    taken.append([failed("a", more=held)])
+    [step] = history(store, taken).steps
+    assert (failure_from(step.error), b"ValueError" in held) == (failure, False)
 
 
 def test_a_question_and_its_answer_come_back_and_a_step_of_the_same_name_is_no_answer(store, taken):

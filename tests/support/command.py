@@ -14,6 +14,20 @@ import psutil
 COMMAND = [sys.executable, "-m", "graphmill"]
 HANG_S = 60.0  # for what promises no time
 
+# The command line as it is, but that a run is parked without a minute of probes.
+IMPATIENT = [
+    sys.executable,
+    "-c",
+    """
+from dataclasses import replace
+from graphmill.cli import batch
+from graphmill.cli.main import main
+of = batch.policy_of
+batch.policy_of = lambda **given: replace(of(**given), park_after_s=0.1)
+main()
+""",
+]
+
 
 def environment(**more):
     return {**{key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "NO_COLOR", "TMUX")}, **more}

@@ -129,10 +129,13 @@ class _Interpreter:
         return Step(resolve(params, scope))
 
     def run_workflow(self, params, scope, attempts):
+        text = self.text
         try:
             return self.workflow(params["workflow"], resolve(params.get("inputs", {}), scope), attempts)
         except Failed as failure:
             raise Failed(failure.kind, failure.message, Unsaid(), failure.node) from failure
+        finally:
+            self.text = text
 
     def run_branch(self, params, scope, attempts):
         return Step({}, _chosen(params, scope))

@@ -25,6 +25,7 @@ from graphmill.core.errors import (
     UsageError,
     WorkflowError,
 )
+from graphmill.core.telemetry import flush
 from graphmill.core.version import __version__
 
 app = typer.Typer(
@@ -63,6 +64,7 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except (OSError, ValueError):
         code = code or ExitCode.OUTPUT  # the reader of our pipe is gone
+    flush()
     stderr.settle()
     os._exit(code)
 

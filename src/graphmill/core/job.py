@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import adapted
+from graphmill.core.usage import Usage
 
 Effect = Literal["repeatable", "unsafe"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What happened to a job in earlier processes: attempts that failed, how many of them count, and how many killed a worker.
+    """What happened to a job in earlier processes: attempts that failed, how many count, how many killed a worker, and what they used.
 
     A suspect was under way more than once when the whole process died; suspects are run one at a time. ``position`` is where the
     item stands in its source, if that is not where the job stands among those that are left; ``generation`` is the one
@@ -27,6 +28,7 @@ class Past:
     is_suspect: bool = False
     position: int | None = None
     generation: int = 1
+    usage: Usage | None = None
 
 
 NO_PAST = Past()

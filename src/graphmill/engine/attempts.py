@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from graphmill.core.errors import StepError
-from graphmill.core.result import RUNNING, Failure, Result
+from graphmill.core.result import RUNNING, Failure, Kind, Result
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -29,6 +29,7 @@ from graphmill.engine.strand import Strand
 from graphmill.engine.strands import Strands
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
+from graphmill.engine.tracing import Tracing
 from graphmill.engine.visit import Visit
 from graphmill.engine.visits import Visits
 from graphmill.engine.workers import Workers
@@ -55,6 +56,7 @@ class Attempts:
         lane_changed: Callable[[Lane, int, HealthState], None],
         cancel: Callable[[], object],
         crash: Callable[[BaseException], None],
+        tracing: Tracing | None,
     ) -> None:
         self._scheduler = scheduler
         self._workers = workers
@@ -69,10 +71,19 @@ class Attempts:
         self._lane_changed = lane_changed
         self._cancel = cancel
         self.crash = crash
+        self._tracing = tracing
         self._classifier = Classifier(self._policy.classify)
         visits = Visits(scheduler, self._loop, self._classifier, freed=freed, lane_changed=lane_changed)
-        retry = self._policy.retry
-        self._steps = Steps(workers, delivery, recorder, visits=visits, retry=retry, classifier=self._classifier, random=terms.random)
+        self._steps = Steps(
+            workers,
+            delivery,
+            recorder,
+            visits=visits,
+            retry=self._policy.retry,
+            classifier=self._classifier,
+            random=terms.random,
+            tracing=tracing,
+        )
         self._strands = Strands(
             scheduler,
             workers,
@@ -158,6 +169,8 @@ class Attempts:
             ticket.deadlines = self._deadlines.get(timeout_s) or self._new_deadlines(timeout_s)
             ticket.deadlines.set(ticket, self._loop.time() if now is None else now)
         frame = ticket.frame = Frame(self._steps, ticket, ticket.path)
+        if self._tracing is not None:
+            self._tracing.attempt(frame)
         is_suspect = ticket.crashes > 0
         if isinstance(ticket, Strand):
             ticket.attempt = self._workers.begin_step(
@@ -184,9 +197,7 @@ class Attempts:
         self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
-        frame, ticket.frame = ticket.frame, None
-        if frame is not None and frame.usage is not None:
-            ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
+        frame = self._frame_of(ticket, error)
         if isinstance(error, CancelledError) and ticket.verdict is None and self._workers.is_left:
             self._cancel()  # which gives this ticket a verdict too: cancelled is not failed
         verdict, ticket.verdict, ticket.last, ticket.attempt = ticket.verdict, None, ticket.attempt, None
@@ -212,9 +223,19 @@ class Attempts:
             self._lane_changed(lane, limit, state)
         ticket.last = None
 
+    def _frame_of(self, ticket: Ticket, error: BaseException | None) -> Frame | None:
+        """Take the frame of an attempt that has ended, and what it used; None if it was never begun."""
+        frame, ticket.frame = ticket.frame, None
+        if frame is not None:
+            if frame.usage is not None:
+                ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
+            if self._tracing is not None:
+                self._tracing.ended(frame, error)
+        return frame
+
     def _asked(self, ticket: Ticket, frame: Frame | None, questions: list[Question], now: float) -> None:
         """End an attempt that waits for answers: it counts as none, and what it must not do twice it has not done."""
-        failure, usage = waiting(questions), None if frame is None else frame.unrecorded
+        failure, usage = waiting(questions), None if frame is None else frame.left_unrecorded()
         if self._recorder is not None and (ticket.rules.effect == "unsafe" or usage is not None):
             self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
         if isinstance(ticket, Strand):
@@ -239,22 +260,30 @@ class Attempts:
         if ticket.rules.effect == "unsafe" and not ticket.rules.is_retried_if_ambiguous:
             failure = doubted(failure, error)
         outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)
+        usage = None if frame is None else frame.left_unrecorded()
         if isinstance(outcome, Failure):
+            if usage is not None and self._recorder is not None and self._is_left(ticket, outcome):
+                self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
             self._failed_for_good(ticket, outcome, now)
             return
         if self._recorder is not None:
-            usage = None if frame is None else frame.unrecorded
             self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
             if isinstance(ticket, Strand) and not ticket.root.busy:
                 self._recorder.leave(ticket.job)  # to wait is not to be under way
         ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
         self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
 
+    def _is_left(self, ticket: Ticket, failure: Failure) -> bool:
+        """Tell whether an attempt ends without an outcome that is kept: what it used must be noted by itself."""
+        if isinstance(ticket, Strand) and ticket.is_dropped:
+            return True
+        leaving = self._scheduler.leaving
+        return leaving is not None and (failure is leaving or failure.kind in (Kind.PAUSED, Kind.CANCELLED))
+
     def _write_down(self, number: int) -> None:
-        """Count a failed attempt as uncommitted until it is: it too would be repeated after a crash."""
-        if number and not self._delivery.is_forgotten:
-            self._scheduler.note_written("repeatable")
-            self._delivery.after(number, partial(self._scheduler.note_committed, "repeatable"))
+        """Count a failed attempt, if it left a row: it too would be repeated after a crash."""
+        if number:
+            self._delivery.count(number, "repeatable")
 
     def _failed_for_good(self, ticket: Ticket, failure: Failure, now: float) -> None:
         if not isinstance(ticket, Strand):
@@ -298,4 +327,6 @@ class Attempts:
             ticket.timer.cancel()
             ticket.timer = None
         self._job_deadlines.clear(ticket)
+        if self._tracing is not None:
+            self._tracing.finish(result)
         self._finished(ticket, result)

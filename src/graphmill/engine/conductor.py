@@ -14,6 +14,7 @@ from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.admission import Admission
 from graphmill.engine.alerts import Alert, AlertName
+from graphmill.engine.allowance import Allowances
 from graphmill.engine.attempts import Attempts
 from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.delivery import Delivery
@@ -25,13 +26,14 @@ from graphmill.engine.outbox import Outbox
 from graphmill.engine.paces import Paces
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
-from graphmill.engine.recorder import Recorder
+from graphmill.engine.recorder import GATHER_S, Recorder
 from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
 from graphmill.engine.subscriber import BREATH_S, log
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
+from graphmill.engine.tracing import Tracing
 from graphmill.engine.workers import Workers
 
 BEAT_S = 0.5
@@ -64,9 +66,8 @@ class Conductor:
         self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
-        shared = None if recorder is None else recorder.allowances
-        self._paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._start_soon)
-        scheduler.pace_of = self._paces.of
+        self._paces = self._paced(None if recorder is None else recorder.allowances)
+        self._tracing = Tracing.begun(recorder)
         self._attempts = Attempts(
             scheduler,
             self._workers,
@@ -79,13 +80,14 @@ class Conductor:
             lane_changed=self._lane_changed,
             cancel=self.cancel,
             crash=self.crash,
+            tracing=self._tracing,
         )
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._unhanging = self._opening = self._draining = self._beating = _NO_TIMER
+        self._unhanging = self._opening = self._draining = self._beating = self._gathering = _NO_TIMER
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
-        self._is_starting = self._is_closed = False
+        self._is_starting = self._is_flushing = self._is_closed = False
         self._undone: list[Failure] = []
         self._source_error: GraphmillError | None = None
         self._fault: GraphmillError | None = None
@@ -105,6 +107,13 @@ class Conductor:
         if recorder is not None:
             scheduler.suspect(recorder.suspects)
             recorder.open(committed=self._committed, broken=self._broken, asked=self._asked)
+            if self._tracing is not None:
+                self._tracing.note(recorder)
+
+    def _paced(self, shared: Allowances | None) -> Paces:
+        paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._start_soon)
+        self._scheduler.pace_of = paces.of
+        return paces
 
     @acting
     def open(self, jobs: Any) -> None:
@@ -247,6 +256,8 @@ class Conductor:
             try:
                 await self._clean_up()
             finally:
+                if self._tracing is not None:
+                    self._tracing.close(self.stopped, self._fault or self._source_error)
                 await self._close_recorder()
 
     async def _close_recorder(self) -> None:
@@ -274,7 +285,7 @@ class Conductor:
 
     async def _clean_up(self) -> None:
         self._is_closed = True
-        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
+        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining, self._gathering):
             if timer is not None:
                 timer.cancel()
         self._admission.close()
@@ -340,17 +351,28 @@ class Conductor:
 
     def _finished(self, ticket: Ticket, result: Result) -> None:
         is_undone = bool(self._undone) and any(result.error is failure for failure in self._undone)
-        if self._delivery.settle(ticket, result, is_undone=is_undone):
+        self._delivery.settle(ticket, result, is_undone=is_undone)
+        if not self._is_flushing:
             self._flush_soon()
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, cancelled(f"{self._scheduler.failed_so_far()}, {_TOO_MUCH[reason]}"))
 
     def _flush_soon(self) -> None:
-        """Let results go two turns late, so that what takes the free slots is under way before."""
-        self._loop.call_soon(self._loop.call_soon, self._flush)
+        """Let results go two turns late, when what takes the free slots is under way; or, if nobody waits for them, with others."""
+        if self._recorder is None or self._scheduler.is_pressed:
+            self._is_flushing = True
+            self._loop.call_soon(self._loop.call_soon, self._flush)
+        elif self._gathering is None:
+            self._gathering = self._loop.call_later(GATHER_S, self._gathered)
+
+    @acting
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._delivery.flush()
 
     @acting
     def _flush(self) -> None:
+        self._is_flushing = False
         self._delivery.flush()
 
     @acting

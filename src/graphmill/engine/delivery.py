@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from graphmill.core.job import Job
+from graphmill.core.job import Effect, Job
 from graphmill.core.result import Result
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
@@ -27,14 +28,15 @@ class Delivery:
         self._is_committed = asyncio.Event()
         self.is_forgotten = False
 
-    def settle(self, ticket: Ticket, result: Result, *, is_undone: bool) -> bool:
-        """Take a result; one that is undone is shown and not kept. Tell whether it is the first since ``flush``."""
+    def settle(self, ticket: Ticket, result: Result, *, is_undone: bool) -> None:
+        """Take a result; one that is undone is shown and not kept."""
         if self._recorder is not None:
             self._recorder.leave(ticket.job)
             if not is_undone:
                 self._scheduler.note_written(ticket.job.effect)  # from now on it counts as uncommitted
+            elif ticket.last_step is not None:
+                self._recorder.step(ticket.job, *ticket.last_step)
         self._settled.append((ticket, result, is_undone))
-        return len(self._settled) == 1
 
     def flush(self) -> None:
         """Write down, or show, what was taken."""
@@ -45,8 +47,11 @@ class Delivery:
             if self._recorder is None or is_undone:
                 self._show(ticket.job, result)
             else:
-                self._uncommitted.append((self._recorder.finish(ticket.job, result, ticket.body), None, ticket.job, result))
-                ticket.body = None
+                number = self._recorder.finish(ticket.job, result, ticket.body, ticket.last_step)
+                self._uncommitted.append((number, None, ticket.job, result))
+                ticket.body = ticket.last_step = None
+        if settled and self._recorder is not None:
+            self._recorder.hurry()
 
     def show_durable(self) -> None:
         """Show what is durable."""
@@ -55,9 +60,21 @@ class Delivery:
             self._show(job, result)
 
     def after(self, number: int, act: Callable[[], None]) -> None:
-        """Do something once what has this number is durable."""
-        if not self.is_forgotten:
+        """Do something as soon as what has this number can be durable."""
+        if not self.is_forgotten and self._recorder is not None:
             self._uncommitted.append((number, act, None, None))
+            self._recorder.hurry()
+
+    def count(self, number: int, effect: Effect) -> None:
+        """Count what has this number as uncommitted until it is durable: it would be repeated after a crash."""
+        if not self.is_forgotten:
+            self._scheduler.note_written(effect)
+            self._uncommitted.append((number, partial(self._scheduler.note_committed, effect), None, None))
+            self._hurry_if_pressed()
+
+    def _hurry_if_pressed(self) -> None:
+        if self._recorder is not None and self._scheduler.is_pressed:
+            self._recorder.hurry()
 
     def committed(self, number: int) -> bool:
         """Do what waited for this, but show results later; tell whether these are the first since ``show_durable``."""
@@ -81,6 +98,8 @@ class Delivery:
 
     async def wait_committed(self) -> None:
         """Wait until everything is durable and shown, or forgotten."""
+        if self._recorder is not None:
+            self._recorder.hurry()
         while self._uncommitted:
             self._is_committed.clear()
             await self._is_committed.wait()

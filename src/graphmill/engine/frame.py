@@ -17,6 +17,8 @@ from graphmill.engine.question import ASK
 from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from graphmill.engine.pace import Holder
     from graphmill.engine.steps import Steps
     from graphmill.engine.ticket import Ticket
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 class Frame:
     """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "path", "slot", "steps", "ticket", "unrecorded", "up", "usage", "visit")
+    __slots__ = ("attempt", "calls", "down", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage", "visit")
 
     def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
         self.steps = steps
@@ -34,11 +36,13 @@ class Frame:
         self.attempt = attempt or ticket.attempts
         self.path = path
         self.up = up
+        self.down: Frame | None = None  # of the step that runs inside now
         self.calls: Counter[str] | None = None
         self.slot: Lock | None = None
         self.usage: Usage | None = None
         self.unrecorded: Usage | None = None
         self.visit: Visit | None = None  # of a call that is made here
+        self.span: Span | None = None  # of this attempt, where somebody watches
 
     def report(self, usage: Usage) -> None:
         """Add to what the attempt has used, and all that it is a part of, whatever they come to."""
@@ -55,6 +59,11 @@ class Frame:
     def leave_unrecorded(self, usage: Usage) -> None:
         """Note that no step inside the attempt is recorded with this part of what it has used."""
         self.unrecorded = usage if self.unrecorded is None else self.unrecorded + usage
+
+    def left_unrecorded(self) -> Usage | None:
+        """Give what of its usage no step is recorded with, that of the step under way too: an attempt may end before it does."""
+        below = None if self.down is None else self.down.left_unrecorded()
+        return self.unrecorded if below is None else below if self.unrecorded is None else self.unrecorded + below
 
     @property
     def item(self) -> str:

@@ -11,6 +11,8 @@ from graphmill.core.result import Failure, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.allowance import Allowances
 
+GATHER_S = 0.02  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
+
 
 class StepOutcome(NamedTuple):
     """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning.
@@ -25,6 +27,14 @@ class StepOutcome(NamedTuple):
     usage: Usage | None = None
     began_s: float = 0.0
     order: int = 0
+
+
+class LastStep(NamedTuple):
+    """The step that a job has ended with, by path and content: it is recorded with the job's outcome."""
+
+    path: str
+    content: bytes
+    outcome: StepOutcome
 
 
 class FailedAttempts(NamedTuple):
@@ -71,9 +81,10 @@ Asked = Callable[[str, str], None]
 class Recorder(Protocol):
     """Writes a run down in the background.
 
-    What is handed over gets a number; ``committed(number)`` tells that it, and all before it, is durable. ``created_at`` tells the run from
-    another of its name, elsewhere or before it. ``jobs`` are what is left to do; ``done`` counts what was done before, as the jobs are
-    read; ``suspects`` is how many jobs are to be run one at a time because the whole process has died under them more than once.
+    What is handed over gets a number; ``committed(number)`` tells that it, and all before it, is durable. It may wait a moment for more.
+    ``created_at`` tells the run from another of its name, elsewhere or before it. ``jobs`` are what is left to do; ``done`` counts what
+    was done before, as the jobs are read; ``suspects`` is how many jobs are to be run one at a time because the whole process has died
+    under them more than once.
     """
 
     run_id: str
@@ -83,6 +94,10 @@ class Recorder(Protocol):
     done: Mapping[Status, int]
     suspects: int
     allowances: Allowances | None
+
+    @property
+    def traced(self) -> str | None:
+        """The span of the process that had the run before, as it was noted."""
 
     def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
         """Begin; the three are called on the loop: ``broken`` at most once, ``asked(word, argument)`` with what others want of the run."""
@@ -112,14 +127,17 @@ class Recorder(Protocol):
     def pages(self) -> Pages | None:
         """Give a job room outside of memory; None where there is none."""
 
-    def finish(self, job: Job, result: Result, body: Any) -> int:
-        """Note a job's outcome; the body is None if it has no output."""
+    def finish(self, job: Job, result: Result, body: Any, last: LastStep | None = None) -> int:
+        """Note a job's outcome, and the step that led to it; the body is None if it has no output."""
 
     def leave(self, job: Job) -> None:
         """Note that a job's attempt has ended, whatever becomes of it."""
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
-        """Note that the run starts nothing new for now, or does so again; or how many it runs at once from now on."""
+    def hurry(self) -> None:
+        """Let what was handed over wait for nothing more."""
+
+    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None) -> None:
+        """Note that the run starts nothing new for now, or does so again; how many it runs at once from now on; or its span."""
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""

@@ -318,18 +318,28 @@ class Scheduler:
         self._uncommitted -= 1
         self._uncommitted_unsafe -= effect == "unsafe"
 
+    @property
+    def is_pressed(self) -> bool:
+        """Whether what is uncommitted is to be written at once: it holds up what comes next, or soon will."""
+        most = self._most
+        return 2 * self._uncommitted >= most or self._uncommitted_unsafe > 0 or (not self.queued and self.running < most)
+
     def failed_so_far(self) -> str:
         """Say how many jobs have failed."""
         return f"{self._failed:,} of {self._succeeded + self._failed:,} jobs failed"
 
     def _has_slot(self, but: int = 0) -> bool:
         """Tell whether one more may run, in the place of so many: what runs and what is not yet committed repeats after a crash."""
-        most = but + (self.limit if self.full is None and self._suspects <= 0 else 1)
+        most = but + self._most
         return (
             not self.is_paused
             and self.running + self._uncommitted_unsafe < most  # what must not be repeated keeps its slot until then
             and self.running + self._uncommitted < 2 * most - but
         )
+
+    @property
+    def _most(self) -> int:
+        return self.limit if self.full is None and self._suspects <= 0 else 1
 
     def _next_guest(self, now: float) -> Visit | None:
         open_ = (lane for lane in self._visited.values() if (at := lane.opens_at(now)) is not None and at <= now)

@@ -30,6 +30,7 @@ from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recor
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.shared import Shared
 from graphmill.engine.strand import Strand
+from graphmill.engine.tracing import Tracing
 from graphmill.engine.visits import Visits
 from graphmill.engine.workers import Workers, call
 
@@ -51,6 +52,7 @@ class Steps:
         retry: Retry,
         classifier: Classifier,
         random: Random,
+        tracing: Tracing | None,
     ) -> None:
         self.visits = visits
         self._workers = workers
@@ -59,6 +61,7 @@ class Steps:
         self._retry = retry
         self._classifier = classifier
         self._random = random
+        self._tracing = tracing
         self.run_id = uuid4().hex if recorder is None else recorder.run_id
         self.origin = self.run_id if recorder is None else f"{recorder.run_id}\n{recorder.created_at!r}"
         self._shows = count(uuid4().int >> 52)  # another beginning in each process; to ask for as much each time takes too long
@@ -177,12 +180,15 @@ class Steps:
         while True:
             attempt += 1
             await self._intend(frame, path, attempt, effect)
-            inner = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
+            inner = frame.down = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
             try:
                 body = await self._call(inner, function)
                 return StepOutcome(body, None, attempt, self._workers.loop.time() - began, _sum(used, inner.usage))
             except Waiting:
                 self._pass_on(frame, inner, attempt, paused("it waits for an answer"), effect)
+                raise
+            except asyncio.CancelledError:
+                self._leave(frame, inner)
                 raise
             except Exception as raised:
                 error = decisive(raised)
@@ -194,6 +200,8 @@ class Steps:
                 failure = doubted(failure, error) if effect == "unsafe" else failure
                 wait_s = None if isinstance(error, StepError) else self._wait_s(failure, counted)
                 used = _sum(used, inner.usage)
+            finally:
+                frame.down = None
             if frame.is_over or wait_s is None:
                 return StepOutcome(None, failure, attempt, self._workers.loop.time() - began, used)
             self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)  # what it used is reported already
@@ -209,11 +217,15 @@ class Steps:
 
     def _pass_on(self, frame: Frame, inner: Frame, attempt: int, failure: Failure, effect: Effect) -> None:
         """Leave an attempt that counts as none, with what it used, to the caller; an unsafe step has surely not happened."""
-        if inner.unrecorded is not None:
-            frame.leave_unrecorded(inner.unrecorded)
+        self._leave(frame, inner)
         if effect == "unsafe":
             self._recalled(frame).intended.discard(inner.path)
             self._note_failed(frame, inner.path, attempt, failure)
+
+    @staticmethod
+    def _leave(frame: Frame, inner: Frame) -> None:
+        if inner.unrecorded is not None:
+            frame.leave_unrecorded(inner.unrecorded)
 
     def _note_failed(self, frame: Frame, path: str, attempt: int, failure: Failure, *, usage: Usage | None = None) -> None:
         if self._recorder is not None:
@@ -222,10 +234,12 @@ class Steps:
     def _wait_s(self, failure: Failure, tries: int) -> float | None:
         return next_wait_s(self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
 
-    @staticmethod
-    async def _call(frame: Frame, function: Callable[[], Any]) -> bytes:
+    async def _call(self, frame: Frame, function: Callable[[], Any]) -> bytes:
         token = current.set(frame)
         try:
+            if self._tracing is not None:
+                with self._tracing.step(frame):
+                    return json_of(await call(function)).encode()
             return json_of(await call(function)).encode()
         finally:
             current.reset(token)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from graphmill.core.job import Effect
 from graphmill.core.result import RUNNING, Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.acting import acting
@@ -18,7 +18,7 @@ from graphmill.engine.notebook import Notebook
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Aside, Begun, Failed, Finished, Fork, Note, Program, Programmed, Step, StepEnd
 from graphmill.engine.question import is_question
-from graphmill.engine.recorder import NO_ATTEMPTS, Recall, Recorder, StepOutcome
+from graphmill.engine.recorder import NO_ATTEMPTS, LastStep, Recall, Recorder, StepOutcome
 from graphmill.engine.replay import Replay
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.strand import Strand
@@ -93,8 +93,9 @@ class Strands:
             return
         duration_s = now - strand.began_at
         began_s = root.past_s + strand.began_at - (strand.began_at if root.started_at is None else root.started_at)
-        if step.rules.is_recorded and self._recorder is not None:
-            self._record(strand, StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s))
+        if step.rules.is_recorded and self._recorder is not None and not is_question(failure):
+            outcome = StepOutcome(body, failure, strand.attempts, duration_s, strand.usage, began_s)
+            self._record(strand, LastStep(step.path, step.content(), outcome))
         self._advance(strand, StepEnd(output, failure, strand.attempts, duration_s, strand.usage, began_s), now)
 
     def condemn(self, ticket: Ticket) -> None:
@@ -117,6 +118,7 @@ class Strands:
             except Exception as end:  # noqa: BLE001  its return, its failure, or a fault such as a name that is missing in a template
                 self._give_back(strand, None, now)
                 return self._program_ended(strand, end)
+            self._write_last(strand.root)
             if isinstance(asked, Step):
                 if strand.recall is not None and self._is_known(strand, strand.recall, asked):
                     return self._give_back(strand, None, now)
@@ -251,13 +253,16 @@ class Strands:
         self._drop(strand)
         self._end_if_idle(root)
 
-    def _record(self, strand: Strand, outcome: StepOutcome) -> None:
-        step = strand.step
-        if self._recorder is None or self._delivery.is_forgotten or is_question(outcome.failure):
-            return
-        self._scheduler.note_written(step.rules.effect)
-        number = self._recorder.step(strand.job, step.path, step.content(), outcome)
-        self._delivery.after(number, partial(self._scheduler.note_committed, step.rules.effect))
+    def _record(self, strand: Strand, ended: LastStep) -> None:
+        """Record a step now, or, if its job may end with it, when that is known: then both are one row."""
+        strand.root.last_step = ended
+        if strand.up is not None or strand.step.rules.effect == "unsafe":
+            self._write_last(strand.root, strand.step.rules.effect)
+
+    def _write_last(self, root: Ticket, effect: Effect = "repeatable") -> None:
+        last, root.last_step = root.last_step, None
+        if last is not None and self._recorder is not None and not self._delivery.is_forgotten:
+            self._delivery.count(self._recorder.step(root.job, *last), effect)
 
     @staticmethod
     def _use(root: Ticket, usage: Usage | None) -> None:

@@ -10,7 +10,7 @@ from graphmill.core.result import PENDING, Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.adaptive import Stamp
 from graphmill.engine.deadlines import Deadlines
-from graphmill.engine.recorder import Recall
+from graphmill.engine.recorder import LastStep, Recall
 from graphmill.engine.workers import Attempt
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Ticket:
         "job",
         "lane",
         "last",
+        "last_step",
         "past_s",
         "path",
         "position",
@@ -79,25 +80,25 @@ class Ticket:
         self.status = PENDING
         self.attempts = job.past.attempts
         self.crashes = job.past.crashes
-        self.throttles = 0
+        self.throttles = self.spent = 0  # spent: tokens, before its attempt
         self.throttled_s = 0.0
         self.throttled_at = now
         self.refusals = job.past.attempts - job.past.counted
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
         self.reserved: Reservation | None = None  # of its attempt, where its lane has a pace
-        self.spent = 0  # tokens, before that
         self.blamed: Lane | None = None  # that of the call which its attempt has failed with
         self.attempt: Attempt | None = None
         self.last: Attempt | None = None  # one that is telling its end at this moment
         self.timer: TimerHandle | None = None
         self.verdict: Verdict | None = None
         self.body: Any = None
+        self.last_step: LastStep | None = None  # of such a job, while it is not recorded
         self.recall: Recall | None = None
         self.replay: Replay | None = None  # of a job that is made of steps, if some of them are known
         self.deadlines: Deadlines[Any] | None = None
         self.frame: Frame | None = None
-        self.usage: Usage | None = None
+        self.usage: Usage | None = job.past.usage
         self.questions: list[Question] | None = None  # that its attempt, or if it is made of steps any of these, has asked in vain
         self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
         self.series: Series | None = None  # the last that it has told of

@@ -24,6 +24,7 @@ from graphmill.engine.processes.pool import Processes
 from graphmill.engine.program import Step
 from graphmill.engine.shared import Shared
 from graphmill.engine.threads import Threads
+from graphmill.engine.tracing import enter
 
 Ended = Callable[[Any, Any, BaseException | None], None]  # with the ticket of the attempt's frame, its value or its error
 
@@ -202,6 +203,8 @@ class LoopAttempt:
             act, self._act = self._act, None
             output, error = None, None
             current_frame.set(self._frame)
+            if self._frame.span is not None:
+                enter(self._frame.span)
             try:
                 made = await act()
                 output = made if self._accept is None else self._accept(made)
@@ -249,6 +252,8 @@ class ThreadAttempt:
 
     def _output(self, graph: Callable[[Any], Any], value: Any) -> Any:
         current_frame.set(self._frame)
+        if self._frame.span is not None:
+            enter(self._frame.span)
         output = graph(fresh(value))
         if self._workers.accept is None or _is_awaitable(output):
             return output

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import json_of, to_json
-from graphmill.core.result import Failure, Kind, Result
+from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import Usage
 
 MOST_LEVELS = 500
@@ -36,13 +36,6 @@ def failure_body(failure: Failure) -> bytes:
     if failure.retry_after_s is not None:
         found["retry_after_s"] = failure.retry_after_s  # type: ignore[assignment]
     return to_json(found).encode()
-
-
-def more_body(result: Result) -> bytes | None:
-    """Give the body of what is noted beside an outcome; None for nothing."""
-    if result.usage is None and not result.metadata:
-        return None
-    return to_json({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)}).encode()
 
 
 def failure_from(body: bytes) -> Failure:

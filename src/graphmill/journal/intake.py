@@ -20,12 +20,13 @@ from graphmill.core.result import Kind, Status
 from graphmill.engine.recorder import FailedAttempts
 from graphmill.journal.answers import is_answered
 from graphmill.journal.edited import Edited
+from graphmill.journal.last_step import in_order
 from graphmill.journal.marks import Marks
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
 from graphmill.journal.seen import Seen
 from graphmill.journal.stand_ins import ambiguous, poisoned
-from graphmill.journal.standing import NOT_COUNTED, standing
+from graphmill.journal.standing import NOT_COUNTED, standing, used_by
 
 _NO_OUTCOMES: Mapping[bytes, Outcome] = {}
 OnChange = Literal["refuse", "invalidate", "keep"]
@@ -266,7 +267,7 @@ class Intake:
         job = draft.job or Job(
             id=item.name, graph=draft.graph, input=draft.input, priority=draft.priority, key=draft.lane, effect=draft.effect
         )
-        job = self._with_past(job, record, outcome) if self._has_past else job
+        job = self._with_past(job, record, outcome) if self._has_past or outcome is not None else job
         self._given += 1
         position = None if item.position == self._given - 1 else item.position
         begun_in = self.records[item.name].since or generation
@@ -277,6 +278,8 @@ class Intake:
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
         notes = self._lookup.notes(record.key)
+        if outcome is not None:
+            notes = replace(notes, steps=in_order(notes.steps, self._lookup.last_steps(record.key)))
         stands = standing(notes, record.generation, outcome)
         past = _past(notes, stands.since, is_suspect=record.key in self._suspects)
         if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
@@ -307,4 +310,5 @@ def _past(notes: Notes, since: int, *, is_suspect: bool) -> Past:
         counted=sum(attempt.kind not in NOT_COUNTED for attempt in failed),
         crashes=sum(attempt.kind is Kind.CRASH for attempt in failed),
         is_suspect=is_suspect,
+        usage=used_by(failed),
     )

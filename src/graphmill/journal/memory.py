@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -17,6 +17,7 @@ from graphmill.core.errors import OwnedError, UnknownRunError, UsageError
 from graphmill.core.keys import canonical
 from graphmill.engine.allowance import Allowances
 from graphmill.journal.entry import to_entry
+from graphmill.journal.last_step import in_order, last_step_of
 from graphmill.journal.memory_run import KEEP, MemoryRun
 from graphmill.journal.records import (
     Count,
@@ -31,6 +32,7 @@ from graphmill.journal.records import (
     Row,
     RunRecord,
     RunState,
+    StepRow,
 )
 from graphmill.journal.run_id import new_run_id, require_run_id
 from graphmill.journal.run_name import meant_run
@@ -211,7 +213,11 @@ class MemoryArchive:
             entries = [to_entry(row, at=at, is_orphaned=key in kept.orphans) for _, (row, at) in recorded]
             notes = kept.notes(key)
             return History(
-                entries=entries, wanted=kept.wanted.get(key, 0), attempts=notes.attempts, steps=notes.steps, suspect=notes.suspect
+                entries=entries,
+                wanted=kept.wanted.get(key, 0),
+                attempts=notes.attempts,
+                steps=in_order(notes.steps, _last_steps(row for _, (row, _) in recorded)),
+                suspect=notes.suspect,
             )
 
     def lookup(self, run: RunRecord) -> MemoryLookup:
@@ -251,8 +257,18 @@ class MemoryLookup:
         with self._store.lock:
             return self._store.of(self._run).notes(key)
 
+    def last_steps(self, key: bytes) -> Sequence[StepRow]:
+        """Read the steps that an item's results hold."""
+        with self._store.lock:
+            recorded = self._store.of(self._run).results.get(key, {})
+            return _last_steps(row for _, (row, _) in sorted(recorded.items()))
+
     def close(self) -> None:
         """There is nothing to let go of."""
+
+
+def _last_steps(rows: Iterable[ResultRow]) -> list[StepRow]:
+    return [step for row in rows if (step := last_step_of(row)) is not None]
 
 
 def _fits(row: ResultRow, query: Query) -> bool:

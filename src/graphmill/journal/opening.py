@@ -26,6 +26,8 @@ def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
     Without one it is that of the variable GRAPHMILL_JOURNAL, else ``.graphmill/runs.db``. One that is not there is made, or, without
     ``create``, is an UnknownRunError.
     """
+    if url is not None and not isinstance(url, str | Path):
+        raise UsageError(f"a journal is opened by its path or URL, not by {type(url).__name__}")
     name = str(url or default_journal())
     if name == _IN_MEMORY:
         return MemoryStore()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from graphmill.engine.allowance import Allowances
-from graphmill.journal.records import Count, Entry, History, Notes, Outcome, Query, Request, Row, RunRecord
+from graphmill.journal.records import Count, Entry, History, Notes, Outcome, Query, Request, Row, RunRecord, StepRow
 
 
 class Ledger(Protocol):
@@ -48,6 +48,9 @@ class Lookup(Protocol):
 
     def notes(self, key: bytes) -> Notes:
         """Read what is recorded of an item beside its results."""
+
+    def last_steps(self, key: bytes) -> Sequence[StepRow]:
+        """Read the steps that an item's results hold, by generation."""
 
     def close(self) -> None:
         """Let go of the disk."""

@@ -18,11 +18,12 @@ from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage
 from graphmill.engine.allowance import Allowances
-from graphmill.engine.recorder import Asked, Broken, Committed, Recall, StepOutcome
+from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome, no_recall
 from graphmill.engine.threads import Mailbox
-from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from, with_body
+from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
 from graphmill.journal.flight import Flight
 from graphmill.journal.intake import Intake
+from graphmill.journal.last_step import more_body
 from graphmill.journal.page_file import PageFile
 from graphmill.journal.ports import Ledger
 from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, StepRow, SuspectRow
@@ -66,6 +67,8 @@ class Scribe:
         self._waiting = 0
         self._number = 0
         self._committed = 0
+        self._due = 0
+        self._gathering: asyncio.TimerHandle | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._looked_at = monotonic()
         self._is_closing = False
@@ -76,7 +79,8 @@ class Scribe:
     def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
         """Start the thread."""
         calls: dict[str, Callable[..., None]] = {"committed": committed, "broken": broken, "asked": asked}
-        self._mailbox = Mailbox(asyncio.get_running_loop(), lambda letter: calls[letter[0]](*letter[1:]))
+        self._loop = asyncio.get_running_loop()
+        self._mailbox = Mailbox(self._loop, lambda letter: calls[letter[0]](*letter[1:]))
         self._thread.start()
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
@@ -99,6 +103,8 @@ class Scribe:
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
         record = self._records[job.id]
+        if not (record.steps or record.intended or record.failed):
+            return no_recall()
         outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
         since = sum(step.generation < record.since for step in record.steps)
         before_s = max((step.began_s + step.duration_s for step in record.steps), default=0.0)
@@ -125,9 +131,11 @@ class Scribe:
         folder = self._ledger.folder
         return None if folder is None else PageFile(folder)
 
-    def finish(self, job: Job, result: Result, body: Any) -> int:
-        """Queue the result's row."""
+    def finish(self, job: Job, result: Result, body: Any, last: LastStep | None = None) -> int:
+        """Queue the result's row, which holds the last step too."""
         record, error = self._records.pop(job.id), result.error
+        if last is not None and record.is_suspected:
+            self._put(SuspectRow(record.key, 0, 0))
         self._waiting += result.status is PAUSED
         if error is None:
             kind = said = None
@@ -148,23 +156,39 @@ class Scribe:
                 record[4],
                 body,
                 said,
-                None if result.usage is None and not result.metadata else more_body(result),
+                None if last is None and result.usage is None and not result.metadata else more_body(result, last),
                 result.is_degraded,
             )
         )
+
+    def hurry(self) -> None:
+        """Let the thread write all that is there."""
+        self._due = self._number
+        if self._is_idle:
+            self._is_idle = False
+            self._bell.put(None)
 
     def leave(self, job: Job) -> None:
         """Note that an item is no longer under way."""
         self._flight.leave(self._records[job.id].key)
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None) -> None:
+    @property
+    def traced(self) -> str | None:
+        """The span of the process that had the run before."""
+        return self._run.manifest.get("traced")
+
+    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None) -> None:
         """Let others see it."""
         if is_held is not None:
             self._put(RunRow(state=RunState.HELD if is_held else RunState.RUNNING))
         if limit is not None:
-            policy = {**self._run.manifest.get("policy", {}), "concurrency": limit}
-            self._run = replace(self._run, manifest={**self._run.manifest, "policy": policy})
-            self._put(RunRow(manifest=self._run.manifest))
+            self._note_manifest("policy", {**self._run.manifest.get("policy", {}), "concurrency": limit})
+        if traced is not None:
+            self._note_manifest("traced", traced)
+
+    def _note_manifest(self, name: str, value: Any) -> None:
+        self._run = replace(self._run, manifest={**self._run.manifest, name: value})
+        self._put(RunRow(manifest=self._run.manifest))
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""
@@ -180,6 +204,9 @@ class Scribe:
         self._ending = RunRow(state=state, reason=reason, more_s=elapsed_s)
         self._is_read = is_read and stopped is None and not because
         self._is_closing = True
+        if self._gathering is not None:
+            self._gathering.cancel()
+        self._due = self._number
         self._bell.put(None)
         await asyncio.to_thread(self._thread.join, _CLOSE_S)
         self._flight.close()  # however it ended, it was no death
@@ -191,10 +218,14 @@ class Scribe:
     def _put(self, row: Row) -> int:
         self._number += 1
         self._rows.append(row)
-        if self._is_idle:
-            self._is_idle = False
-            self._bell.put(None)
+        if self._gathering is None:
+            self._gathering = self._loop.call_later(GATHER_S, self._gathered)
         return self._number
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        if self._due < self._number:
+            self.hurry()
 
     def _work(self) -> None:
         try:
@@ -209,7 +240,7 @@ class Scribe:
     def _serve(self) -> None:
         """Commit what is there as soon as it is; look now and then whether somebody asks for something."""
         while not self._is_closing or self._rows:
-            if self._rows:
+            if self._committed < self._due:
                 self._commit()
             else:
                 self._sleep()
@@ -219,8 +250,8 @@ class Scribe:
                     self._mailbox.post(("asked", *request))
 
     def _sleep(self) -> None:
-        self._is_idle = True  # first: whoever adds a row from here on rings
-        if not self._rows and not self._is_closing:
+        self._is_idle = True  # first: whoever is in a hurry from here on rings
+        if self._committed >= self._due and not self._is_closing:
             with suppress(Empty):
                 self._bell.get(timeout=LOOK_S)
         self._is_idle = False

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from graphmill.core.result import Kind
-from graphmill.core.usage import NO_USAGE
+from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.recorder import FailedAttempts
 from graphmill.journal.bodies import failure_from, usage_from
 from graphmill.journal.records import AttemptRow, Notes, Outcome, StepRow
@@ -74,10 +74,15 @@ def _failed(attempts: Sequence[AttemptRow]) -> Mapping[str, FailedAttempts]:
     return {path: _together(rows) for path, rows in found.items()}
 
 
-def _together(rows: Sequence[AttemptRow]) -> FailedAttempts:
+def used_by(rows: Sequence[AttemptRow]) -> Usage | None:
+    """Add up what attempts used; None if that is not known of any."""
     usages = [usage for row in rows if (usage := usage_from(row.usage)) is not None]
+    return sum(usages, NO_USAGE) if usages else None
+
+
+def _together(rows: Sequence[AttemptRow]) -> FailedAttempts:
     return FailedAttempts(
         last=max(row.attempt for row in rows),
         counted=sum(row.kind not in NOT_COUNTED for row in rows),
-        usage=sum(usages, NO_USAGE) if usages else None,
+        usage=used_by(rows),
     )

@@ -73,3 +73,9 @@ def test_what_can_not_be_meant_is_refused_with_the_remedy(tmp_path, url, message
     with pytest.raises(UsageError, match=message):
         open_store(url, create=create)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_neither_a_path_nor_a_url_makes_no_file(tmp_path):
+    with pytest.raises(UsageError, match="by its path or URL, not by MemoryStore"):
+        open_store(MemoryStore())
+    assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,7 @@ from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.result import Kind
 from graphmill.engine.failures import kind_of
 from graphmill.graph.concealment import concealed_text
+from graphmill.graph.models.genai import observed
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
@@ -17,7 +18,7 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
     access = target.access()
     session = context.shared(("model", target.provider.name), target.provider.open)
     try:
-        response = await target.provider.complete(
+        response = await observed(target)(
             request, session=session, address=access.address, key=access.key, headers=access.headers, timeout_s=timeout_s
         )
     except TimeoutError:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from graphmill.core.keys import KEY_BYTES
+from graphmill.journal.last_step import in_order
 from graphmill.journal.records import Count, Entry, History, Query, Request, RunRecord
 from graphmill.journal.run_name import meant_run
 from graphmill.journal.sqlite.checks import Checks
@@ -87,7 +88,7 @@ class SqliteArchive:
                 entries=[checks.entry(row, orphans) for row in results],
                 wanted=checks.wanted(connection.execute(SQL["wanted_one"], place)).get(key, 0),
                 attempts=notes.attempts,
-                steps=notes.steps,
+                steps=in_order(notes.steps, checks.last_steps(results)),
                 suspect=notes.suspect,
             )
 

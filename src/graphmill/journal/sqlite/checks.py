@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from marshal import dumps
 from typing import TypeVar
 from zlib import crc32
 
 from graphmill.core.errors import DamagedError
 from graphmill.journal.entry import to_entry
-from graphmill.journal.records import Entry, Notes, RunRecord, SuspectRow
+from graphmill.journal.last_step import last_step_of
+from graphmill.journal.records import Entry, Notes, RunRecord, StepRow, SuspectRow
 from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.rows import HEAD, PACKING, STEP_HEAD, Stored, decode_attempt, decode_result, decode_step, is_sealed
 from graphmill.journal.sqlite.stored_run import StoredRun
@@ -66,6 +67,16 @@ class Checks:
             return to_entry(row, at=at, is_orphaned=row.key in orphans)
         except (KeyError, TypeError, ValueError) as error:
             raise self.damaged_row("results", stored[0], row.item_id) from error
+
+    def last_steps(self, stored: Sequence[Stored]) -> list[StepRow]:
+        """Decode the steps that whole results hold."""
+        steps = []
+        for row, (result, _) in zip(stored, self._decoded(stored, decode_result, "results"), strict=True):
+            try:
+                steps.append(last_step_of(result))
+            except (KeyError, TypeError, ValueError) as error:
+                raise self.damaged_row("results", row[0], result.item_id) from error
+        return [step for step in steps if step is not None]
 
     def damaged_row(self, table: str, row: int, item_id: str | None = None) -> DamagedError:
         """Say which row is not what was written, and of which item it is."""

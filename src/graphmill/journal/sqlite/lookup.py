@@ -6,14 +6,14 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from graphmill.journal.records import Notes, Outcome, RunRecord
+from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
 from graphmill.journal.sqlite.checks import Checks
 from graphmill.journal.sqlite.codes import KINDS, STATUSES
 from graphmill.journal.sqlite.connection import connect
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import translated
 from graphmill.journal.sqlite.rows import HEAD, Stored
-from graphmill.journal.sqlite.statements import MANY, SQL, padded
+from graphmill.journal.sqlite.statements import MANY, SOME, SQL, padded
 from graphmill.journal.sqlite.stored_run import StoredRun, read_run
 
 _PAGE = 1000
@@ -67,6 +67,16 @@ class SqliteLookup:
                 steps=connection.execute(SQL["look_up_steps"], (key,)),
                 suspects=connection.execute(SQL["suspect"], (self._run.number, key)),
             )
+
+    def last_steps(self, key: bytes) -> Sequence[StepRow]:
+        """Read the steps that an item's results hold."""
+        with translated(self._database.name):
+            connection = self._opened()
+            self._sort_results(connection)
+            heads = list(self._checks.heads(connection.execute(SQL["look_up_results"], padded([key], MANY))))
+            rows = sorted(head[HEAD + 1] for head in heads)
+            stored = [connection.execute(SQL["results_by_row"], padded([row], SOME)).fetchone() for row in rows]
+        return self._checks.last_steps(stored)
 
     def close(self) -> None:
         """Let go of the disk."""

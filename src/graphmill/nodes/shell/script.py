@@ -29,6 +29,20 @@ def script_of(written: Sequence[str]) -> str:
     return "".join([text + form for text, form in zip(written, [*forms, ""], strict=True)])
 
 
+def with_arguments(script: str, count: int) -> str:
+    """Let a script begin with so many arguments, which come in variables."""
+    if not count:
+        return script
+    names = [argument(number) for number in range(count)]
+    given = " ".join(f'"${{{name}}}"' for name in names)
+    return f"set -- {given}; unset {' '.join(names)}; {script}"
+
+
+def argument(number: int) -> str:
+    """Name the variable of an argument by its place, counted from 0."""
+    return f"{VARIABLE}ARG_{number + 1}"
+
+
 def variable(number: int) -> str:
     """Name the variable of a value by its place, counted from 0."""
     return f"{VARIABLE}{number + 1}"

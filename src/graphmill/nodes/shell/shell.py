@@ -23,13 +23,14 @@ from graphmill.nodes.shell.grammar import require_uncomputed
 from graphmill.nodes.shell.lexer import is_name
 from graphmill.nodes.shell.process import Invocation, Process, ended
 from graphmill.nodes.shell.programs import is_ruling
-from graphmill.nodes.shell.script import VARIABLE, script_of, variable
+from graphmill.nodes.shell.script import VARIABLE, argument, script_of, variable, with_arguments
 from graphmill.nodes.shell.word import VALUE, RefusedError
 from graphmill.nodes.text import param_bytes, param_text
 
 _SHELL = "/bin/sh"
 _MOST_BYTES = 128 * 1024  # of one argument, or one variable with its name, the zero byte at its end included
 _MOST_TOLD = 200
+_MOST_HIDDEN = 1000  # arguments that are given in variables: more would not fit into a script
 _NOT_RUN = {126: "the command can not be executed", 127: "the command was not found"}
 
 
@@ -93,7 +94,8 @@ class Shell(NodeType[ShellParams]):
         _check_command(params["command"], params)
         for number, arg in enumerate(_listed(params.get("args"))):
             if isinstance(arg, Mapping) and names_secret(arg):
-                raise ParamError("every user of the machine can see arguments; give a secret by env or stdin", at=("args", number))
+                said = "a command hands its arguments on, where every user of the machine can see them; give a secret by env or stdin"
+                raise ParamError(said, at=("args", number))
         env = params.get("env", {})
         if isinstance(env, Mapping):
             _check_names(env)
@@ -188,7 +190,13 @@ def _invocation(params: ShellParams, root: Path | None) -> Invocation:
         environment[name.encode()] = _argument(value.text, f"the value of template {number + 1} in command", len(name) + 1)
     for name, given in params.env.items():
         environment[name.encode()] = _argument(param_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
-    words = [_argument(param_text(arg, f"args.{number}"), f"args.{number}") for number, arg in enumerate(params.args)]
+    texts = [param_text(arg, f"args.{number}") for number, arg in enumerate(params.args)]
+    are_hidden = len(texts) <= _MOST_HIDDEN  # what stands in the words of a process every user can see
+    room = len(argument(len(texts))) + 1 if are_hidden else 0
+    words = [_argument(text, f"args.{number}", room) for number, text in enumerate(texts)]
+    if are_hidden:
+        environment |= {argument(number).encode(): word for number, word in enumerate(words)}
+        script, words = with_arguments(script, len(words)), []
     return Invocation(
         words=[_SHELL, "-c", "--", script.encode(), "sh", *words],
         environment=environment,

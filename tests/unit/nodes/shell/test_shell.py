@@ -52,6 +52,20 @@ def test_args_are_the_positional_parameters():
     assert outputs("printf '%s\\0' \"$@\"", args=args)["stdout"].split("\0")[:-1] == args
 
 
+@pytest.mark.parametrize("count", [1, 12, 1000, 1001, 5000])
+def test_there_may_be_many_args_and_none_is_left_among_the_variables(count):
+    found = outputs(
+        'printf "%s " "$#" "${12-}" "$(env | grep -c GRAPHMILL_VALUE)"; for last; do :; done; echo "$last"', args=list(range(count))
+    )
+    assert found["stdout"].split(" ") == [str(count), "11" if count >= 12 else "", "0", f"{count - 1}\n"]
+
+
+def test_args_are_not_among_the_words_of_the_shell():
+    found = outputs("tr '\\0' ' ' < /proc/$$/cmdline; echo \"$1\"", args=["private"])
+    words, given = found["stdout"].rsplit(" ", 1)
+    assert ("private" in words, given) == (False, "private\n")
+
+
 def test_args_and_variables_that_are_no_text_are_written_as_templates_write_them():
     found = outputs('printf "%s|" "$@" "$N"', args=[1, 1.5, True, None, {"a": ["é"]}], env={"N": 7})
     assert found["stdout"] == '1|1.5|true||{"a":["é"]}|7|'
@@ -91,7 +105,7 @@ def test_what_no_argument_can_hold_fails_for_good(param, name):
     assert f"{param}." in found.message
 
 
-@pytest.mark.parametrize(("length", "is_sent"), [(131_070, True), (131_072, False)])
+@pytest.mark.parametrize(("length", "is_sent"), [(131_040, True), (131_072, False)])
 def test_an_argument_may_have_less_than_128_kib(length, is_sent):
     result = result_of_step("shell", command='printf %s "$1" | wc -c', args=["x" * length])
     assert (result.error is None) is is_sent

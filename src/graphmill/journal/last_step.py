@@ -1,0 +1,57 @@
+"""The last step of a job, in the row of the result that it led to: a job of one step leaves one row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from graphmill.core.json_text import to_json
+from graphmill.core.result import Result
+from graphmill.engine.recorder import LastStep
+from graphmill.journal.bodies import failure_body, usage_body
+from graphmill.journal.records import ResultRow, StepRow
+
+_path_text = lru_cache(to_json)  # the same few for every item
+
+
+def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
+    """Give the body of what is noted beside an outcome; None for nothing."""
+    parts = []
+    if result.usage is not None or result.metadata:
+        parts.append(to_json({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)})[1:-1])
+    if last is not None:
+        parts.append(_step_text(last, result))
+    return f"{{{','.join(parts)}}}".encode() if parts else None
+
+
+def _step_text(last: LastStep, result: Result) -> str:
+    """Write a step, with the bodies as they are; a failure that is the result's own is there already."""
+    path, content, outcome = last
+    times = f"[{outcome.attempts},{outcome.duration_s!r},{outcome.began_s!r}]"
+    text = f'"step":{{"path":{_path_text(path)},"content":"{content.hex()}","times":{times}'
+    if outcome.body is not None:
+        text += f',"output":{outcome.body.decode()}'
+    if outcome.failure is not None and outcome.failure is not result.error:
+        text += f',"error":{failure_body(outcome.failure).decode()}'
+    if (usage := usage_body(outcome.usage)) is not None:
+        text += f',"usage":{usage.decode()}'
+    return text + "}"
+
+
+def last_step_of(row: ResultRow) -> StepRow | None:
+    """Read the step back; None for a job that has none. KeyError, TypeError or ValueError for what we do not write."""
+    step = None if row.more is None else json.loads(row.more).get("step")
+    if step is None:
+        return None
+    attempts, duration_s, began_s = step["times"]
+    output = to_json(step["output"]).encode() if "output" in step else None
+    error = to_json(step["error"]).encode() if "error" in step else row.error if output is None else None
+    usage = to_json(step["usage"]).encode() if "usage" in step else None
+    content = bytes.fromhex(step["content"])
+    return StepRow(row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s)
+
+
+def in_order(steps: Sequence[StepRow], last: Iterable[StepRow]) -> list[StepRow]:
+    """Give all steps of an item by generation, and then as they were recorded: what a result holds was the last."""
+    return sorted([*steps, *last], key=lambda step: step.generation)

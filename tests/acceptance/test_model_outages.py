@@ -1,0 +1,115 @@
+"""A provider that can not be used any more, from the command line: no item fails, the run says why it waits, and it is gone on with."""
+
+import json
+import subprocess
+from collections import Counter
+
+import pytest
+
+from support.command import COMMAND, IMPATIENT, environment, rows, write_items
+from support.model_apis import APIS
+from support.model_server import ModelServer, reply
+
+CONCURRENCY = 10
+
+
+class Place:
+    """A project whose model is a server of ours; it breaks with this error after so many answers, until it is well again."""
+
+    def __init__(self, folder, server, protocol, error, after):
+        self.folder = folder
+        self.server = server
+        self.api = APIS[protocol]
+        self.error = self.api.errors[error]
+        self.left = after
+        self.answered = Counter()
+        self.refused = 0
+        server.answer = self.answer
+        (folder / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: {protocol}, address: '{server.url}/v1'}}}}")
+
+    def answer(self, asked):
+        if self.left == 0:
+            self.refused += 1
+            return reply(self.error[1], self.error[0])
+        self.left -= 1
+        self.answered[text_of(asked.data)] += 1
+        return reply(self.api.answer)
+
+    def command(self, *arguments, argv=COMMAND):
+        done = subprocess.run(
+            [*argv, *arguments], capture_output=True, text=True, timeout=300, cwd=self.folder, env=environment(), check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def record(self, *arguments):
+        code, said = self.command(*arguments, "--json")
+        assert code == 0, said
+        return json.loads(said)
+
+
+def text_of(data):
+    """Find the prompt in what a provider was sent."""
+    if "contents" in data:
+        return data["contents"][-1]["parts"][0]["text"]
+    content = data["messages"][-1]["content"]
+    return content if isinstance(content, str) else content[0]["text"]
+
+
+@pytest.fixture
+def place(tmp_path):
+    with ModelServer() as server:
+        yield lambda *given, **more: Place(tmp_path, server, *given, **more)
+
+
+def requests(made):
+    return sum(row["usage"]["requests"] for row in made)
+
+
+CASES = [("openai", "no_credit", 1000)]
+CASES += [(protocol, error, 60) for protocol in APIS for error in ("no_credit", "key_refused", "model_missing")]
+
+
+@pytest.mark.parametrize(("protocol", "error", "items"), CASES)
+def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_on_with(place, tmp_path, protocol, error, items):
+    here = place(protocol, error, after=items // 2)
+    write_items(tmp_path, [{"id": f"q{number}", "text": f"question {number}"} for number in range(items)])
+    asking = ["batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "-o", "out.jsonl", "--run-id", "night"]
+    code, said = here.command(*asking, "--concurrency", str(CONCURRENCY), argv=IMPATIENT)
+    reason = here.error[1]["error"]["message"].split(":")[0].split(".")[0]
+    assert code == 5, said
+    assert (reason in said, "graphmill resume night" in said) == (True, True), said
+    refused = here.refused
+    assert 1 <= refused <= CONCURRENCY + 2
+
+    made = rows(tmp_path / "out.partial.jsonl")
+    assert Counter(row["status"] for row in made) == {"succeeded": items // 2}
+    (listed,) = here.record("runs")["runs"]
+    stands = here.record("status", "night")
+    for told in (listed, stands):
+        assert (told["state"], reason in told["reason"]) == ("paused", True)
+        assert (told["counts"]["succeeded"], told["counts"]["failed"], told["counts"]["left"]) == (items // 2, 0, items // 2)
+    assert reason in here.command("status", "night")[1]
+
+    here.left = -1  # well again
+    code, said = here.command("resume", "night", "-o", "out.jsonl")
+    assert code == 0, said
+    made = rows(tmp_path / "out.jsonl")
+    assert [row["id"] for row in made] == [f"q{number}" for number in range(items)]
+    assert {row["status"] for row in made} == {"succeeded"}
+    assert here.answered == {f"question {number}": 1 for number in range(items)}
+    assert here.refused == refused
+    assert requests(made) == len(here.server.asked) == items + refused
+
+
+@pytest.mark.parametrize("protocol", APIS)
+def test_an_over_long_prompt_beside_good_ones_fails_alone(place, tmp_path, protocol):
+    here = place(protocol, "too_long", after=-1)
+    fine, (status, error) = here.answer, here.error
+    here.server.answer = lambda asked: reply(error, status) if len(asked.body) > 5000 else fine(asked)
+    write_items(tmp_path, [{"id": f"q{number}", "text": f"question {number}" * (2000 if number == 17 else 1)} for number in range(40)])
+    code, said = here.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "-o", "out.jsonl")
+    assert code == 3, said
+    made = rows(tmp_path / "out.jsonl")
+    assert [row["id"] for row in made if row["status"] != "succeeded"] == ["q17"]
+    assert (made[17]["status"], made[17]["error"]["kind"], made[17]["attempts"]) == ("failed", "permanent", 1)
+    assert len(here.server.asked) == 40
