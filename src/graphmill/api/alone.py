@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
 from typing import Self
 
+from graphmill.engine.pace import Limits, Pace, Reservation
+from graphmill.engine.paces import process_pace
 from graphmill.engine.shared import C, Shared
 from graphmill.graph.node_type import Context
 
 _CLOSE_S = 5.0
 
 
+class Turn:
+    """A call that is under way; ``used`` are its tokens, as they were reserved until more is known."""
+
+    def __init__(self, reserved: Reservation) -> None:
+        self.reserved = reserved
+        self.used = reserved.tokens
+
+
 class Alone(Context):
     """What calls share while it is entered is closed when it is left."""
 
-    __slots__ = ("_shared",)
+    __slots__ = ("_pace", "_shared")
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._shared = Shared()
+        self._pace: Pace | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -29,3 +42,26 @@ class Alone(Context):
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
         """Give what goes by this key, made now if nobody asked for it before."""
         return self._shared.get(key, make)
+
+    @asynccontextmanager
+    async def turn(self, limits: Limits, weight: int) -> AsyncIterator[Turn]:
+        """Wait until the limits allow a call of so many tokens, beside all others of this process."""
+        self._pace = process_pace(limits, asyncio.get_running_loop().time)
+        turn = Turn(await self._reserved(self._pace, weight))
+        try:
+            yield turn
+        finally:
+            self._pace.settled(turn.reserved, turn.used)
+
+    async def again(self, weight: int) -> None:
+        """Wait until one more call is allowed."""
+        if self._pace is not None:
+            reserved = await self._reserved(self._pace, weight)
+            self._pace.settled(reserved, reserved.tokens)
+
+    @staticmethod
+    async def _reserved(pace: Pace, weight: int) -> Reservation:
+        clock = asyncio.get_running_loop().time
+        while (wait_s := pace.opens_at(weight) - clock()) > 0:  # noqa: ASYNC110  others move that time
+            await asyncio.sleep(wait_s)
+        return pace.started(clock(), weight)

@@ -22,9 +22,8 @@ from graphmill.graph.models.answer_schema import AnswerSchema, schema_of
 from graphmill.graph.models.completion import Completion, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import messages_of, request_of
+from graphmill.graph.models.question import messages_of, request_of, request_tokens
 from graphmill.graph.models.target import Target
-from graphmill.graph.models.turnstile import let_through
 from graphmill.graph.node_type import Context
 
 _STEP = "complete"
@@ -103,10 +102,20 @@ class _Call:
 
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""
-        frame = current.get()
+        frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        async with let_through(self._target, self._request, context):
-            return (await self.ask(context)).to_json()
+        weight = request_tokens(self._request)
+        made = await frame.steps.visits.call(frame, target.lane, target.limits, weight, partial(self.ask, context))
+        return made.to_json()
+
+    async def ask_alone(self, context: Alone) -> Completion:
+        """Ask outside of a run; the limits that are set are those of its process."""
+        if (limits := self._target.limits) is None:
+            return await self.ask(context)
+        async with context.turn(limits, request_tokens(self._request)) as turn:
+            made = await self.ask(context)
+            turn.used = made.usage.input_tokens + made.usage.output_tokens
+            return made
 
     def given(self, made: Completion) -> Any:
         """Give what whoever asked is given."""
@@ -136,4 +145,4 @@ def _alone(call: _Call) -> Any:
 async def _ask_alone(call: _Call) -> Any:
     with kept_beside(None):
         async with Alone(_STEP) as context:
-            return call.given(await call.ask(context))
+            return call.given(await call.ask_alone(context))

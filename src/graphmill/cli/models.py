@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graphmill.api.models import Reached, Tested, reach, test
+from graphmill.api.models import Reached, Tested, learned_limits, reach, test
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.exit_code import ExitCode
 from graphmill.core.errors import UsageError
@@ -26,7 +26,8 @@ def models(
 ) -> None:
     """List the models that are named and the providers that are there, or show one.
 
-    They are named in graphmill.yaml; keys come from the environment, and are never shown.
+    They are named in graphmill.yaml; keys come from the environment, and are never shown. Limits are those that are set, and those
+    that answers have told to runs of the journal here.
 
     Exit status: 0 all that was asked answered, 2 usage, 69 one did not.
 
@@ -44,11 +45,13 @@ def models(
 def _all(known: Models, *, is_reached: bool, as_json: bool) -> None:
     found = {each: reach(each) for each in _askable(known)} if is_reached else {}
     if as_json:
-        tell_json(models_record(known) | ({"check": {each: _reached(way) for each, way in found.items()}} if is_reached else {}))
+        tell_json(
+            models_record(known, learned_limits()) | ({"check": {each: _reached(way) for each, way in found.items()}} if is_reached else {})
+        )
     else:
         tell(
             [
-                *models_lines(known),
+                *models_lines(known, learned_limits()),
                 *(["check", *columns([(f"  {each}", _reached_text(way)) for each, way in found.items()])] if found else []),
             ]
         )
@@ -61,10 +64,15 @@ def _one(known: Models, name: str, *, is_reached: bool, is_tested: bool, as_json
     tested = test(name) if is_tested else None
     if as_json:
         checks: dict[str, Any] = {} if way is None else {"check": _reached(way) | {"is_listed": target.model in way.models}}
-        tell_json(target_record(target) | checks | ({} if tested is None else {"test": tested._asdict()}))
+        tell_json(target_record(target, learned_limits()) | checks | ({} if tested is None else {"test": tested._asdict()}))
     else:
         rows = [] if way is None else [("  check", _listed_text(target.model, way))]
-        tell([*target_lines(name, target), *columns([*rows, *([] if tested is None else [("  test", _tested_text(tested))])])])
+        tell(
+            [
+                *target_lines(name, target, learned_limits()),
+                *columns([*rows, *([] if tested is None else [("  test", _tested_text(tested))])]),
+            ]
+        )
     _leave(any(each is not None and bool(each.problem) for each in (way, tested)))
 
 

@@ -30,6 +30,8 @@ from graphmill.engine.strands import Strands
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
 from graphmill.engine.tracing import Tracing
+from graphmill.engine.visit import Visit
+from graphmill.engine.visits import Visits
 from graphmill.engine.workers import Workers
 
 
@@ -71,10 +73,12 @@ class Attempts:
         self.crash = crash
         self._tracing = tracing
         self._classifier = Classifier(self._policy.classify)
+        visits = Visits(scheduler, self._loop, self._classifier, freed=freed, lane_changed=lane_changed)
         self._steps = Steps(
             workers,
             delivery,
             recorder,
+            visits=visits,
             retry=self._policy.retry,
             classifier=self._classifier,
             random=terms.random,
@@ -96,7 +100,11 @@ class Attempts:
         self._job_deadlines = Deadlines(self._loop, self._policy.job_timeout_s, self._job_expired)
 
     def start(self, ticket: Ticket, now: float) -> None:
-        """Begin what has got a slot: an attempt, or a job that is made of steps."""
+        """Begin what has got a slot: an attempt, or a job that is made of steps; or let a call go on that has waited for its lane."""
+        if isinstance(ticket, Visit):
+            if ticket.entered is not None and not ticket.entered.done():
+                ticket.entered.set_result(None)
+            return
         if ticket.is_probe:
             self._lane_changed(ticket.lane, ticket.lane.limit, HealthState.OPEN)
         if isinstance(ticket, Strand):

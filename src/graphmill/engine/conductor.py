@@ -14,6 +14,7 @@ from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.admission import Admission
 from graphmill.engine.alerts import Alert, AlertName
+from graphmill.engine.allowance import Allowances
 from graphmill.engine.attempts import Attempts
 from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.delivery import Delivery
@@ -22,6 +23,7 @@ from graphmill.engine.figures import Figures
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
+from graphmill.engine.paces import Paces
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
 from graphmill.engine.recorder import GATHER_S, Recorder
@@ -64,6 +66,7 @@ class Conductor:
         self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
+        self._paces = self._paced(None if recorder is None else recorder.allowances)
         self._tracing = Tracing.begun(recorder)
         self._attempts = Attempts(
             scheduler,
@@ -106,6 +109,11 @@ class Conductor:
             recorder.open(committed=self._committed, broken=self._broken, asked=self._asked)
             if self._tracing is not None:
                 self._tracing.note(recorder)
+
+    def _paced(self, shared: Allowances | None) -> Paces:
+        paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._start_soon)
+        self._scheduler.pace_of = paces.of
+        return paces
 
     @acting
     def open(self, jobs: Any) -> None:
@@ -285,6 +293,7 @@ class Conductor:
         try:
             await self._admission.wait_closed(self._workers.grace_s)
         finally:
+            await self._paces.close()
             await self._workers.close()
 
     @acting

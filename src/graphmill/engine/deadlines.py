@@ -32,6 +32,17 @@ class Deadlines(Generic[T]):
         """Forget a thing, if it is still set."""
         self._due.pop(thing, None)
 
+    def hold(self, thing: T) -> float | None:
+        """Stop the time of a thing; tell what is left of it, None if none was set."""
+        due = self._due.pop(thing, None)
+        return None if due is None else due - self._loop.time()
+
+    def go_on(self, thing: T, left_s: float) -> None:
+        """Let the time of a thing go on that was held with so much left."""
+        self._due[thing] = self._loop.time() + left_s
+        self._due = dict(sorted(self._due.items(), key=lambda entry: entry[1]))
+        self._arm()
+
     def shorten(self, delay_s: float) -> None:
         """From now on, and for all things that are set, the delay is no longer than this."""
         self._delay_s = delay_s if self._delay_s is None else min(self._delay_s, delay_s)

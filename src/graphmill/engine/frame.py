@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
+from graphmill.core.rate_limits import RateLimits
 from graphmill.core.result import Failure, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.question import ASK
@@ -18,14 +19,16 @@ from graphmill.engine.shared import C
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+    from graphmill.engine.pace import Holder
     from graphmill.engine.steps import Steps
     from graphmill.engine.ticket import Ticket
+    from graphmill.engine.visit import Visit
 
 
 class Frame:
     """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "down", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage")
+    __slots__ = ("attempt", "calls", "down", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage", "visit")
 
     def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
         self.steps = steps
@@ -38,6 +41,7 @@ class Frame:
         self.slot: Lock | None = None
         self.usage: Usage | None = None
         self.unrecorded: Usage | None = None
+        self.visit: Visit | None = None  # of a call that is made here
         self.span: Span | None = None  # of this attempt, where somebody watches
 
     def report(self, usage: Usage) -> None:
@@ -79,6 +83,19 @@ class Frame:
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
         """Give what all attempts of the run have in common."""
         return self.steps.shared.get(key, make)
+
+    @property
+    def caller(self) -> Ticket:
+        """The ticket in whose lane what is called here is."""
+        return self.visit or self.ticket
+
+    def again(self, weight: int) -> Awaitable[None]:
+        """Wait until one more call may be made."""
+        return self.steps.visits.again(self, weight)
+
+    def learn(self, holder: Holder, told: RateLimits) -> None:
+        """Take what an answer says of a holder's limits."""
+        self.steps.visits.learn(self.caller, holder, told)
 
     @property
     def is_over(self) -> bool:

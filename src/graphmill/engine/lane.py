@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.adaptive import Controller
 from graphmill.engine.health import CLOSED, Health
-from graphmill.engine.pace import Limits, Pace
+from graphmill.engine.pace import Limits, Reservation
+from graphmill.engine.paces import LanePace
 from graphmill.engine.queue import ReadyQueue
 from graphmill.engine.share import Share
 from graphmill.engine.ticket import Ticket
 
+_IN_A_ROW = 3  # refusals without an answer in between: then the wait that is asked for is everybody's
+_MOST_GATE_S = 60.0
+_NOT_USED = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.PERMANENT})  # of all else nobody knows what it has used
 _THROTTLED = Kind.THROTTLED  # a global is found faster than a member
 
 
@@ -21,12 +27,16 @@ class Lane:
     __slots__ = (
         "_ceiling",
         "_controller",
+        "_gated_until",
+        "_in_a_row",
         "_known",
-        "_pace",
+        "_throttled_at",
+        "guests",
         "health",
         "jobs",
         "key",
         "limit",
+        "pace",
         "queue",
         "reason",
         "running",
@@ -37,12 +47,16 @@ class Lane:
     def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float) -> None:
         self.key = key
         self.queue = ReadyQueue()
+        self.guests = ReadyQueue()  # calls from inside of attempts that hold a slot elsewhere
         self.jobs = 0
         self.running = 0
         self.succeeded_at = -inf
         self.throttled = Share()
         self.health = Health(park_after_s)
-        self._pace: Pace | None = None
+        self.pace: LanePace | None = None
+        self._gated_until = 0.0
+        self._in_a_row = 0
+        self._throttled_at = -inf
         self._ceiling = limit
         self._known: int | None = None
         self._controller = Controller(ceiling=limit) if is_adaptive else None
@@ -54,30 +68,34 @@ class Lane:
         self._controller = None
         self.limit, self.reason = min(limit, self._known or limit), "as set"
 
-    def keep_to(self, limits: Limits) -> None:
-        """Keep to what is known of the other side."""
-        if self._pace is not None:
-            return
-        self._pace = Pace(limits)
+    def keep_to(self, limits: Limits, pace: LanePace) -> None:
+        """Keep to what is known of the other side, from now on."""
+        self.pace = pace
         self._known = limits.concurrency
         if self._known is not None and self._controller is not None:
             self._controller = Controller(ceiling=min(self._ceiling, self._known))
             self.limit = self._controller.limit
         self.limit = min(self.limit, self._known or self.limit)
 
-    def opens_at(self) -> float | None:
+    def opens_at(self, now: float) -> float | None:
         """Tell from when on its next job may start; None while that depends on what ends first."""
         if self.running >= self.limit:
             return None
-        at = 0.0 if self.health.is_closed else self.health.opens_at()
-        if self._pace is not None and at is not None:
-            at = max(at, self._pace.opens_at)
-        return at if at is None or self._controller is None else max(at, self._controller.gated_until)
+        at = self._gated_until if self.health.is_closed else self.health.opens_at()
+        if at is not None and self._controller is not None:
+            at = max(at, self._controller.gated_until)
+        if self.pace is None or at is None or at > now:
+            return at
+        first = self.guests.first or self.queue.first
+        if first is None or not first.is_call:
+            return at
+        return self.pace.opens_at(now, first.weight if self.pace.counts_tokens else 0)
 
     @property
     def is_free(self) -> bool:
         """Whether whoever holds one of its slots may keep it."""
-        return self._controller is None and self._pace is None and self.running <= self.limit and self.health.state is CLOSED
+        is_plain = self._controller is None and self.pace is None and not self._gated_until
+        return is_plain and self.running <= self.limit and self.health.state is CLOSED
 
     def went_well(self, now: float) -> None:
         """Learn from an attempt that went well and whose slot is kept."""
@@ -88,10 +106,8 @@ class Lane:
         """Give a ticket one of its slots."""
         self.running += 1
         ticket.is_probe = not self.health.is_closed and self.health.started()
-        if self._pace is not None:
-            ticket.reserved, ticket.spent = ticket.weight, _tokens(ticket)
-            ticket.asked = 0 if ticket.usage is None else ticket.usage.requests
-            ticket.start = self._pace.started(now, ticket.reserved)
+        if self.pace is not None and ticket.is_call:
+            ticket.reserved, ticket.spent, ticket.asked = self.reserve(ticket, now), _tokens(ticket), _requests(ticket)
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
 
@@ -100,23 +116,66 @@ class Lane:
         self.running -= 1
         kind = None if failure is None else failure.kind
         if failure is None:
-            self.succeeded_at = now
+            self.succeeded_at, self._gated_until = now, 0.0
         self.throttled.add(hit=kind is _THROTTLED)
-        if self._pace is not None:
-            self._settle(self._pace, ticket, failure)
+        if self.pace is not None and ticket.reserved is not None:
+            self.settle(self.pace, ticket, _tokens(ticket), kind)
+        if kind is _THROTTLED and failure is not None:
+            self._refused(failure, now)
         if failure is not None or not self.health.is_closed:
             self.health.ended(failure, now, is_probe=ticket.is_probe)
         if self._controller is not None:
             self._controller.ended(ticket.stamp, now, kind, None if failure is None else failure.retry_after_s)
             self.limit, self.reason = self._controller.limit, self._controller.reason
 
-    def _settle(self, pace: Pace, ticket: Ticket, failure: Failure | None) -> None:
-        """Give back what was not used: all of it, if it went well and says that it asked for nothing."""
-        used = _tokens(ticket) - ticket.spent
-        if failure is None and not used and ticket.usage is not None and ticket.usage.requests == ticket.asked:
-            pace.returned(ticket.start, ticket.reserved)
+    @contextmanager
+    def lent(self, host: Ticket) -> Iterator[None]:
+        """Let a call have the slot of the job that makes it, if that is of this lane too."""
+        count = int(host.lane is self)
+        self.running -= count
+        try:
+            yield
+        finally:
+            self.running += count
+
+    def rest(self, ticket: Ticket, used: int, now: float) -> None:
+        """Take the slot of a ticket back for a while: one call of its attempt was answered, and there is to be another."""
+        if self.pace is not None:
+            self.settle(self.pace, ticket, used, None)
+        ticket.spent = used
+        self.end(ticket, None, now)
+
+    def go_on(self, ticket: Ticket, now: float) -> None:
+        """Give a ticket its slot back for which nothing more is asked."""
+        self.running += 1
+        if self._controller is not None:
+            ticket.stamp = self._controller.started(now)
+
+    def reserve(self, ticket: Ticket, now: float) -> Reservation | None:
+        """Take what one call of a ticket may need; None where nothing is limited."""
+        return None if self.pace is None else self.pace.started(now, ticket.weight if self.pace.counts_tokens else 0)
+
+    @staticmethod
+    def settle(pace: LanePace, ticket: Ticket, tokens: int, kind: Kind | None) -> None:
+        """Give back what a call has not used; where nothing is told of it, it counts as it was reserved, unless it was surely refused."""
+        if (reserved := ticket.reserved) is None:
+            return
+        ticket.reserved, used = None, tokens - ticket.spent
+        if not used and kind is None and ticket.usage is not None and _requests(ticket) == ticket.asked:
+            pace.returned(reserved)  # the answer was known
         else:
-            pace.settled(ticket.reserved, used if used or failure is not None else ticket.reserved)
+            pace.settled(reserved, used if used or kind in _NOT_USED else reserved.tokens)
+
+    def _refused(self, failure: Failure, now: float) -> None:
+        """Let nothing start for the wait that is asked for once several were refused and none was answered; an answer ends it."""
+        self._in_a_row = self._in_a_row + 1 if self.succeeded_at < self._throttled_at else 1
+        self._throttled_at = now
+        if self._in_a_row >= _IN_A_ROW and failure.retry_after_s is not None:
+            self._gated_until = max(self._gated_until, now + min(failure.retry_after_s, _MOST_GATE_S))
+
+
+def _requests(ticket: Ticket) -> int:
+    return 0 if ticket.usage is None else ticket.usage.requests
 
 
 def _tokens(ticket: Ticket) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from graphmill.engine.ticket import Ticket
@@ -24,6 +25,9 @@ class ReadyQueue:
 
     def __len__(self) -> int:
         return len(self._heap)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        return (ticket for _, _, ticket in self._heap)
 
     @property
     def first(self) -> Ticket | None:

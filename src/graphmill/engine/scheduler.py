@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 from random import Random
@@ -26,12 +26,15 @@ from graphmill.core.result import (
     StopReason,
 )
 from graphmill.engine.lane import Lane
+from graphmill.engine.pace import Limits, Pace
+from graphmill.engine.paces import LanePace
 from graphmill.engine.policy import Policy, require_count, require_window
 from graphmill.engine.program import Programmed, StepRules
 from graphmill.engine.queue import rank
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.strand import Strand
 from graphmill.engine.ticket import Ticket
+from graphmill.engine.visit import Visit
 
 SHARE_COUNTS_FROM = 20
 _MOST_IDLE_LANES = 100
@@ -48,6 +51,8 @@ class Scheduler:
         self._lanes: dict[str, Lane] = {}
         self._idle_lanes: dict[str, Lane] = {}
         self._heads: list[tuple[float, int, str]] = []  # of each lane its first ticket's rank and position; stale ones are passed over
+        self._visited: dict[str, Lane] = {}  # lanes in which calls wait that hold a slot elsewhere
+        self.pace_of: Callable[[Limits], LanePace] = _own_pace
         self._is_adaptive = bool(policy.adaptive)
         self._suspects = 0
         self._uncommitted = 0
@@ -111,11 +116,56 @@ class Scheduler:
 
     def enqueue(self, strand: Strand, key: str) -> None:
         """Let a strand's step wait for a slot in the lane of this key."""
-        strand.lane = self._lanes.get(key) or self._new_lane(key)
-        if strand.rules.limits is not None:
-            strand.lane.keep_to(strand.rules.limits)
+        strand.lane = self.lane(key, strand.rules.limits)
         self._join(strand.lane)
         self._push(strand.lane, strand)
+
+    def lane(self, key: str, limits: Limits | None) -> Lane:
+        """Give the lane of a key, which keeps to these limits from now on."""
+        lane = self._lanes.get(key) or self._new_lane(key)
+        if limits is not None and lane.pace is None:
+            self.pace(lane, limits)
+        return lane
+
+    def pace(self, lane: Lane, limits: Limits) -> None:
+        """Give a lane a pace."""
+        lane.keep_to(limits, self.pace_of(limits))
+
+    def let_in(self, visit: Visit, now: float) -> bool:
+        """Let a call begin in its lane, in the slot that its job has; or let it wait there. Tell whether it begins."""
+        lane = visit.lane
+        self._join(lane)
+        lane.guests.push(visit)
+        at = lane.opens_at(now) if lane.guests.first is visit else None
+        if at is None or at > now:
+            self._visited[lane.key] = lane
+            return False
+        lane.guests.pop()
+        visit.status = RUNNING
+        lane.start(visit, now)
+        return True
+
+    def turn_away(self, visit: Visit) -> None:
+        """Forget a call that waits no more."""
+        lane = visit.lane
+        lane.guests.remove(visit)
+        if not lane.guests:
+            self._visited.pop(lane.key, None)
+        self._quit(lane)
+
+    def see_out(self, visit: Visit, failure: Failure | None, now: float) -> None:
+        """End a call; its lane learns from how it went."""
+        visit.lane.end(visit, failure, now)
+        self._quit(visit.lane)
+
+    def stand_in(self, visit: Visit, ticket: Ticket) -> None:
+        """Let a call go on as another one of a ticket that has made some before."""
+        ticket.reserved, ticket.stamp, ticket.is_probe = visit.reserved, visit.stamp, visit.is_probe
+        self._quit(visit.lane)
+
+    def guests_of(self, lane: Lane) -> list[Visit]:
+        """List the calls that wait in a lane."""
+        return [visit for visit in lane.guests if isinstance(visit, Visit)]
 
     def take_slot(self, strand: Strand, now: float) -> bool:
         """Give the first step of a job that has just been let in its slot, if there is one in its lane; tell whether so."""
@@ -157,7 +207,12 @@ class Scheduler:
         return [ticket for ticket in self._tickets.values() if ticket.status is RUNNING]
 
     def start_next(self, now: float) -> Ticket | None:
-        """Give the next job a slot, if there is a job and a slot: the first in rank among the lanes that let one start."""
+        """Give the next job a slot, if there is a job and a slot: the first in rank among the lanes that let one start.
+
+        A call for which a slot is held already goes before them.
+        """
+        if self._visited and (visit := self._next_guest(now)) is not None:
+            return visit
         if not self.queued or not self._has_slot():
             return None
         lane = self._first_open(now)
@@ -165,9 +220,8 @@ class Scheduler:
 
     def opens_at(self, now: float) -> float | None:
         """Tell when a lane that now lets nothing start will do so by itself; None if none will."""
-        if not self.queued or not self._has_slot():
-            return None
-        times = [at for lane in self._lanes.values() if lane.queue and (at := lane.opens_at()) is not None and at > now]
+        lanes = [lane for lane in self._lanes.values() if lane.queue] if self.queued and self._has_slot() else []
+        times = [at for lane in (*lanes, *self._visited.values()) if (at := lane.opens_at(now)) is not None and at > now]
         return min(times, default=None)
 
     def succeed(self, ticket: Ticket, output: object, now: float) -> Result:
@@ -187,9 +241,9 @@ class Scheduler:
             crashes=ticket.crashes,
             random=self._random,
         )
-        lane = ticket.lane
-        if wait_s is None and ticket.throttled_s and failure.kind is Kind.THROTTLED and lane.succeeded_at < (ticket.throttled_at + now) / 2:
-            lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
+        last = (ticket.blamed or ticket.lane).succeeded_at
+        if wait_s is None and ticket.throttled_s and failure.kind is Kind.THROTTLED and last < (ticket.throttled_at + now) / 2:
+            ticket.lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
             wait_s = 0.0
         if wait_s is None:
             return failure
@@ -288,6 +342,18 @@ class Scheduler:
     def _most(self) -> int:
         return self.limit if self.full is None and self._suspects <= 0 else 1
 
+    def _next_guest(self, now: float) -> Visit | None:
+        open_ = (lane for lane in self._visited.values() if (at := lane.opens_at(now)) is not None and at <= now)
+        lane = min(open_, key=lambda lane: lane.guests.first.rank if lane.guests.first else 0.0, default=None)
+        if lane is None:
+            return None
+        visit = lane.guests.pop()
+        if not lane.guests:
+            del self._visited[lane.key]
+        visit.status = RUNNING
+        lane.start(visit, now)
+        return visit if isinstance(visit, Visit) else None
+
     def _first_open(self, now: float) -> Lane | None:
         """Find the lane whose first ticket is the next to start, and take its head."""
         heads, closed, found = self._heads, [], None
@@ -295,7 +361,7 @@ class Scheduler:
             head = heappop(heads)
             lane = self._lanes.get(head[2])
             if lane is not None and lane.queue.is_first(head[0], head[1]):
-                at = lane.opens_at()
+                at = lane.opens_at(now)
                 if at is None or at > now:
                     closed.append(head)
                 else:
@@ -365,6 +431,9 @@ class Scheduler:
         self.running -= 1
         if isinstance(ticket, Strand):
             ticket.root.busy -= 1
+        blamed, ticket.blamed = ticket.blamed, None
+        if blamed is not None and failure is not None and failure.kind in (Kind.THROTTLED, Kind.UNAVAILABLE):
+            failure = _TAUGHT  # the lane of its call knows, and lets the next call wait
         ticket.lane.end(ticket, failure, now)
 
     def _join(self, lane: Lane) -> None:
@@ -409,6 +478,13 @@ class Scheduler:
             cost=None if ticket.usage is None else ticket.usage.cost_usd,
         )
         return replace(result, metadata={"sample": ticket.job.sample}) if ticket.job.sample else result
+
+
+def _own_pace(limits: Limits) -> LanePace:
+    return LanePace(Pace(limits), "", None, note=lambda _: None, woken=lambda: None)
+
+
+_TAUGHT = Failure(kind=Kind.CANCELLED, type="", message="")
 
 
 def _final(failure: Failure) -> Status:

@@ -31,6 +31,7 @@ from graphmill.engine.retry import next_wait_s
 from graphmill.engine.shared import Shared
 from graphmill.engine.strand import Strand
 from graphmill.engine.tracing import Tracing
+from graphmill.engine.visits import Visits
 from graphmill.engine.workers import Workers, call
 
 _NEW = 2**62  # among the recorded steps of a job: after all of them
@@ -47,11 +48,13 @@ class Steps:
         delivery: Delivery,
         recorder: Recorder | None,
         *,
+        visits: Visits,
         retry: Retry,
         classifier: Classifier,
         random: Random,
         tracing: Tracing | None,
     ) -> None:
+        self.visits = visits
         self._workers = workers
         self._delivery = delivery
         self._recorder = recorder

@@ -49,6 +49,11 @@ class Strand(Ticket):
         self.usage = None  # what its job has used before is no step's
 
     @property
+    def is_call(self) -> bool:
+        """Whether the step has a lane of its own."""
+        return self.rules.lane is not None
+
+    @property
     def weight(self) -> int:
         """How many tokens the step may take."""
         return self.step.weight

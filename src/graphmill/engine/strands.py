@@ -213,7 +213,8 @@ class Strands:
             self._left(strand, failure)
             return
         lane = strand.job.key if step.rules.lane is None else step.rules.lane
-        if strand.is_holding and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
+        is_free = step.rules.limits is None  # else its lane must know them first
+        if is_free and strand.is_holding and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
             strand.is_holding = False
             strand.in_a_row += 1
             strand.set_step(step, now)
@@ -224,7 +225,7 @@ class Strands:
         self._give_back(strand, None, now)
         strand.in_a_row = 0
         strand.set_step(step, now)
-        if strand is self._opening and lane == strand.lane.key and self._scheduler.take_slot(strand, now):
+        if is_free and strand is self._opening and lane == strand.lane.key and self._scheduler.take_slot(strand, now):
             self._start(strand, now)
             return
         self._scheduler.enqueue(strand, lane)

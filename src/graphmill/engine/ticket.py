@@ -16,6 +16,7 @@ from graphmill.engine.workers import Attempt
 if TYPE_CHECKING:
     from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
+    from graphmill.engine.pace import Reservation
     from graphmill.engine.program import Series, StepRules
     from graphmill.engine.question import Question
     from graphmill.engine.replay import Replay
@@ -33,6 +34,7 @@ class Ticket:
         "asked",
         "attempt",
         "attempts",
+        "blamed",
         "body",
         "busy",
         "crashes",
@@ -80,14 +82,14 @@ class Ticket:
         self.status = PENDING
         self.attempts = job.past.attempts
         self.crashes = job.past.crashes
-        self.throttles = 0
+        self.throttles = self.spent = self.asked = 0  # spent and asked: tokens and requests, before its attempt
         self.throttled_s = 0.0
         self.throttled_at = now
         self.refusals = job.past.attempts - job.past.counted
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
-        self.reserved = self.spent = 0  # tokens: those of its attempt as estimated, and all before it
-        self.asked, self.start = 0, 0.0  # requests before its attempt, and by what its pace knows that
+        self.reserved: Reservation | None = None  # of its attempt, where its lane has a pace
+        self.blamed: Lane | None = None  # that of the call which its attempt has failed with
         self.attempt: Attempt | None = None
         self.last: Attempt | None = None  # one that is telling its end at this moment
         self.timer: TimerHandle | None = None
@@ -104,6 +106,11 @@ class Ticket:
         self.series: Series | None = None  # the last that it has told of
         self.past_s = 0.0  # when in the time of such a job its last process had recorded all it did
         self.busy = 0  # how many of them hold a slot
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is counted by the limits of its lane: not a job, of which the calls are."""
+        return False
 
     @property
     def weight(self) -> int:

@@ -12,7 +12,9 @@ import msgspec
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
+from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
+from graphmill.engine.pace import Holder
 from graphmill.engine.shared import C
 
 if TYPE_CHECKING:
@@ -78,6 +80,12 @@ class Frame(Protocol):
     def report(self, usage: Usage) -> None:
         """Add to what the attempt has used."""
 
+    def again(self, weight: int) -> Awaitable[None]:
+        """Wait until one more call may be made in this attempt."""
+
+    def learn(self, holder: Holder, told: RateLimits) -> None:
+        """Take what an answer says of a holder's limits."""
+
     def ask(self, question: Any) -> Awaitable[Any]:
         """Give the answer to a question, or end the attempt until there is one."""
 
@@ -132,6 +140,16 @@ class Context:
         if self._frame is None:
             raise Permanent("what is not recorded, or runs in a worker process, can not ask")
         return await self._frame.ask(question)
+
+    async def again(self, weight: int) -> None:
+        """Wait until the limits of the model allow one more call in this attempt, of so many tokens."""
+        if self._frame is not None:
+            await self._frame.again(weight)
+
+    def report_limits(self, holder: Holder, told: RateLimits) -> None:
+        """Tell what an answer says of its model's limits, so that nothing is sent that is known to be refused."""
+        if self._frame is not None:
+            self._frame.learn(holder, told)
 
     @property
     def usage(self) -> Usage | None:

@@ -202,7 +202,7 @@ class Journal:
             items, identify, run=run, archive=self.archive, on_change=on_change, suspects=suspects, has_past=has_past, is_whole=is_whole
         )
         done = intake.done if stands is None else stands
-        return Scribe(ledger, run, intake, flight, total=total, done=done, suspects=len(suspects))
+        return Scribe(ledger, run, intake, flight, total=total, done=done, suspects=len(suspects), allowances=self.store.allowances)
 
     def _suspects(self, ledger: Ledger, run: RunRecord, left: list[bytes]) -> frozenset[bytes]:
         """Note which items were under way when the last process died; tell which of them were so before."""

@@ -17,6 +17,7 @@ from graphmill.core.job import Job
 from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage
+from graphmill.engine.allowance import Allowances
 from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome, no_recall
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
@@ -48,7 +49,9 @@ class Scribe:
         total: int | None,
         done: Mapping[Status, int],
         suspects: int,
+        allowances: Allowances | None = None,
     ) -> None:
+        self.allowances = allowances
         self._ledger = ledger
         self._run = run
         self.run_id = run.id

@@ -3,52 +3,64 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from graphmill.core.errors import UsageError
 from graphmill.core.json_text import to_json
+from graphmill.engine.allowance import Learned
+from graphmill.engine.pace import Limits
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import Target
 from graphmill.graph.secret import Secret
 from graphmill.report.text import columns
 
+_LIMITS_SAID = {"requests_per_minute": "{:,} requests a minute", "tokens_per_minute": "{:,} tokens a minute", "concurrency": "{:,} at once"}
+_LIMITS = tuple(_LIMITS_SAID)
 
-def models_record(models: Models) -> dict[str, Any]:
-    """Give all that is known as data; of a key, only the variable that holds it and whether that is set."""
+
+def models_record(models: Models, learned: Sequence[Learned] = ()) -> dict[str, Any]:
+    """Give all that is known as data; of a key, only the variable that holds it and whether that is set.
+
+    ``learned`` is what providers have said of their limits.
+    """
     settings = models.settings
     return {
         "files": list(settings.files),
         "models": {name: _setting(each) for name, each in settings.models.items()},
         "roles": {name: _setting(each) for name, each in settings.roles.items()},
         "providers": {name: _provider(models, name) for name in models.providers},
+        "learned_limits": {each.account.rpartition("@")[0]: _learned(each) for each in learned},
     }
 
 
-def models_lines(models: Models) -> list[str]:
+def models_lines(models: Models, learned: Sequence[Learned] = ()) -> list[str]:
     """Give the same as lines."""
-    found = models_record(models)
+    found = models_record(models, learned)
     return [
         *_part("models", [(name, _said(each)) for name, each in found["models"].items()]),
         *_part("roles", [(name, _said(each)) for name, each in found["roles"].items()]),
         *_part("providers", [(name, _provider_text(each)) for name, each in found["providers"].items()]),
+        *_part("limits that were learned from answers", [(name, _limits_text(each)) for name, each in found["learned_limits"].items()]),
         f"from {', '.join(found['files'])}" if found["files"] else "no graphmill.yaml from here upward: a model is written provider/model",
     ]
 
 
-def target_record(target: Target) -> dict[str, Any]:
+def target_record(target: Target, learned: Sequence[Learned] = ()) -> dict[str, Any]:
     """Tell what one name means."""
-    about = _about(target)
-    return {"model": target.lane, "params": dict(target.defaults), **about}
+    told = next((_learned(each) for each in learned if each.account == target.account), {})
+    return {"model": target.lane, "params": dict(target.defaults), **_about(target), "learned_limits": told}
 
 
-def target_lines(name: str, target: Target) -> list[str]:
+def target_lines(name: str, target: Target, learned: Sequence[Learned] = ()) -> list[str]:
     """Give the same as lines."""
-    found = target_record(target)
+    found = target_record(target, learned)
     params = to_json(found["params"]) if found["params"] else "as the node says"
     rows = [("model", found["model"]), ("params", params), ("provider", _provider_text(found))]
+    if found["learned_limits"]:
+        rows.append(("learned", _limits_text(found["learned_limits"])))
     return [*([name] if name != found["model"] else []), *columns([(f"  {left}", right) for left, right in rows])]
 
 
@@ -72,7 +84,21 @@ def _about(target: Target) -> dict[str, Any]:
         "is_key_set": bool(os.environ.get(variable)) if variable else None,
         "is_key_wanted": target.is_key_wanted,
         "output_schema": "native" if target.is_native else "prompt",
+        "limits": {} if target.setting.limits is None else _set(target.setting.limits),
     }
+
+
+def _set(limits: Limits) -> dict[str, int]:
+    found = {name: getattr(limits, name) for name in _LIMITS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _learned(told: Learned) -> dict[str, int]:
+    return {name: value for name in _LIMITS[:2] if (value := getattr(told, name)) is not None}
+
+
+def _limits_text(limits: Mapping[str, int]) -> str:
+    return ", ".join(_LIMITS_SAID[name].format(value) for name, value in limits.items())
 
 
 def _place(target: Target) -> str | None:
@@ -101,7 +127,7 @@ def _provider_text(found: Mapping[str, Any]) -> str:
             if found["is_key_set"]
             else f"{found['key']} is not set{'' if found['is_key_wanted'] else ', nor needed'}"
         )
-    return " · ".join(filter(None, (found["address"], key)))
+    return " · ".join(filter(None, (found["address"], key, _limits_text(found["limits"]))))
 
 
 def _part(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:

@@ -42,3 +42,20 @@ def test_each_thing_expires_once_its_delay_after_it_was_set_unless_cleared(scrip
     seen = run_virtual(_expired(script))
     assert [name for name, _ in seen] == [name for name, _ in sorted(expected, key=lambda entry: entry[1])]
     assert all(abs(at - due) < 1e-6 for (_, at), (_, due) in zip(seen, sorted(expected, key=lambda entry: entry[1]), strict=True))
+
+
+def test_the_time_of_a_thing_can_be_held_and_goes_on_with_what_is_left():
+    async def main():
+        loop, expired = asyncio.get_running_loop(), []
+        deadlines = Deadlines(loop, 10.0, lambda thing: expired.append((thing, loop.time())))
+        deadlines.set("held", 0.0)
+        deadlines.set("other", 0.0)
+        await asyncio.sleep(4)
+        left_s = deadlines.hold("held")
+        await asyncio.sleep(50)
+        deadlines.set("late", loop.time())
+        deadlines.go_on("held", left_s)
+        await asyncio.sleep(50)
+        return left_s, expired, deadlines.hold("unknown")
+
+    assert run_virtual(main()) == (6.0, [("other", 10.0), ("held", 60.0), ("late", 64.0)], None)

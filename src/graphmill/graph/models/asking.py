@@ -26,8 +26,12 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
     except Exception as error:  # noqa: BLE001  a provider may be a stranger's; what it raises is told as our kinds
         if isinstance(error, AttemptError) and error.usage is not None:
             context.report_usage(error.usage)
+        if isinstance(error, AttemptError) and error.limits is not None:
+            context.report_limits(target, error.limits)
         raise told(target, error) from None
     context.report_usage(response.usage)
+    if response.limits is not None:
+        context.report_limits(target, response.limits)
     return response
 
 

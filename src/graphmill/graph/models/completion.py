@@ -21,6 +21,7 @@ from graphmill.graph.models.asking import ask, told
 from graphmill.graph.models.cache.content_key import content_key, is_cacheable
 from graphmill.graph.models.cache.kept import Kept
 from graphmill.graph.models.json_answer import JsonAnswer, Misfit
+from graphmill.graph.models.question import request_tokens
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
@@ -81,6 +82,8 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
     """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
     used, problem = None, ""
     for calls in range(1, MOST_REASKS + 2):
+        if calls > 1:
+            await context.again(request_tokens(asked))
         response = await ask(target, asked, context)
         used = response.usage if used is None else used + response.usage
         _require_whole(target, asked, response)

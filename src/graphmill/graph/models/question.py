@@ -61,6 +61,12 @@ def estimated_tokens(target: Target, params: Mapping[str, Any]) -> int:
     return sent // CHARS_PER_TOKEN + (most if isinstance(most, int) else USUAL_ANSWER)
 
 
+def request_tokens(request: ModelRequest) -> int:
+    """Estimate what a request takes, in the same way."""
+    sent = sum(len(message.text) for message in request.messages)
+    return sent // CHARS_PER_TOKEN + (request.max_tokens or USUAL_ANSWER)
+
+
 def _text(value: Any) -> str:
     try:
         return text_of(value)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from graphmill.core.errors import Unavailable
 from graphmill.core.keys import canonical
+from graphmill.engine.pace import Limits
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.provider import Provider
 from graphmill.graph.secret import Secret
@@ -46,6 +49,19 @@ class Target:
         object.__setattr__(self, "lane", f"{self.name}/{self.model}" if self.model else self.name)
         object.__setattr__(self, "mark", canonical(self.fingerprint))
         object.__setattr__(self, "_variables", tuple(dict.fromkeys(filter(None, (self.provider.address_variable, *self._secrets())))))
+
+    @property
+    def limits(self) -> Limits | None:
+        """What is set of its limits, for its account; None if nothing is."""
+        return None if self.setting.limits is None else replace(self.setting.limits, account=self.account)
+
+    @property
+    def account(self) -> str:
+        """Whose limits its calls count for: the model, and, by a hash of both, where it is asked and with which key."""
+        key, address = os.environ.get(self.key_variable, ""), self.provider.default_address
+        with suppress(KeyError):
+            address = self.address
+        return f"{self.lane}@{blake2b(f'{address}|{key}'.encode(errors='replace'), digest_size=6, person=b'account').hexdigest()}"
 
     @property
     def fingerprint(self) -> list[Any]:

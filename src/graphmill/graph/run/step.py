@@ -64,7 +64,7 @@ def _model_step(node: Node, rules: StepRules, place: Place, path: str, params: A
     target = place.models.of(params)
     known = place.models.rules.get((id(rules), target.lane))
     if known is None:
-        known = place.models.rules[id(rules), target.lane] = replace(rules, lane=target.lane, limits=target.setting.limits)
+        known = place.models.rules[id(rules), target.lane] = replace(rules, lane=target.lane, limits=target.limits)
     return _ModelStep(path, known, node, params, place.root, target)
 
 
@@ -122,8 +122,7 @@ class _ModelStep(_NodeStep):
     @property
     def weight(self) -> int:
         """Estimate the tokens: what is sent, at four characters each, and the most that may come back."""
-        limits = self._target.setting.limits
-        return 0 if limits is None or limits.tokens_per_minute is None else estimated_tokens(self._target, self._params)
+        return estimated_tokens(self._target, self._params)
 
     def content(self) -> bytes:
         """Hash also which model it is that a name, a role or the run's choice has come to."""

@@ -40,6 +40,11 @@ def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
     return connection
 
 
+def abandon(connection: sqlite3.Connection) -> None:
+    """Keep a connection that this process has inherited from being closed."""
+    _abandoned.append(connection)
+
+
 def connect_writer(path: Path, *, busy_s: float) -> sqlite3.Connection:
     """Open a connection whose writes are begun by ``writing``, which does the waiting."""
     connection = connect(path, busy_s=busy_s)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import codecs
 import json
-import math
 import re
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +15,7 @@ from typing import Any, NamedTuple
 from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient
 from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
+from graphmill.core.retry_after import retry_after_s
 
 MOST_RETRY_AFTER_S = 900.0
 _MOST_SHOWN = 300
@@ -24,7 +23,6 @@ _LEAST_HIDDEN = 4
 _JSON = re.compile(r"(?:[^/]+/)?(?:[^/]+\+)?json")
 _TEXT = re.compile(r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|csv|jsonl|x-ndjson|graphql|sql)")
 _CHARSET = re.compile(r"""(?:^|;)\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
-_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
@@ -65,13 +63,14 @@ def error_of(answer: Answer, request: str, hidden: Iterable[str] = ()) -> Attemp
     """Give what an answer that is not good means for the attempt; ``hidden`` are texts that a message must not repeat."""
     status = answer.status
     said = f"{request} was answered {status} {_phrase(status)}".rstrip() + _shown(answer, hidden)
-    retry_after_s = _retry_after_s(answer.headers)
-    if status == 429 or (status == 503 and retry_after_s is not None):
-        return Throttled(said, retry_after_s=retry_after_s)
+    asked_s = retry_after_s(answer.headers)
+    wait_s = None if asked_s is None else min(asked_s, MOST_RETRY_AFTER_S)
+    if status == 429 or (status == 503 and wait_s is not None):
+        return Throttled(said, retry_after_s=wait_s)
     if status == 503:
         return Transient(said, is_unsent=True)
     if status in (408, 425) or status >= 500:
-        return Transient(said, retry_after_s=retry_after_s)
+        return Transient(said, retry_after_s=wait_s)
     return Permanent(said)
 
 
@@ -89,28 +88,6 @@ def _shown(answer: Answer, hidden: Iterable[str]) -> str:
             text = text.replace(each, "…")
     text = _UNPRINTABLE.sub(" ", text).strip()
     return f": {text[:_MOST_SHOWN]}{'…' if len(text) > _MOST_SHOWN else ''}" if text else ""
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read seconds or a date; a date is compared with the server's own, whose clock it was told by."""
-    text = headers.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(text):
-        return min(float(text), MOST_RETRY_AFTER_S)
-    at = _seconds_of(text)
-    if at is None:
-        return None
-    now = _seconds_of(headers.get("date", ""))
-    return min(max(0.0, at - (time.time() if now is None else now)), MOST_RETRY_AFTER_S)
-
-
-def _seconds_of(date: str) -> float | None:
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415  it brings half of a mail program with it
-
-    try:
-        seconds = parsedate_to_datetime(date).timestamp()
-    except (TypeError, ValueError, OverflowError, IndexError):
-        return None
-    return seconds if math.isfinite(seconds) else None
 
 
 @lru_cache(maxsize=256)
