@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit, urlunsplit
 
 from graphmill.core.errors import AttemptError, Permanent, Unavailable
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes
 from graphmill.core.message import cut, message_of
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.rate_limits import RateLimits
@@ -201,6 +201,6 @@ def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 def _written(body: dict[str, Any]) -> bytes:
     try:
-        return to_json(body).encode()
+        return json_bytes(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"the request is no JSON: {message_of(error)}") from None

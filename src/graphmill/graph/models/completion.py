@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Permanent, Transient
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes, to_json
 from graphmill.core.message import cut
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import NO_USAGE, Usage
@@ -121,7 +121,7 @@ def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAn
 
 def _written(made: Completion) -> bytes:
     """Give what is kept of an answer: what is read from its text is read from it again."""
-    return to_json({name: value for name, value in made.to_json().items() if name != "data"}).encode()
+    return json_bytes({name: value for name, value in made.to_json().items() if name != "data"})
 
 
 def _read(schema: AnswerSchema | None, body: bytes) -> Completion | None:
