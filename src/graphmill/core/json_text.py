@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import orjson
 
 from graphmill.core.errors import Permanent
@@ -141,6 +142,8 @@ def _is_utf8(text: str) -> bool:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
     for types, convert in _USUAL_FORMS:
         if isinstance(value, types):
             return convert(value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
 
 from graphmill.core.errors import AttemptError, Permanent, Unavailable
 from graphmill.core.json_text import json_bytes
@@ -100,7 +101,7 @@ class HttpProvider(ABC):
             raise error from None
         if not response.reason:
             return response
-        return replace(response, reason=_told(response.reason, _secrets(address, key, headers), request))
+        return msgspec.structs.replace(response, reason=_told(response.reason, _secrets(address, key, headers), request))
 
     async def models(
         self, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
