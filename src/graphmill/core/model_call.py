@@ -46,7 +46,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One message; one of role ``tool`` answers the call that it names."""
 
     role: Role
@@ -60,7 +60,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Which step asks; it is not sent."""
 
     item: str = ""
@@ -73,7 +73,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 NO_ORIGIN = Origin()
 
 
-class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is asked; ``model`` is the provider's own name, None leaves a choice to the provider.
 
     ``schema`` is the JSON Schema that the answer must have. ``logprobs`` asks for those of the answer's tokens, with so many
@@ -115,7 +115,7 @@ class TokenLogprob:
     top: tuple[tuple[str, float], ...] = ()
 
 
-class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
+class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came back: one answer, with what it used; ``model`` is what the provider says has answered. Its raw form is not kept."""
 
     text: str

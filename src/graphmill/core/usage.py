@@ -10,7 +10,7 @@ import msgspec
 from graphmill.core.names import suggestion
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Counts that add up with ``+``; a cost of None is unknown, and so is every sum that holds one.
 
     ``reasoning_tokens`` are among the output's; ``cached_tokens``, read from a provider's cache, ``cache_written_tokens``, put into it,

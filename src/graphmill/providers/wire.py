@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from io import BytesIO
@@ -87,11 +87,16 @@ class Wire:
         """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong."""
         ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
+            if ends_at is None:
+                return await self._sent(sent, _Time(None, None))
             async with asyncio.timeout_at(ends_at):
-                is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES
-                return await (self._exchanged if is_small else self._requested)(sent, _Time(timeout_s, ends_at))
+                return await self._sent(sent, _Time(timeout_s, ends_at))
         except self._errors as error:
             raise _translated(error, timeout_s) from None
+
+    def _sent(self, sent: Sent, time: _Time) -> Awaitable[Answer]:
+        is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES
+        return self._exchanged(sent, time) if is_small else self._requested(sent, time)
 
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
