@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import TYPE_CHECKING
 
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.adaptive import Controller
@@ -14,6 +15,9 @@ from graphmill.engine.paces import LanePace
 from graphmill.engine.queue import ReadyQueue
 from graphmill.engine.share import Share
 from graphmill.engine.ticket import Ticket
+
+if TYPE_CHECKING:
+    from graphmill.engine.visit import Visit
 
 _IN_A_ROW = 3  # refusals without an answer in between: then the wait that is asked for is everybody's
 _MOST_GATE_S = 60.0
@@ -46,8 +50,8 @@ class Lane:
 
     def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float) -> None:
         self.key = key
-        self.queue = ReadyQueue()
-        self.guests = ReadyQueue()  # calls from inside of attempts that hold a slot elsewhere
+        self.queue: ReadyQueue[Ticket] = ReadyQueue()
+        self.guests: ReadyQueue[Visit] = ReadyQueue()  # calls from inside of attempts that hold a slot elsewhere
         self.jobs = 0
         self.running = 0
         self.succeeded_at = -inf
