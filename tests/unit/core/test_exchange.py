@@ -46,7 +46,7 @@ def asked(
     async def ask() -> list:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         url = URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1/ask?a=b%20c", encoded=True)
-        connector = connector_class()(limit=0)
+        connector = connector_class()()
         try:
             origin = Origin(url)
             sent = with_body(head_of(origin, "POST", url.raw_path_qs, headers or {"x-key": "Grüße"}), b'{"q":1}')
