@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphmill.core.connector import connect_s, connector_class, session_over
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError, read_beginning, read_whole
 from graphmill.core.errors import AttemptError, Transient, Unavailable
-from graphmill.core.exchange import MOST_BODY_BYTES, Origin, exchange, head_of, length_of, with_body
+from graphmill.core.exchange import MOST_BODY_BYTES, Peer, exchange, head_of, length_of, with_body
 from graphmill.core.exchange_faults import broken_off, unconnected
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import Answer
@@ -52,7 +52,7 @@ class _Route(NamedTuple):
     """What all requests with these headers to one URL have in common; the headers are kept, so that their id is no other's."""
 
     headers: Mapping[str, str]
-    origin: Origin
+    peer: Peer
     head: bytes
 
 
@@ -84,14 +84,14 @@ class Wire:
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
         whole = with_body(route.head, sent.body)
-        return await exchange(self._connector, route.origin, whole, timeout=_timeout(time.limit_s), read=partial(self._read, time))
+        return await exchange(self._connector, route.peer, whole, timeout=_timeout(time.limit_s), read=partial(self._read, time))
 
     def _route(self, sent: Sent) -> _Route:
         if len(self._routes) >= _MOST_ROUTES:
             self._routes.clear()
         url = _url(sent.url)
-        origin = Origin(url)
-        made = _Route(sent.headers, origin, head_of(origin, "POST", url.raw_path_qs, _merged(sent.headers)))
+        peer = Peer(url)
+        made = _Route(sent.headers, peer, head_of(peer, "POST", url.raw_path_qs, _merged(sent.headers)))
         self._routes[sent.url, id(sent.headers)] = made
         return made
 

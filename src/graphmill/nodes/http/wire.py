@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.connector import connect_s, connector_class, session_over
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError, read_beginning, read_whole
 from graphmill.core.errors import AttemptError, Permanent, Transient
-from graphmill.core.exchange import MOST_BODY_BYTES, Origin, Reader, exchange, head_of, length_of, with_body
+from graphmill.core.exchange import MOST_BODY_BYTES, Peer, Reader, exchange, head_of, length_of, with_body
 from graphmill.core.exchange_faults import broken_off, unconnected
 from graphmill.core.message import described
 from graphmill.nodes.http.answer import Answer
@@ -55,7 +55,7 @@ class Wire:
         self._connector = connector_class()(connected=_note_connected, socket_factory=guard)
         self._session = session_over(self._connector, max_line_size=_MOST_HEADER_BYTES, max_field_size=_MOST_HEADER_BYTES)
         self._url = partial(URL, encoded=True)
-        self._origin = lru_cache(maxsize=256)(lambda place: Origin(URL(place, encoded=True)))
+        self._peer = lru_cache(maxsize=256)(lambda place: Peer(URL(place, encoded=True)))
         self._timeout = lru_cache(maxsize=64)(partial(ClientTimeout, total=None))
         self._errors = ClientError, OSError, ValueError
 
@@ -74,12 +74,12 @@ class Wire:
             timeout, read = self._timeout(connect=connect_s(within_s)), partial(_read, request.method, most, ok_codes)
             if request.body is not None and len(request.body) > MOST_BODY_BYTES:
                 return await self._requested(request, timeout, read)
-            origin = self._origin(request.url.place)
+            peer = self._peer(request.url.place)
             body = request.body if request.is_reading else request.body or b""
-            sent = with_body(head_of(origin, request.method, request.url.target, request.headers), body)
+            sent = with_body(head_of(peer, request.method, request.url.target, request.headers), body)
             has_content = request.method != "HEAD"
             return await exchange(
-                self._connector, origin, sent, timeout=timeout, read=read, most_header_bytes=_MOST_HEADER_BYTES, has_content=has_content
+                self._connector, peer, sent, timeout=timeout, read=read, most_header_bytes=_MOST_HEADER_BYTES, has_content=has_content
             )
         except Permanent as error:
             said = f"{request.shown}: {error}"  # what was sent may have happened, although its answer can never be read
