@@ -10,6 +10,7 @@ from typing import Any
 
 from graphmill.core.errors import StepError
 from graphmill.core.result import RUNNING, Failure, Kind, Result
+from graphmill.core.usage import added
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -227,8 +228,7 @@ class Attempts:
         """Take the frame of an attempt that has ended, and what it used; None if it was never begun."""
         frame, ticket.frame = ticket.frame, None
         if frame is not None:
-            if frame.usage is not None:
-                ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
+            ticket.usage = added(ticket.usage, frame.usage)
             if self._tracing is not None:
                 self._tracing.ended(frame, error)
         return frame

@@ -19,7 +19,7 @@ from graphmill.core.job import Effect
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, added
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, decisive, doubted, paused
@@ -183,7 +183,7 @@ class Steps:
             inner = frame.down = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
             try:
                 body = await self._call(inner, function)
-                return StepOutcome(body, None, attempt, self._workers.loop.time() - began, _sum(used, inner.usage))
+                return StepOutcome(body, None, attempt, self._workers.loop.time() - began, added(used, inner.usage))
             except Waiting:
                 self._pass_on(frame, inner, attempt, paused("it waits for an answer"), effect)
                 raise
@@ -199,7 +199,7 @@ class Steps:
                 counted += 1
                 failure = doubted(failure, error) if effect == "unsafe" else failure
                 wait_s = None if isinstance(error, StepError) else self._wait_s(failure, counted)
-                used = _sum(used, inner.usage)
+                used = added(used, inner.usage)
             finally:
                 frame.down = None
             if frame.is_over or wait_s is None:
@@ -311,10 +311,6 @@ async def _into(future: Future[Any], work: Callable[[], Awaitable[Any]]) -> None
         raise
     except BaseException as error:  # noqa: BLE001  raised where it is waited for
         future.set_exception(error)
-
-
-def _sum(used: Usage | None, more: Usage | None) -> Usage | None:
-    return more if used is None else used if more is None else used + more
 
 
 def _content(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
