@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from graphmill.api import keeper
 from graphmill.graph.models.cache import kept
+from graphmill.journal import keeper
 from graphmill.journal.sqlite import cache_file
 from graphmill.journal.sqlite.connection import connect
 from support.command import COMMAND, environment
