@@ -72,15 +72,8 @@ class Wire:
         _dispatch.set(dispatch)
         try:
             timeout, read = self._timeout(connect=connect_s(within_s)), partial(_read, request.method, most, ok_codes)
-            if request.body is not None and len(request.body) > MOST_BODY_BYTES:
-                return await self._requested(request, timeout, read)
-            peer = self._peer(request.url.place)
-            body = request.body if request.is_reading else request.body or b""
-            sent = with_body(head_of(peer, request.method, request.url.target, request.headers), body)
-            has_content = request.method != "HEAD"
-            return await exchange(
-                self._connector, peer, sent, timeout=timeout, read=read, most_header_bytes=_MOST_HEADER_BYTES, has_content=has_content
-            )
+            is_small = request.body is None or len(request.body) <= MOST_BODY_BYTES
+            return await (self._exchanged if is_small else self._requested)(request, timeout, read)
         except Permanent as error:
             said = f"{request.shown}: {error}"  # what was sent may have happened, although its answer can never be read
             raise (Permanent(said) if request.is_reading else Transient(said)) from None
@@ -92,6 +85,19 @@ class Wire:
             if dispatch.is_connected:
                 raise
             raise Transient(f"{request.shown}: no connection in time", is_unsent=True) from None
+
+    async def _exchanged(self, request: Request, timeout: ClientTimeout, read: Reader[Answer]) -> Answer:  # noqa: ASYNC109
+        peer = self._peer(request.url.place)
+        body = request.body if request.is_reading else request.body or b""
+        return await exchange(
+            self._connector,
+            peer,
+            with_body(head_of(peer, request.method, request.url.target, request.headers), body),
+            timeout=timeout,
+            read=read,
+            most_header_bytes=_MOST_HEADER_BYTES,
+            has_content=request.method != "HEAD",
+        )
 
     async def _requested(self, request: Request, timeout: ClientTimeout, read: Reader[Answer]) -> Answer:  # noqa: ASYNC109
         """Send what is large as a session does it: piece by piece."""
