@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import inf
 
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import NO_USAGE
+from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.adaptive import Controller
 from graphmill.engine.health import CLOSED, Health
 from graphmill.engine.pace import Limits
@@ -107,7 +107,7 @@ class Lane:
         self.running += 1
         ticket.is_probe = not self.health.is_closed and self.health.started()
         if self.pace is not None and ticket.is_call:
-            used = ticket.usage or NO_USAGE
+            used = _used(ticket)
             ticket.reserved, ticket.spent, ticket.asked = self.pace.started(now, _weight(ticket, self.pace)), used.tokens, used.requests
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
@@ -120,7 +120,7 @@ class Lane:
             self.succeeded_at, self._gated_until = now, 0.0
         self.throttled.add(hit=kind is _THROTTLED)
         if ticket.reserved is not None:
-            self._settle(ticket, (ticket.usage or NO_USAGE).tokens, kind)
+            self._settle(ticket, _used(ticket).tokens, kind)
         if kind is _THROTTLED and failure is not None:
             self._refused(failure, now)
         if failure is not None or not self.health.is_closed:
@@ -167,6 +167,10 @@ class Lane:
         self._throttled_at = now
         if self._in_a_row >= _IN_A_ROW and failure.retry_after_s is not None:
             self._gated_until = max(self._gated_until, now + min(failure.retry_after_s, _MOST_GATE_S))
+
+
+def _used(ticket: Ticket) -> Usage:
+    return ticket.usage or NO_USAGE
 
 
 def _weight(ticket: Ticket, pace: LanePace) -> int:
