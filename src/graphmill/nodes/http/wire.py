@@ -7,6 +7,7 @@ import socket
 from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.connector import connect_s, connector_class, session_over
@@ -100,12 +101,12 @@ class Wire:
         )
 
     async def _requested(self, request: Request, timeout: ClientTimeout, read: Reader[Answer]) -> Answer:  # noqa: ASYNC109
-        """Send what is large as a session does it: piece by piece."""
+        """Send what is large as a session does it."""
         async with self._session.request(
             request.method,
             self._url(str(request.url)),
             headers=request.headers,
-            data=request.body,
+            data=BytesIO(request.body or b""),  # a file is sent piece by piece, between which others have their turn
             allow_redirects=False,
             skip_auto_headers=("content-type",),
             timeout=timeout,
