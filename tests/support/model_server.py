@@ -31,6 +31,13 @@ def reply(data=b"", status=200, *, headers=(), kind="application/json"):
     return http_server.reply(body, status, kind, headers=dict(headers).items())
 
 
+def said(text, reason="stop", **more):
+    """Write an answer as servers of the OpenAI protocol do."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text, **more}, "finish_reason": reason}
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    return reply({"id": "c1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage})
+
+
 def chunked(body, *, is_cut):
     """Write an answer in two chunks; one that is cut ends within the second."""
     half = len(body) // 2
