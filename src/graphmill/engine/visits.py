@@ -9,7 +9,7 @@ from typing import TypeVar
 from graphmill.core.errors import Unavailable
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.result import RUNNING, Failure, Kind
-from graphmill.core.usage import Usage
+from graphmill.core.usage import NO_USAGE, added
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.failures import cancelled, decisive
 from graphmill.engine.frame import Frame
@@ -74,8 +74,8 @@ class Visits:
         ticket, lane = frame.caller, frame.caller.lane
         if lane.pace is None:
             return
-        used = _tokens(frame.usage) + (_tokens(ticket.usage) if ticket is frame.ticket else 0)
-        lane.rest(ticket, used, self._loop.time())
+        used = (added(ticket.usage, frame.usage) if ticket is frame.ticket else frame.usage) or NO_USAGE
+        lane.rest(ticket, used.tokens, self._loop.time())
         visit = Visit(frame.ticket, lane, weight)
         try:
             await self._enter(visit)
@@ -137,7 +137,3 @@ class Visits:
             if visit.entered is not None and not visit.entered.done():
                 visit.host.blamed = lane
                 visit.entered.set_exception(Unavailable(f"{lane.key}: {lane.health.reason}"))
-
-
-def _tokens(usage: Usage | None) -> int:
-    return 0 if usage is None else usage.input_tokens + usage.output_tokens
