@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -31,12 +32,33 @@ def connector_class() -> Callable[..., TCPConnector]:
             return connection
 
         async def _get(self, key: Any, traces: Any) -> Connection | None:
-            while (connection := await super()._get(key, traces)) is not None and _is_spoilt(connection):
+            while (connection := await super()._get(key, traces)) is not None and _is_spoilt(connection.protocol):
                 connection.close()
             return connection
+
+        def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+            is_over = should_close or protocol.should_close or not _is_at_rest(protocol)
+            super()._release(key, protocol, should_close=is_over)
+            protocol._parser = None  # what comes from now on is kept as it is, so that even half a head is seen
 
     return Connector
 
 
-def _is_spoilt(connection: Any) -> bool:
-    return connection.protocol is None or connection.protocol.should_close
+def _is_at_rest(protocol: Any) -> bool:
+    """Tell whether all was sent, and nothing has come behind the answer; the parser gives the head that was begun, if there is one."""
+    transport, parser = protocol.transport, protocol._parser
+    return transport is not None and not transport.get_write_buffer_size() and (parser is None or parser.feed_eof() is None)
+
+
+def _is_spoilt(protocol: Any) -> bool:
+    return protocol is None or protocol.should_close or _is_readable(protocol.transport)
+
+
+def _is_readable(transport: Any) -> bool:
+    """Tell whether something has come that the loop has not seen yet, be it that the other side has hung up."""
+    socket = None if transport is None else transport.get_extra_info("socket")
+    if socket is None or (number := socket.fileno()) < 0:
+        return True
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    return bool(poll.poll(0))
