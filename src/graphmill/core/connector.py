@@ -36,29 +36,23 @@ def connector_class() -> Callable[..., TCPConnector]:
                 connection.close()
             return connection
 
-        def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
-            is_over = should_close or protocol.should_close or not _is_at_rest(protocol)
-            super()._release(key, protocol, should_close=is_over)
-            protocol._parser = None  # what comes from now on is kept as it is, so that even half a head is seen
-
     return Connector
 
 
-def _is_at_rest(protocol: Any) -> bool:
-    """Tell whether all was sent, and nothing has come behind the answer; the parser gives the head that was begun, if there is one."""
-    transport, parser = protocol.transport, protocol._parser
-    return transport is not None and not transport.get_write_buffer_size() and (parser is None or parser.feed_eof() is None)
-
-
 def _is_spoilt(protocol: Any) -> bool:
-    return protocol is None or protocol.should_close or _is_readable(protocol.transport)
+    return protocol is None or protocol.should_close or _has_begun_more(protocol._parser) or not _is_quiet(protocol.transport)
 
 
-def _is_readable(transport: Any) -> bool:
-    """Tell whether something has come that the loop has not seen yet, be it that the other side has hung up."""
+def _has_begun_more(parser: Any) -> bool:
+    """Tell whether another head was begun behind the answer: at its end a parser gives what it has of one."""
+    return parser is not None and parser.feed_eof() is not None
+
+
+def _is_quiet(transport: Any) -> bool:
+    """Tell whether all was sent, and nothing has come that the loop has not seen yet, be it that the other side has hung up."""
     socket = None if transport is None else transport.get_extra_info("socket")
-    if socket is None or (number := socket.fileno()) < 0:
-        return True
+    if socket is None or (number := socket.fileno()) < 0 or transport.get_write_buffer_size():
+        return False
     poll = select.poll()
     poll.register(number, select.POLLIN)
-    return bool(poll.poll(0))
+    return not poll.poll(0)
