@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +52,19 @@ class _Time(NamedTuple):
         return None if self.limit_s is None or self.ends_at is None else self.ends_at - _LAST_SHARE * self.limit_s
 
 
+class _Dispatch:
+    """How far one request has come: before it ``is_connected`` nothing of it was sent."""
+
+    is_connected = False
+
+
+_dispatch: ContextVar[_Dispatch] = ContextVar("graphmill_model_dispatch")
+
+
+def _note_connected() -> None:
+    _dispatch.get().is_connected = True
+
+
 class _Route(NamedTuple):
     """What all requests with these headers to one URL have in common; the headers are kept, so that their id is no other's."""
 
@@ -65,7 +79,7 @@ class Wire:
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
-        connector = self._connector = connector_class()(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+        connector = self._connector = connector_class()(connected=_note_connected, limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session: ClientSession = ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),
@@ -83,9 +97,14 @@ class Wire:
         await self._session.close()
 
     async def send(self, sent: Sent, *, timeout_s: float | None) -> Answer:
-        """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong."""
+        """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong.
+
+        Whoever is cancelled when it was sent already is told by the ``usage`` of the CancelledError.
+        """
         from aiohttp import ClientError  # noqa: PLC0415
 
+        dispatch = _Dispatch()
+        _dispatch.set(dispatch)
         ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
             async with asyncio.timeout_at(ends_at):
@@ -93,6 +112,10 @@ class Wire:
                 return await (self._exchanged if is_small else self._requested)(sent, _Time(timeout_s, ends_at))
         except (ClientError, TimeoutError, OSError, ValueError) as error:
             raise _translated(error, timeout_s) from None
+        except asyncio.CancelledError as error:
+            if dispatch.is_connected:
+                error.usage = Usage(requests=1)  # type: ignore[attr-defined]  asyncio knows it by its exact type
+            raise
 
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
