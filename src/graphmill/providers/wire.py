@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache, partial
@@ -77,7 +77,7 @@ class Wire:
     """Sends requests, each once; what they share is let go of by ``close``. Made on the loop that it is used on."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
         connector = self._connector = connector_class()(connected=_note_connected, limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session: ClientSession = ClientSession(
@@ -89,6 +89,7 @@ class Wire:
             headers=_HEADERS,
         )
         self._session._retry_connection = False  # it would ask again by itself
+        self._errors = ClientError, TimeoutError, OSError, ValueError
         self._most_bytes = most_bytes
         self._routes: dict[tuple[str, int], _Route] = {}
 
@@ -101,21 +102,24 @@ class Wire:
 
         Whoever is cancelled when it was sent already is told by the ``usage`` of the CancelledError.
         """
-        from aiohttp import ClientError  # noqa: PLC0415
-
         dispatch = _Dispatch()
         _dispatch.set(dispatch)
         ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
+            if ends_at is None:
+                return await self._sent(sent, _Time(None, None))
             async with asyncio.timeout_at(ends_at):
-                is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES
-                return await (self._exchanged if is_small else self._requested)(sent, _Time(timeout_s, ends_at))
-        except (ClientError, TimeoutError, OSError, ValueError) as error:
+                return await self._sent(sent, _Time(timeout_s, ends_at))
+        except self._errors as error:
             raise _translated(error, timeout_s) from None
         except asyncio.CancelledError as error:
             if dispatch.is_connected:
                 error.usage = Usage(requests=1)  # type: ignore[attr-defined]  asyncio knows it by its exact type
             raise
+
+    def _sent(self, sent: Sent, time: _Time) -> Awaitable[Answer]:
+        is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES
+        return self._exchanged(sent, time) if is_small else self._requested(sent, time)
 
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
