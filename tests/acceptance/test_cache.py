@@ -447,7 +447,9 @@ class TestAtOnce:
             return answer
 
         async def drive():
-            return await asyncio.gather(ask("first"), ask("second"))
+            async with asyncio.TaskGroup() as group:
+                calls = [group.create_task(ask(name)) for name in ("first", "second")]
+            return [call.result() for call in calls]
 
         assert asyncio.run(drive()) == [{"a": 1, "first": True}, {"a": 1, "second": True}]
         assert len(server.asked) == 1
