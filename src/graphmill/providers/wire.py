@@ -113,8 +113,8 @@ class Wire:
         except self._errors as error:
             raise _translated(error, timeout_s) from None
         except asyncio.CancelledError as error:
-            if dispatch.is_connected:
-                error.usage = Usage(requests=1)  # type: ignore[attr-defined]  asyncio knows it by its exact type
+            if dispatch.is_connected:  # asyncio knows it by its exact type: no other error can be raised instead
+                error.usage = Usage(requests=1)  # type: ignore[attr-defined]
             raise
 
     def _sent(self, sent: Sent, time: _Time) -> Awaitable[Answer]:
