@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -219,6 +220,13 @@ class TestLimits:
         report = gm.batch(workflow(max_tokens=None), items, journal="runs.db", policy=gm.Policy(batch_timeout_s=15))
         assert (report.statistics.succeeded, len(server.asked)) == (40, 1)  # as calls they would take more than that
 
+    def test_nor_outside_of_a_batch(self, server):
+        settings(server, ", limits: {requests_per_minute: 60}")
+        began = time.monotonic()
+        answers = {gm.complete("small", "known", cache=True).text for _ in range(10)}
+        assert (answers, len(server.asked)) == ({"heard known"}, 1)
+        assert time.monotonic() - began < 6  # as calls they would take nine seconds
+
 
 class TestSamples:
     """The samples of an item are questions of their own."""
@@ -423,6 +431,22 @@ class TestAtOnce:
         results = run(["same"] * 6)
         assert sorted(result.status for result in results) == ["failed"] * 2 + ["succeeded"] * 4
         assert len(server.asked) == 3
+
+    def test_what_one_of_them_changes_in_its_answer_is_its_own(self, server):
+        server.answer = lambda asked: said('{"a": 1}')
+
+        async def ask(name):
+            answer = await gm.complete("small", "hi", schema=SCHEMA, temperature=0)
+            answer[name] = True
+            return answer
+
+        async def drive():
+            async with asyncio.TaskGroup() as group:
+                calls = [group.create_task(ask(name)) for name in ("first", "second")]
+            return [call.result() for call in calls]
+
+        assert asyncio.run(drive()) == [{"a": 1, "first": True}, {"a": 1, "second": True}]
+        assert len(server.asked) == 1
 
     def test_who_asks_may_be_cancelled_and_the_others_have_their_answer(self, server):
         first, go = threading.Event(), threading.Event()

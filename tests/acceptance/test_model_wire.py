@@ -90,6 +90,24 @@ def test_a_schema_is_asked_for_by_the_protocol_and_answers_are_asked_for_again(s
     assert "schema" in json.dumps(server.asked[0].data["response_format"])
 
 
+@pytest.mark.parametrize("text", ["hi", "x" * 2_000_000], ids=["small", "large"])
+def test_a_request_that_is_no_longer_waited_for_counts_as_one(server, tmp_path, text):
+    async def never(writer):
+        await writer.drain()
+        return await asyncio.Event().wait()
+
+    async def function(item):
+        return (await gm.complete("small", item["text"], timeout_s=0.5)).text
+
+    server.answer = lambda _: never
+    twice, items = gm.Retry(attempts=2, wait_s=0, cap_s=0), [{"text": text}]
+    (node,) = gm.batch("w.yaml", items, policy=gm.Policy(timeout_s=0.5, retry=twice)).results()
+    assert (node.status, node.usage["requests"], len(server.asked)) == ("timed_out", 2, 2)
+    assert node.cost is None  # nobody knows what it took
+    (called,) = gm.batch(function, items, policy=gm.Policy(retry=twice)).results()
+    assert (called.status, called.usage["requests"], len(server.asked)) == ("failed", 2, 4)
+
+
 def test_an_attempt_s_time_holds_against_a_server_that_never_answers(server):
     async def never(writer):
         await writer.drain()

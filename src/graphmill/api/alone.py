@@ -16,11 +16,11 @@ _CLOSE_S = 5.0
 
 
 class Turn:
-    """A call that is under way; ``used`` are its tokens, as they were reserved until more is known."""
+    """A call that is under way; ``used`` are its tokens, as they were reserved until more is known, or None if nobody was asked."""
 
     def __init__(self, reserved: Reservation) -> None:
         self.reserved = reserved
-        self.used = reserved.tokens
+        self.used: int | None = reserved.tokens
 
 
 class Alone(Context):
@@ -51,7 +51,10 @@ class Alone(Context):
         try:
             yield turn
         finally:
-            self._pace.settled(turn.reserved, turn.used)
+            if turn.used is None:
+                self._pace.returned(turn.reserved)
+            else:
+                self._pace.settled(turn.reserved, turn.used)
 
     async def again(self, weight: int) -> None:
         """Wait until one more call is allowed."""

@@ -113,7 +113,7 @@ class _Call:
             return await self.ask(context)
         async with context.turn(limits, request_tokens(self._request)) as turn:
             made = await self.ask(context)
-            turn.used = made.usage.tokens
+            turn.used = None if made.metadata.get("cached") else made.usage.tokens
             return made
 
     def given(self, made: Completion) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ def connector_class() -> Callable[..., TCPConnector]:
             return connection
 
         async def _get(self, key: Any, traces: Any) -> Connection | None:
-            while (connection := await super()._get(key, traces)) is not None and _is_spoilt(connection):
+            while (connection := await super()._get(key, traces)) is not None and _is_spoilt(connection.protocol):
                 connection.close()
             return connection
 
@@ -63,5 +64,20 @@ def connect_s(within_s: float | None) -> float:
     return _CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s)
 
 
-def _is_spoilt(connection: Any) -> bool:
-    return connection.protocol is None or connection.protocol.should_close
+def _is_spoilt(protocol: Any) -> bool:
+    return protocol is None or protocol.should_close or _has_begun_more(protocol._parser) or not _is_quiet(protocol.transport)
+
+
+def _has_begun_more(parser: Any) -> bool:
+    """Tell whether another head was begun behind the answer: at its end a parser gives what it has of one."""
+    return parser is not None and parser.feed_eof() is not None
+
+
+def _is_quiet(transport: Any) -> bool:
+    """Tell whether all was sent, and nothing has come that the loop has not seen yet, be it that the other side has hung up."""
+    socket = None if transport is None else transport.get_extra_info("socket")
+    if socket is None or (number := socket.fileno()) < 0 or transport.get_write_buffer_size():
+        return False
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    return not poll.poll(0)

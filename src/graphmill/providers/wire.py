@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +49,19 @@ class _Time(NamedTuple):
         return None if self.limit_s is None or self.ends_at is None else self.ends_at - _LAST_SHARE * self.limit_s
 
 
+class _Dispatch:
+    """How far one request has come: before it ``is_connected`` nothing of it was sent."""
+
+    is_connected = False
+
+
+_dispatch: ContextVar[_Dispatch] = ContextVar("graphmill_model_dispatch")
+
+
+def _note_connected() -> None:
+    _dispatch.get().is_connected = True
+
+
 class _Route(NamedTuple):
     """What all requests with these headers to one URL have in common; the headers are kept, so that their id is no other's."""
 
@@ -62,7 +76,7 @@ class Wire:
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         from aiohttp import ClientError  # noqa: PLC0415
 
-        self._connector = connector_class()()
+        self._connector = connector_class()(connected=_note_connected)
         self._session = session_over(self._connector, headers=_HEADERS)
         self._errors = ClientError, TimeoutError, OSError, ValueError
         self._most_bytes = most_bytes
@@ -73,7 +87,12 @@ class Wire:
         await self._session.close()
 
     async def send(self, sent: Sent, *, timeout_s: float | None) -> Answer:
-        """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong."""
+        """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong.
+
+        Whoever is cancelled when it was sent already is told by the ``usage`` of the CancelledError.
+        """
+        dispatch = _Dispatch()
+        _dispatch.set(dispatch)
         ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
             if ends_at is None:
@@ -82,6 +101,10 @@ class Wire:
                 return await self._sent(sent, _Time(timeout_s, ends_at))
         except self._errors as error:
             raise _translated(error, timeout_s) from None
+        except asyncio.CancelledError as error:
+            if dispatch.is_connected:  # asyncio knows it by its exact type: no other error can be raised instead
+                error.usage = Usage(requests=1)  # type: ignore[attr-defined]
+            raise
 
     def _sent(self, sent: Sent, time: _Time) -> Awaitable[Answer]:
         is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES

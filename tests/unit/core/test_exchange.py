@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 import pytest
 from aiohttp import ClientPayloadError, ClientResponseError, ClientTimeout, ServerDisconnectedError
@@ -22,17 +25,23 @@ class Told:
         self.answers = list(answers)
         self.requests: list[bytes] = []
         self.connections = 0
+        self.socket: socket.socket | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            await self._serve(reader, writer)
+        writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.socket = writer.get_extra_info("socket")
         while self.answers and (head := await reader.readuntil(b"\r\n\r\n")):
             length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
             self.requests.append(head + await reader.readexactly(length))
             answer = self.answers.pop(0)
             writer.write(answer)
-            if answer is not OK:
+            if not answer.startswith(OK):
                 break
-        writer.close()
 
 
 async def read_all(status: int, headers: Mapping[str, str], content: asyncio.StreamReader) -> tuple[int, bytes]:
@@ -41,7 +50,11 @@ async def read_all(status: int, headers: Mapping[str, str], content: asyncio.Str
 
 
 def asked(
-    server: Told, times: int = 1, read: Callable[..., Awaitable[object]] = read_all, headers: Mapping[str, str] | None = None
+    server: Told,
+    times: int = 1,
+    read: Callable[..., Awaitable[object]] = read_all,
+    headers: Mapping[str, str] | None = None,
+    turns: int = 0,
 ) -> list:
     async def ask() -> list:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
@@ -50,7 +63,12 @@ def asked(
         try:
             peer = Peer(url)
             sent = with_body(head_of(peer, "POST", url.raw_path_qs, headers or {"x-key": "Grüße"}), b'{"q":1}')
-            return [await exchange(connector, peer, sent, timeout=ClientTimeout(total=None), read=read) for _ in range(times)]
+            found = []
+            for _ in range(times):
+                found.append(await exchange(connector, peer, sent, timeout=ClientTimeout(total=None), read=read))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            return found
         finally:
             await connector.close()
             listening.close()
@@ -81,6 +99,30 @@ def test_a_connection_whose_answer_was_not_read_to_its_end_is_not_used_again():
 
     server = Told(b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhalf", b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhalf")
     assert asked(server, times=2, read=read_nothing) == [500, 500]
+    assert server.connections == 2
+
+
+STALE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale"
+
+
+@pytest.mark.parametrize("more", [STALE, STALE[:10], b"H"], ids=["an answer", "half a head", "a letter"])
+def test_a_connection_on_which_more_came_than_the_answer_is_not_used_again(more):
+    server = Told(OK + more, OK)
+    assert asked(server, times=2) == [(200, b"hi"), (200, b"hi")]
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("turns", [0, 3], ids=["unseen by the loop", "seen by the loop"])
+@pytest.mark.parametrize("more", [STALE, STALE[:10], b""], ids=["an answer", "half a head", "its end"])
+def test_a_connection_on_which_something_came_after_its_answer_is_not_used_again(more, turns):
+    async def read_while_more_comes(status: int, headers: Mapping[str, str], content: asyncio.StreamReader) -> tuple[int, bytes]:
+        made = await read_all(status, headers, content)
+        if len(server.requests) == 1:
+            os.write(server.socket.fileno(), more) if more else server.socket.shutdown(socket.SHUT_WR)
+        return made
+
+    server = Told(OK, OK)
+    assert asked(server, times=2, read=read_while_more_comes, turns=turns) == [(200, b"hi"), (200, b"hi")]
     assert server.connections == 2
 
 

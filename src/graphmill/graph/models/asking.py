@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from graphmill.core.errors import AttemptError, Permanent, Transient
@@ -23,6 +24,10 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
         response = await observed(target)(
             request, session=session, address=access.address, key=access.key, headers=access.headers, timeout_s=timeout_s
         )
+    except asyncio.CancelledError as error:
+        if (usage := getattr(error, "usage", None)) is not None:  # it was sent, and is no longer waited for
+            context.report_usage(usage)
+        raise
     except TimeoutError:
         raise TimeoutError(f"{target.lane}: no answer in time") from None
     except Exception as error:  # noqa: BLE001  a provider may be a stranger's; what it raises is told as our kinds

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Permanent, Transient
+from graphmill.core.fresh import fresh
 from graphmill.core.json_text import json_bytes, to_json
 from graphmill.core.message import cut
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
@@ -73,7 +74,8 @@ async def complete(
     if key is None:
         return await _asked(target, asked, context, schema)
     kept = Kept(key, target.lane, written=_written, read=partial(_read, schema))
-    made, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)
+    shared, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)
+    made = _copied(shared)  # by all who were given it, before any of them can change it
     return made if is_asked else _used_again(made, context)
 
 
@@ -132,6 +134,11 @@ def _read(schema: AnswerSchema | None, body: bytes) -> Completion | None:
         return replace(made, data=schema.read(made.text).value)
     except (ValueError, TypeError, KeyError, AttributeError, Misfit):
         return None
+
+
+def _copied(shared: Completion) -> Completion:
+    own = {name: fresh(getattr(shared, name)) for name in ("data", "tool_calls", "logprobs", "metadata")}
+    return replace(shared, **own)
 
 
 def _used_again(made: Completion, context: Context) -> Completion:
