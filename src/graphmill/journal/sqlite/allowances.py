@@ -12,10 +12,10 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
+from graphmill.core.errors import JournalError
 from graphmill.engine.allowance import Grant, Learned, Wish
 from graphmill.engine.pace import CATCH_UP_S, MINUTE_S
 from graphmill.journal.sqlite.connection import abandon, connect_writer, writing
-from graphmill.journal.sqlite.faults import translated
 from graphmill.journal.sqlite.files import make_file
 from graphmill.journal.sqlite.statements import SQL
 
@@ -98,10 +98,13 @@ class SqliteAllowances:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, translated(str(self._path)):
-            connection = self._open_one()
-            with writing(connection, busy_s=_BUSY_S):
-                yield connection
+        try:
+            with self._lock:
+                connection = self._open_one()
+                with writing(connection, busy_s=_BUSY_S):
+                    yield connection
+        except (sqlite3.Error, OSError) as error:
+            raise JournalError(f"{self._path}, by which runs share limits, can not be used ({error}); it may be deleted") from error
 
     def _open_one(self) -> sqlite3.Connection:
         """Give the connection; a new one where the file is not the one that was opened, or this process not the one that opened it."""
