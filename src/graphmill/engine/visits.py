@@ -136,7 +136,7 @@ class Visits:
         for visit in self._scheduler.guests_of(lane):
             if visit.entered is not None and not visit.entered.done():
                 visit.host.blamed = lane
-                visit.entered.set_exception(Unavailable(f"{lane.key}: {lane.health.reason}"))
+                visit.entered.set_exception(Unavailable(lane.trouble))
 
 
 def _tokens(usage: Usage | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -204,7 +205,13 @@ def _unconnected(error: Any) -> str:
         return "no connection in time"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host is not found: {_cause(error.os_error)}; check the address"
-    return f"can not connect: {_cause(error.os_error)}"
+    place = f"[{error.host}]" if ":" in error.host else error.host
+    return f"can not connect to {place}:{error.port}: {_refusal(error.os_error)}; check the address, and that a server runs there"
+
+
+def _refusal(error: OSError) -> str:
+    """Say why without the address, which asyncio puts in the place of the reason."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else _cause(error)
 
 
 def _cause(error: BaseException) -> str:
