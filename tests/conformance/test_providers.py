@@ -7,8 +7,8 @@ import socket
 import sys
 import time
 import zlib
-from dataclasses import replace
 
+import msgspec
 import pytest
 
 from graphmill.core.errors import AttemptError, Throttled, Transient, Unavailable
@@ -281,7 +281,7 @@ def test_what_a_server_repeats_of_key_and_prompt_is_concealed(call, api, server,
 def test_a_prompt_that_is_too_long_to_be_searched_for_hides_all_that_is_said(call, server):
     words = "".join(f"{number} bottles " for number in range(200_000))
     server.answer = lambda _: reply({"error": {"message": f"bad: {words[5000:5200]}"}}, 400)
-    error = error_of(call, replace(REQUEST, messages=(Message("user", words),)))
+    error = error_of(call, msgspec.structs.replace(REQUEST, messages=(Message("user", words),)))
     assert "bottles" not in str(error)
     assert str(error).startswith(f"{call.provider.name} answered 400")
 
@@ -339,11 +339,11 @@ def test_a_call_that_is_cancelled_ends_at_once_and_keeps_no_connection(call, ser
 
 
 def test_extra_entries_go_over_all_others_and_null_takes_one_out(call, server):
-    request = replace(REQUEST, temperature=0.5, extra={"temperature": 0.25, "top_k": 5, "metadata": {"a": {"b": 1}}})
+    request = msgspec.structs.replace(REQUEST, temperature=0.5, extra={"temperature": 0.25, "top_k": 5, "metadata": {"a": {"b": 1}}})
     call(request)
     assert {**server.asked[0].data, "temperature": 0.25, "top_k": 5, "metadata": {"a": {"b": 1}}} == server.asked[0].data
     (first, *_) = [name for name in server.asked[0].data if name in ("messages", "contents")]
-    call(replace(request, extra={first: None}))
+    call(msgspec.structs.replace(request, extra={first: None}))
     assert first not in server.asked[1].data
 
 
@@ -380,5 +380,5 @@ def test_the_same_faults_by_a_script_are_of_the_same_kinds(tmp_path, row):
 
 
 def test_a_script_answers_too(tmp_path):
-    response = Caller(SCRIPTED, "")(replace(REQUEST, origin=Origin(item="a")))
+    response = Caller(SCRIPTED, "")(msgspec.structs.replace(REQUEST, origin=Origin(item="a")))
     assert (response.text, response.error(), response.usage.requests) == (PROMPT, None, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -101,7 +100,7 @@ class _Call:
     async def ask(self, context: Context) -> Completion:
         """Ask, within the time that is set for it."""
         async with asyncio.timeout(self._timeout_s):
-            request = replace(self._request, origin=origin_of(context))
+            request = msgspec.structs.replace(self._request, origin=origin_of(context))
             return await completed(self._target, request, context, schema=self._schema, cache=self._cache)
 
     async def ask_here(self) -> dict[str, Any]:

@@ -92,13 +92,15 @@ async def exchange(
 
 
 async def _connected(connector: TCPConnector, origin: Origin, timeout: ClientTimeout) -> Any:  # noqa: ASYNC109
-    from aiohttp import ConnectionTimeoutError, ServerDisconnectedError  # noqa: PLC0415
-
     try:
         connection = await connector.connect(origin.request, traces=[], timeout=timeout)
     except TimeoutError as error:
+        from aiohttp import ConnectionTimeoutError  # noqa: PLC0415
+
         raise ConnectionTimeoutError from error
     if connection.transport is None:
+        from aiohttp import ServerDisconnectedError  # noqa: PLC0415
+
         connection.close()
         raise ServerDisconnectedError
     return connection
@@ -106,13 +108,15 @@ async def _connected(connector: TCPConnector, origin: Origin, timeout: ClientTim
 
 async def _answered(protocol: Any, origin: Origin) -> tuple[Any, StreamReader]:
     """Read the head of the answer, after those that only say that there will be one."""
-    from aiohttp import ClientResponseError  # noqa: PLC0415
-    from aiohttp.http import HttpProcessingError  # noqa: PLC0415
-
     try:
         while True:
             message, content = await protocol.read()
             if not 100 <= message.code < 200 or message.code == _SWITCHING:
                 return message, content
-    except HttpProcessingError as error:
+    except Exception as error:
+        from aiohttp import ClientResponseError  # noqa: PLC0415
+        from aiohttp.http import HttpProcessingError  # noqa: PLC0415
+
+        if not isinstance(error, HttpProcessingError):
+            raise
         raise ClientResponseError(origin.request.request_info, (), status=error.code, message=error.message) from error

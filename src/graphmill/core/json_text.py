@@ -14,12 +14,19 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+import msgspec
+import orjson
+
 from graphmill.core.errors import Permanent
 from graphmill.core.message import message_of
 from graphmill.core.place import TextError, place
 
 # Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
-_LINE_ENDS = str.maketrans({"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+_LINE_ENDS = {"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_LINE_ENDS_IN_UTF8 = [(end.encode(), escaped.encode()) for end, escaped in _LINE_ENDS.items()]
+_ESCAPES = str.maketrans(_LINE_ENDS)
+# Written at once are plain values only: what has a usual form of its own, also by being a subclass, is left to us.
+PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def _ordered(value: Set[Any]) -> list[Any]:
@@ -39,18 +46,37 @@ _USUAL_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 
 def to_json(value: Any) -> str:
+    """Write a value as ``json_bytes`` does, as text."""
+    return json_bytes(value).decode()
+
+
+def json_bytes(value: Any) -> bytes:
     """Write a value as one line of JSON. NaN and the infinities, which JSON lacks, become null.
 
     Dataclasses, pydantic models, dates, decimals, paths, enums and sets are written in their usual form; any other type
     is a TypeError that names it.
     """
     try:
+        body = orjson.dumps(value, None, PLAIN)
+    except TypeError:  # not plain, or plain and odd, such as a large number or half of a surrogate pair
+        return _written(value).encode()
+    return body if body.isascii() else _unbroken(body)
+
+
+def _unbroken(body: bytes) -> bytes:
+    for line_end, escaped in _LINE_ENDS_IN_UTF8:
+        body = body.replace(line_end, escaped)
+    return body
+
+
+def _written(value: Any) -> str:
+    try:
         text = _encode(value)
     except ValueError:
         text = _encode(_finite(value))
     if text.isascii():
         return text
-    text = text.translate(_LINE_ENDS)
+    text = text.translate(_ESCAPES)
     return text if _is_utf8(text) else json.dumps(json.loads(text), separators=(",", ":"))
 
 
@@ -60,10 +86,10 @@ def require_json(output: Any) -> Any:
     return output
 
 
-def json_of(output: Any) -> str:
+def json_of(output: Any) -> bytes:
     """Write an output as JSON; if it can not be, that is a permanent failure of its job."""
     try:
-        return to_json(output)
+        return json_bytes(output)
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"the output is not JSON: {message_of(error)}") from error
 
@@ -116,6 +142,8 @@ def _is_utf8(text: str) -> bool:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
     for types, convert in _USUAL_FORMS:
         if isinstance(value, types):
             return convert(value)

@@ -6,7 +6,9 @@ import json
 from hashlib import blake2b
 from typing import Any
 
-from graphmill.core.json_text import encoder, to_json
+import orjson
+
+from graphmill.core.json_text import PLAIN, encoder, to_json
 
 KEY_BYTES = 16
 
@@ -24,6 +26,13 @@ def digest(data: bytes) -> bytes:
 def canonical(value: Any) -> bytes:
     """Write a value as JSON that is the same whatever the order of its keys; TypeError names what JSON can not hold."""
     try:
+        return orjson.dumps(value, None, _SORTED)
+    except TypeError:
+        return _canonical(value)
+
+
+def _canonical(value: Any) -> bytes:
+    try:
         return _encode(value).encode()
     except (TypeError, ValueError):  # a type with a usual form, a number that JSON lacks, half of a surrogate pair, keys of mixed types
         plain = json.loads(to_json(value))
@@ -33,4 +42,5 @@ def canonical(value: Any) -> bytes:
         return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
 
 
+_SORTED = PLAIN | orjson.OPT_SORT_KEYS
 _encode = encoder(sort_keys=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -46,7 +46,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One message; one of role ``tool`` answers the call that it names."""
 
     role: Role
@@ -60,9 +60,8 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Which step asks; it is not sent, and does not make a request another one."""
+class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Which step asks; it is not sent."""
 
     item: str = ""
     path: str = ""
@@ -74,8 +73,7 @@ class Origin:
 NO_ORIGIN = Origin()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is asked; ``model`` is the provider's own name, None leaves a choice to the provider.
 
     ``schema`` is the JSON Schema that the answer must have. ``logprobs`` asks for those of the answer's tokens, with so many
@@ -93,8 +91,8 @@ class ModelRequest:
     schema: Mapping[str, Any] | None = None
     tools: tuple[Tool, ...] = ()
     logprobs: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    origin: Origin = field(default=NO_ORIGIN, compare=False)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    origin: Origin = NO_ORIGIN
 
 
 class FinishReason(StrEnum):
@@ -117,8 +115,7 @@ class TokenLogprob:
     top: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelResponse:
+class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came back: one answer, with what it used; ``model`` is what the provider says has answered. Its raw form is not kept."""
 
     text: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
+
+import msgspec
 
 from graphmill.core.names import suggestion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Counts that add up with ``+``; a cost of None is unknown, and so is every sum that holds one.
 
     ``reasoning_tokens`` are among the output's; ``cached_tokens``, read from a provider's cache, ``cache_written_tokens``, put into it,
@@ -69,5 +69,5 @@ class Usage:
         return cls(**data)
 
 
-_COUNTS = tuple(field.name for field in fields(Usage) if field.name != "cost_usd")
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost_usd")
 NO_USAGE = Usage(cost_usd=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, BinaryIO
 
-from graphmill.core.json_text import from_json, to_json
+from graphmill.core.json_text import from_json, json_bytes
 from graphmill.datasets.row import Row
 
 
@@ -37,7 +37,7 @@ class Writer:
 
     def write(self, row: Row) -> None:
         """Append a row."""
-        self._stream.write(self._before + to_json(row).encode())
+        self._stream.write(self._before + json_bytes(row))
         self._before = b",\n"
 
     def finish(self) -> None:

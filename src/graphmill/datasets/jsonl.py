@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Any, BinaryIO
 
-from graphmill.core.json_text import from_json, to_json
+from graphmill.core.json_text import from_json, json_bytes
 from graphmill.datasets.row import Row
 
 
@@ -37,7 +37,7 @@ class Writer:
 
     def write(self, row: Row) -> None:
         """Append a row."""
-        self._stream.write(to_json(row).encode() + b"\n")
+        self._stream.write(json_bytes(row) + b"\n")
 
     def finish(self) -> None:
         """Nothing stands after the last row."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from graphmill.core.errors import Permanent
 from graphmill.core.job import Effect
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes
 from graphmill.core.result import Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.pace import Limits
@@ -96,7 +96,7 @@ class Note:
 
     def _hold(self, value: Any) -> None:
         try:
-            self.body = to_json(value).encode()
+            self.body = json_bytes(value)
             self.value = json.loads(self.body)
         except (TypeError, ValueError, RecursionError) as error:
             raise Permanent(f"what is noted as {self.path} is not JSON: {error}") from error

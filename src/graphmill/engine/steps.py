@@ -239,8 +239,8 @@ class Steps:
         try:
             if self._tracing is not None:
                 with self._tracing.step(frame):
-                    return json_of(await call(function)).encode()
-            return json_of(await call(function)).encode()
+                    return json_of(await call(function))
+            return json_of(await call(function))
         finally:
             current.reset(token)
 

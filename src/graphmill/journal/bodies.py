@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from graphmill.core.errors import Permanent
-from graphmill.core.json_text import json_of, to_json
+from graphmill.core.json_text import json_bytes, json_of
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import Usage
 
@@ -19,7 +19,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 def with_body(output: Any) -> tuple[Any, bytes]:
     """Give an output and its body; what JSON can not hold, or nobody could read again, is a permanent failure of its job."""
-    body = json_of(output).encode()
+    body = json_of(output)
     if body.count(b"[") + body.count(b"{") > MOST_LEVELS and _levels(body) > MOST_LEVELS:
         raise Permanent(f"the output is nested deeper than {MOST_LEVELS} levels")
     return output, body
@@ -35,7 +35,7 @@ def failure_body(failure: Failure) -> bytes:
     found = {"kind": failure.kind, "message": failure.message, "type": failure.type, "traceback": failure.traceback}
     if failure.retry_after_s is not None:
         found["retry_after_s"] = failure.retry_after_s  # type: ignore[assignment]
-    return to_json(found).encode()
+    return json_bytes(found)
 
 
 def failure_from(body: bytes) -> Failure:
@@ -52,7 +52,7 @@ def failure_from(body: bytes) -> Failure:
 
 def usage_body(usage: Usage | None) -> bytes | None:
     """Give the body of a usage; None for none."""
-    return None if usage is None else to_json(usage.to_json()).encode()
+    return None if usage is None else json_bytes(usage.to_json())
 
 
 def usage_from(body: bytes | None) -> Usage | None:

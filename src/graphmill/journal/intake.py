@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.identity import sample_id
 from graphmill.core.job import Effect, Job, Past
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes
 from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.message import message_of
 from graphmill.core.result import Kind, Status
@@ -265,7 +265,7 @@ class Intake:
 
     def _job(self, item: _Item, generation: int, outcome: Outcome | None = None) -> Job:
         draft = item.draft
-        body = to_json(draft.input).encode() if item.content else None
+        body = json_bytes(draft.input) if item.content else None
         record = self.records[item.name] = Record(item.key, generation, item.position, item.content, body)
         job = draft.job or Job(
             id=item.name,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes, to_json
 from graphmill.core.result import Result
 from graphmill.engine.recorder import LastStep
 from graphmill.journal.bodies import failure_body, usage_body
@@ -45,9 +45,9 @@ def last_step_of(row: ResultRow) -> StepRow | None:
     if step is None:
         return None
     attempts, duration_s, began_s = step["times"]
-    output = to_json(step["output"]).encode() if "output" in step else None
-    error = to_json(step["error"]).encode() if "error" in step else row.error if output is None else None
-    usage = to_json(step["usage"]).encode() if "usage" in step else None
+    output = json_bytes(step["output"]) if "output" in step else None
+    error = json_bytes(step["error"]) if "error" in step else row.error if output is None else None
+    usage = json_bytes(step["usage"]) if "usage" in step else None
     content = bytes.fromhex(step["content"])
     return StepRow(row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s)
 

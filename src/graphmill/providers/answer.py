@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from graphmill.core.errors import Transient, Unavailable
 from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came back; its headers are found by their names in lower case."""
 
     status: int

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
+
 from graphmill.core.errors import AttemptError, Permanent, Unavailable
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes
 from graphmill.core.message import cut, message_of
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.rate_limits import RateLimits
@@ -100,7 +101,7 @@ class HttpProvider(ABC):
             raise error from None
         if not response.reason:
             return response
-        return replace(response, reason=_told(response.reason, _secrets(address, key, headers), request))
+        return msgspec.structs.replace(response, reason=_told(response.reason, _secrets(address, key, headers), request))
 
     async def models(
         self, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
@@ -201,6 +202,6 @@ def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 def _written(body: dict[str, Any]) -> bytes:
     try:
-        return to_json(body).encode()
+        return json_bytes(body)
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"the request is no JSON: {message_of(error)}") from None

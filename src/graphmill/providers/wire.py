@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from io import BytesIO
@@ -64,7 +64,7 @@ class Wire:
     """Sends requests, each once; what they share is let go of by ``close``. Made on the loop that it is used on."""
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
+        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
         connector = self._connector = connector_class()(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session: ClientSession = ClientSession(
@@ -76,6 +76,7 @@ class Wire:
             headers=_HEADERS,
         )
         self._session._retry_connection = False  # it would ask again by itself
+        self._errors = ClientError, TimeoutError, OSError, ValueError
         self._most_bytes = most_bytes
         self._routes: dict[tuple[str, int], _Route] = {}
 
@@ -85,15 +86,18 @@ class Wire:
 
     async def send(self, sent: Sent, *, timeout_s: float | None) -> Answer:
         """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong."""
-        from aiohttp import ClientError  # noqa: PLC0415
-
         ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
+            if ends_at is None:
+                return await self._sent(sent, _Time(None, None))
             async with asyncio.timeout_at(ends_at):
-                is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES
-                return await (self._exchanged if is_small else self._requested)(sent, _Time(timeout_s, ends_at))
-        except (ClientError, TimeoutError, OSError, ValueError) as error:
+                return await self._sent(sent, _Time(timeout_s, ends_at))
+        except self._errors as error:
             raise _translated(error, timeout_s) from None
+
+    def _sent(self, sent: Sent, time: _Time) -> Awaitable[Answer]:
+        is_small = sent.body is not None and len(sent.body) <= MOST_BODY_BYTES
+        return self._exchanged(sent, time) if is_small else self._requested(sent, time)
 
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)

@@ -1,8 +1,8 @@
 import asyncio
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from graphmill.core.errors import AttemptError, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin

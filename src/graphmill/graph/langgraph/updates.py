@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes, to_json
 from graphmill.core.result import Failure
 from graphmill.engine.failures import failure_of, kind_of
 from graphmill.engine.frame import Frame
@@ -67,9 +67,9 @@ def _failure(error: BaseException) -> Failure:
 def _body(update: dict[str, Any]) -> bytes:
     """Write an update as JSON, of what JSON can not hold only the type: to be shown is no reason to fail."""
     try:
-        return to_json(update).encode()
+        return json_bytes(update)
     except (TypeError, ValueError, RecursionError):
-        return to_json({str(key): _told(value) for key, value in update.items()}).encode()
+        return json_bytes({str(key): _told(value) for key, value in update.items()})
 
 
 def _told(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.core.message import message_of
@@ -19,7 +20,7 @@ _KEY_REFUSED = "check the key"  # how providers end what they say of one
 
 async def ask(target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None) -> ModelResponse:
     """Ask once. What it used is reported, whatever it comes to; what it raises repeats no secret. An attempt's own limit ends it too."""
-    access = target.access()
+    access = context.shared(("access", target.lane), partial(_Door, target)).access
     session = context.shared(("model", target.provider.name), target.provider.open)
     try:
         response = await observed(target)(
@@ -37,6 +38,17 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
     if response.limits is not None:
         context.report_limits(target, response.limits)
     return response
+
+
+class _Door:
+    """How the calls of one model are let in, for as long as a run lasts: to read the environment for each of them takes too long."""
+
+    def __init__(self, target: Target) -> None:
+        self.access = target.access()
+
+    async def close(self) -> None:
+        """Forget the key."""
+        del self.access
 
 
 def told(target: Target, error: Exception) -> AttemptError:

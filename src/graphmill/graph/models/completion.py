@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Permanent, Transient
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes, to_json
 from graphmill.core.message import cut
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import NO_USAGE, Usage
@@ -93,7 +93,7 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
             return _completion(response, used, calls, schema.read(response.text))
         except Misfit as misfit:
             problem = cut(str(misfit), _MOST_TOLD)
-            asked = replace(asked, messages=(*asked.messages, *_reproach(response.text, problem)))
+            asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_reproach(response.text, problem)))
     raise Permanent(f"{target.lane}: no answer of {MOST_REASKS + 1} has the shape that was asked for: {problem}")
 
 
@@ -121,7 +121,7 @@ def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAn
 
 def _written(made: Completion) -> bytes:
     """Give what is kept of an answer: what is read from its text is read from it again."""
-    return to_json({name: value for name, value in made.to_json().items() if name != "data"}).encode()
+    return json_bytes({name: value for name, value in made.to_json().items() if name != "data"})
 
 
 def _read(schema: AnswerSchema | None, body: bytes) -> Completion | None:
@@ -147,12 +147,12 @@ def _shaped(target: Target, request: ModelRequest, schema: AnswerSchema | None) 
     if schema is None:
         return request
     if target.is_native:
-        return replace(request, schema=schema.json)
+        return msgspec.structs.replace(request, schema=schema.json)
     words = _ASKED + to_json(schema.json)
     first, *others = request.messages
     if first.role == "system" and isinstance(first.content, str):
-        return replace(request, messages=(Message("system", f"{first.content}\n\n{words}"), *others))
-    return replace(request, messages=(Message("system", words), *request.messages))
+        return msgspec.structs.replace(request, messages=(Message("system", f"{first.content}\n\n{words}"), *others))
+    return msgspec.structs.replace(request, messages=(Message("system", words), *request.messages))
 
 
 def _reproach(text: str, problem: str) -> tuple[Message, Message]:
@@ -170,4 +170,4 @@ def _seeded(request: ModelRequest) -> ModelRequest:
     """Give each sample of an item a seed of its own, if it has one."""
     if request.seed is None or request.origin.sample <= 1:
         return request
-    return replace(request, seed=request.seed + request.origin.sample - 1)
+    return msgspec.structs.replace(request, seed=request.seed + request.origin.sample - 1)

@@ -19,7 +19,7 @@ from graphmill.graph.secret import Secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What a call is let in with, read from the environment at the attempt."""
+    """What calls are let in with, as the environment has it."""
 
     address: str
     key: str | None
@@ -42,13 +42,10 @@ class Target:
     chosen: Mapping[str, Any]
     lane: str = field(init=False, compare=False)
     mark: bytes = field(init=False, repr=False, compare=False)
-    _variables: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    _seen: dict[tuple[str | None, ...], Access] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lane", f"{self.name}/{self.model}" if self.model else self.name)
         object.__setattr__(self, "mark", canonical(self.fingerprint))
-        object.__setattr__(self, "_variables", tuple(dict.fromkeys(filter(None, (self.provider.address_variable, *self._secrets())))))
 
     @property
     def limits(self) -> Limits | None:
@@ -98,15 +95,7 @@ class Target:
         return [name for name in unset if name != self.key_variable or self.is_key_wanted]
 
     def access(self) -> Access:
-        """Read the environment, at each call anew; Unavailable names what it lacks."""
-        values = tuple(map(os.environ.get, self._variables))
-        known = self._seen.get(values)
-        if known is None:
-            self._seen.clear()  # a key that counts no more is not kept
-            known = self._seen[values] = self._access()
-        return known
-
-    def _access(self) -> Access:
+        """Read the environment; Unavailable names what it lacks."""
         if lacking := self.lacking():
             raise Unavailable(f"{self.lane} can not be asked: the environment has no {', '.join(lacking)}")
         headers = {name: os.environ[value.name] if isinstance(value, Secret) else value for name, value in self.setting.headers.items()}

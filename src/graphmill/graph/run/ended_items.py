@@ -9,7 +9,7 @@ from marshal import dumps
 from typing import Any
 
 from graphmill.core.errors import Permanent
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes
 from graphmill.core.keys import digest
 from graphmill.engine.recorder import Pages
 from graphmill.graph.run.outcome import Outcome, cancelled
@@ -88,7 +88,7 @@ class Rest:
     def add(self, outcome: Outcome) -> None:
         """Put an outcome aside; what can not be, such as an item that is no data, is kept."""
         try:
-            body = to_json(outcome.told()).encode()
+            body = json_bytes(outcome.told())
             place = self._pages.put(body)
         except (TypeError, ValueError, RecursionError, Permanent):
             place = None
@@ -121,7 +121,7 @@ def _hash(number: int, body: bytes) -> int:
 
 def _body(outcome: Outcome) -> bytes:
     try:
-        return to_json(outcome.told()).encode()
+        return json_bytes(outcome.told())
     except (TypeError, ValueError, RecursionError, Permanent):  # such as an item that is no data
         return b""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphmill.core.content_decoding import ACCEPTED
 from graphmill.core.errors import Permanent
-from graphmill.core.json_text import to_json
+from graphmill.core.json_text import json_bytes
 from graphmill.core.message import message_of
 from graphmill.nodes.http.url import Url, encoded
 from graphmill.nodes.text import param_bytes, param_text
@@ -121,6 +121,6 @@ def body_of(value: Any) -> tuple[bytes, str]:
     if isinstance(value, str):
         return param_bytes(value, "body"), "text/plain; charset=utf-8"
     try:
-        return to_json(value).encode(), "application/json"
+        return json_bytes(value), "application/json"
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"body: not JSON: {message_of(error)}") from error

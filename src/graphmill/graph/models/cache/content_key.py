@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +15,7 @@ from graphmill.graph.models.target import Target
 from graphmill.graph.secret import Secret
 
 _FORMAT = 1
-_SENT = tuple(field.name for field in fields(ModelRequest) if field.name != "origin")
+_SENT = tuple(name for name in ModelRequest.__struct_fields__ if name != "origin")
 _TEMPERATURE = "temperature"
 _REAL = (_TEMPERATURE, "top_p")
 
