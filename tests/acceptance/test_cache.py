@@ -12,22 +12,16 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from graphmill.api import keeper
 from graphmill.graph.models.cache import kept
+from graphmill.journal import keeper
 from graphmill.journal.sqlite import cache_file
 from graphmill.journal.sqlite.connection import connect
 from support.command import COMMAND, environment
-from support.model_server import ModelServer, reply
+from support.model_server import ModelServer, reply, said
 
 NOW = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
 PLAIN = {"requests": 0, "input_tokens": 0, "output_tokens": 0}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-
-
-def said(text, reason="stop", **more):
-    choice = {"index": 0, "message": {"role": "assistant", "content": text, **more}, "finish_reason": reason}
-    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-    return reply({"id": "c1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage})
 
 
 @pytest.fixture

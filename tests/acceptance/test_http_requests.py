@@ -136,6 +136,16 @@ def test_a_body_is_sent_as_what_it_is_and_by_post_unless_the_method_is_written(t
     assert (seen.header("idempotency-key") is None) == (method in ("GET", "HEAD", "OPTIONS"))
 
 
+def test_a_large_body_arrives_whole_also_where_it_is_redirected(tmp_path, server, log):
+    large = "ä" * (1 << 20)
+    server.answer = lambda seen: reply(b"", 307, headers=[("Location", "/there")]) if seen.path == "/" else reply(b"{}")
+    answered(tmp_path, {"url": f"{server.url}/", "body": "${value}"}, large)
+    assert [(seen.path, seen.body == large.encode(), seen.header("content-length")) for seen in log] == [
+        ("/", True, str(2 << 20)),
+        ("/there", True, str(2 << 20)),
+    ]
+
+
 def test_headers_and_params_that_are_null_are_left_out_and_scalars_become_text(tmp_path, server, log):
     answered(
         tmp_path,

@@ -6,16 +6,9 @@ import json
 import pytest
 
 import graphmill as gm
-from support.model_server import ModelServer, reply
+from support.model_server import ModelServer, reply, said
 
 KEY = "sk-planted-0123456789abcdef"
-
-
-def said(text, reason="stop"):
-    """Write an answer as servers of the OpenAI protocol do."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
-    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-    return reply({"id": "c1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage})
 
 
 @pytest.fixture

@@ -196,4 +196,4 @@ def test_a_refused_key_is_told_with_its_variable_and_the_provider_s_own_name(pro
 def test_a_server_that_is_not_there_is_told_with_its_place_and_the_remedy(project):
     code, out, _ = run(project, "models", "openai/m", "--test", OPENAI_BASE_URL="http://127.0.0.1:1/v1")
     assert code == 69
-    assert "can not connect to 127.0.0.1:1: Connection refused; check the address, and that a server runs there" in out
+    assert "can not connect: Connection refused (127.0.0.1:1); check the address, and that a server runs there" in out

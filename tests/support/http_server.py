@@ -79,6 +79,10 @@ class Server:
     def url(self):
         return f"http://{self.place}"
 
+    def noted(self, seen):
+        self.seen.append(seen)
+        return seen
+
     async def _serve(self):
         self._loop, self._over, tasks = asyncio.get_running_loop(), asyncio.Event(), set()
 
@@ -105,7 +109,7 @@ class Server:
                 while await self._exchange(reader, writer, number):
                     pass
         finally:
-            writer.transport.abort()
+            writer.transport.abort() if writer.is_closing() else writer.close()
 
     async def _exchange(self, reader, writer, number):
         head = await reader.readuntil(b"\r\n\r\n")
@@ -113,9 +117,7 @@ class Server:
         method, target, _ = first.decode("ascii").split(" ")
         headers = [(name.decode("ascii").lower(), value.strip(b" \t")) for name, _, value in (line.partition(b":") for line in lines)]
         body = await reader.readexactly(int(dict(headers).get("content-length", b"0")))
-        seen = Seen(method, target, headers, body, number)
-        self.seen.append(seen)
-        made = self.answer(seen)
+        made = self.answer(self.noted(Seen(method, target, headers, body, number)))
         if made is None:
             return False
         if isinstance(made, bytes):

@@ -5,11 +5,9 @@ import gzip
 import json
 import socket
 import struct
-import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-_STARTED_S = 30
+from support import http_server
 
 
 @dataclass
@@ -30,9 +28,14 @@ class Asked:
 def reply(data=b"", status=200, *, headers=(), kind="application/json"):
     """Write a whole answer; data that is not bytes is sent as JSON."""
     body = data if isinstance(data, bytes) else json.dumps(data).encode()
-    lines = [f"HTTP/1.1 {status} Said", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in dict(headers).items()]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+    return http_server.reply(body, status, kind, headers=dict(headers).items())
+
+
+def said(text, reason="stop", **more):
+    """Write an answer as servers of the OpenAI protocol do."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text, **more}, "finish_reason": reason}
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    return reply({"id": "c1", "object": "chat.completion", "model": "m-1", "choices": [choice], "usage": usage})
 
 
 def chunked(body, *, is_cut):
@@ -123,71 +126,20 @@ def broken(writer):
 
 
 @dataclass
-class ModelServer:
-    """Answers each request with what ``answer(asked)`` gives: bytes, or a coroutine function of a writer. ``is_deaf`` resets all."""
+class ModelServer(http_server.Server):
+    """A server that is asked as a provider is. ``is_deaf`` resets all."""
 
     answer: object = None
     is_deaf: bool = False
     asked: list[Asked] = field(default_factory=list)
-    connections: int = 0
 
-    def __enter__(self):
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-        self._thread.start()
-        assert self._ready.wait(_STARTED_S)
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(_STARTED_S)
-        assert not self._thread.is_alive()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    async def _serve(self):
-        self._loop, self._over, tasks = asyncio.get_running_loop(), asyncio.Event(), set()
-
-        def begin(reader, writer):
-            task = self._loop.create_task(self._talk(reader, writer))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(begin, "127.0.0.1", 0, limit=1 << 24)
-        self.port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        await self._over.wait()
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    async def _talk(self, reader, writer):
-        self.connections += 1
-        number = self.connections
-        try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
-                if self.is_deaf:
-                    broken(writer)
-                    return
-                while await self._exchange(reader, writer, number):
-                    pass
-        finally:
-            writer.transport.abort() if writer.is_closing() else writer.close()
+    def noted(self, seen):
+        headers = {name: value.decode("latin-1") for name, value in seen.headers}
+        self.asked.append(Asked(seen.method, seen.target, headers, seen.body, seen.connection))
+        return self.asked[-1]
 
     async def _exchange(self, reader, writer, number):
-        head = await reader.readuntil(b"\r\n\r\n")
-        first, *lines = head[:-4].decode("latin-1").split("\r\n")
-        method, target, _ = first.split(" ")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        asked = Asked(method, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))), number)
-        self.asked.append(asked)
-        made = self.answer(asked)
-        if callable(made):
-            return await made(writer)
-        writer.write(made)
-        await writer.drain()
-        return True
+        if self.is_deaf:
+            broken(writer)
+            return False
+        return await super()._exchange(reader, writer, number)

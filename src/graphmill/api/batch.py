@@ -27,6 +27,7 @@ from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.feed import known_length
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.engine.processes.importable import require_importable
+from graphmill.engine.run import Run
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
@@ -132,15 +133,9 @@ async def execute(
         _require_isolable(function)
     if isinstance(function, Graph):
         require_models(function)
-    executor = _executor(policy, watching)
-    if recording is None:
-        # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.
-        accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
-        run = executor.start(items, bind=bind, total=total, accept=accept)
-        reader = Reader(run, sinks, policy, keep_results=keep_results)
-    else:
-        run = executor.start(items, recorder=recording.begin)
-        reader = Reader(run, sinks, policy, keep_results=False, stored=recording.stored)
+    run = _started(_executor(policy, watching), items, recording, sinks, bind=bind, total=total)
+    stored = None if recording is None else recording.stored
+    reader = Reader(run, sinks, policy, keep_results=keep_results and recording is None, stored=stored)
     try:
         with kept_beside(None if recording is None else recording.file):
             async with run:
@@ -177,6 +172,22 @@ def _executor(policy: Policy, watching: Watching) -> BatchExecutor:
         on_alert=watching.get("on_alert"),
         observers=watching.get("observers", ()),
     )
+
+
+def _started(
+    executor: BatchExecutor,
+    items: Any,
+    recording: Recording | None,
+    sinks: Sequence[Sink],
+    *,
+    bind: Callable[[int, Any], Job] | None,
+    total: int | None,
+) -> Run:
+    if recording is not None:
+        return executor.start(items, recorder=recording.begin)
+    # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.
+    accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
+    return executor.start(items, bind=bind, total=total, accept=accept)
 
 
 def _require_sinks(sinks: Sequence[Sink]) -> None:

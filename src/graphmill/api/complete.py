@@ -117,7 +117,7 @@ class _Call:
             return await self.ask(context)
         async with context.turn(limits, request_tokens(self._request)) as turn:
             made = await self.ask(context)
-            turn.used = made.usage.input_tokens + made.usage.output_tokens
+            turn.used = made.usage.tokens
             return made
 
     def given(self, made: Completion) -> Any:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from graphmill.api.keeper import Keeper
 from graphmill.graph.models.cache.kept import keeping
 from graphmill.graph.node_type import Context
+from graphmill.journal.keeper import Keeper
 from graphmill.journal.opening import BESIDE_THE_PROJECT, fixed
 from graphmill.journal.sqlite.cache_file import SUFFIX
 

@@ -67,8 +67,7 @@ async def atest(name: str) -> Tested:
                 raise error
         except (AttemptError, TimeoutError) as error:
             return Tested(time.monotonic() - began, problem=_said(target, error))
-    tokens = response.usage.input_tokens + response.usage.output_tokens
-    return Tested(time.monotonic() - began, response.text.strip(), response.model, tokens)
+    return Tested(time.monotonic() - began, response.text.strip(), response.model, response.usage.tokens)
 
 
 def learned_limits() -> list[Learned]:

@@ -13,7 +13,7 @@ import typer
 from graphmill.api.keeping import cache_of
 from graphmill.cli.age import age_s
 from graphmill.cli.answer import AsJson, tell, tell_json
-from graphmill.cli.journal import Journal
+from graphmill.cli.journal import Journal, outer
 from graphmill.core.errors import UsageError
 from graphmill.journal.sqlite.cache_file import CacheFile
 from graphmill.report.cache_page import answers, cache_lines, cache_record, none_here
@@ -45,7 +45,7 @@ def _list(context: typer.Context, *, as_json: AsJson = False, journal: Journal =
     path = _path(context, journal)
     with _opened(path) as found:
         holdings = [] if found is None else found.holdings()
-    if as_json or _outer(context, "as_json"):
+    if as_json or outer(context, "as_json"):
         tell_json(cache_record(path, holdings))
     else:
         tell(cache_lines(path, holdings, now=time.time()))
@@ -84,7 +84,7 @@ def _forget(context: typer.Context, older_s: float | None, *, dry_run: bool, as_
         count, freed = (0, 0) if found is None else found.unused(older_s)
         if found is not None and not dry_run:
             count = found.prune(older_s)
-    if as_json or _outer(context, "as_json"):
+    if as_json or outer(context, "as_json"):
         tell_json({"path": str(path), "answers": count, "bytes": freed, "is_dry_run": dry_run})
     elif found is None:
         tell([none_here(path)])
@@ -105,12 +105,7 @@ def _opened(path: Path) -> Iterator[CacheFile | None]:
 
 
 def _path(context: typer.Context, journal: str | None) -> Path:
-    place = journal or _outer(context, "journal")
+    place = journal or outer(context, "journal")
     if place == "memory:":
         raise UsageError("a journal in memory has no answers beside it; name a file")
     return cache_of(place)
-
-
-def _outer(context: typer.Context, name: str) -> str | None:
-    """Heed an option that stands before the second word."""
-    return None if context.parent is None else context.parent.params.get(name)

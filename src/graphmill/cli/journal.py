@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,6 +38,11 @@ def opened(journal: str | Path | None) -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def outer(context: typer.Context, name: str) -> Any:
+    """Heed an option that stands before the second word of a command."""
+    return None if context.parent is None else context.parent.params.get(name)
 
 
 def journal_place(journal: str | None, run_id: str | None, *, no_journal: bool = False) -> str | Path | None:

@@ -10,7 +10,7 @@ import typer
 
 from graphmill.cli.age import age_s
 from graphmill.cli.answer import tell
-from graphmill.cli.journal import Journal, opened
+from graphmill.cli.journal import Journal, opened, outer
 from graphmill.core.errors import UsageError
 from graphmill.journal.records import RunRecord
 from graphmill.report.run_view import run_name
@@ -37,7 +37,7 @@ def prune(
     if older is None and keep is None:
         raise UsageError("say which runs to forget: --older 30d, --keep 20, or both")
     longest_s = None if older is None else age_s(older)
-    with opened(journal or _outer(context)) as store:
+    with opened(journal or outer(context, "journal")) as store:
         gone = to_forget(store.archive.runs(), now=time.time(), older_s=longest_s, keep=keep or 0)
         if dry_run:
             tell(_plan_lines([(run, store.size(run)) for run in gone]))
@@ -50,11 +50,6 @@ def to_forget(runs: Sequence[RunRecord], *, now: float, older_s: float | None, k
     """Choose among runs, given oldest first, those not changed for so long that are neither among the newest nor under way."""
     candidates = runs[: max(0, len(runs) - keep)]
     return [run for run in candidates if not run.state.is_live and (older_s is None or now - run.changed_at > older_s)]
-
-
-def _outer(context: typer.Context) -> str | None:
-    """Heed a --journal that stands before the word prune."""
-    return None if context.parent is None else context.parent.params.get("journal")
 
 
 def _plan_lines(runs: Sequence[tuple[RunRecord, int]]) -> list[str]:

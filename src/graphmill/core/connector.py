@@ -1,4 +1,4 @@
-"""The pool's connections: one on which something came that nobody asked for is not used again."""
+"""The pool of connections that requests go over: how long one is kept, and that one on which something came unasked is not used again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiohttp import TCPConnector
+    from aiohttp import ClientSession, TCPConnector
+
+_KEEP_ALIVE_S = 4.0  # less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read
+_CONNECT_S = 10.0
+_CONNECT_SHARE = 0.9
 
 
 @cache
@@ -21,7 +25,7 @@ def connector_class() -> Callable[..., TCPConnector]:
 
     class Connector(TCPConnector):
         def __init__(self, *, connected: Callable[[], None] | None = None, **options: Any) -> None:
-            super().__init__(**options)
+            super().__init__(limit=0, keepalive_timeout=_KEEP_ALIVE_S, **options)
             self._connected = connected
 
         async def connect(self, req: Any, traces: Any, timeout: Any) -> Connection:  # noqa: ASYNC109  as it is there
@@ -36,6 +40,27 @@ def connector_class() -> Callable[..., TCPConnector]:
             return connection
 
     return Connector
+
+
+def session_over(connector: TCPConnector, **options: Any) -> ClientSession:
+    """Give a session that does nothing by itself: it keeps no cookie, asks no proxy, decodes nothing and sends nothing again."""
+    from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
+
+    session = ClientSession(
+        connector=connector,
+        cookie_jar=DummyCookieJar(),
+        auto_decompress=False,
+        trust_env=False,
+        timeout=ClientTimeout(total=None),
+        **options,
+    )
+    session._retry_connection = False
+    return session
+
+
+def connect_s(within_s: float | None) -> float:
+    """Tell how long a connection may take, of the time that there is for all."""
+    return _CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s)
 
 
 def _is_spoilt(connection: Any) -> bool:

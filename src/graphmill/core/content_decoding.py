@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from graphmill.core.errors import Permanent, Transient
+from graphmill.core.errors import AttemptError, Permanent, Transient
+
+if TYPE_CHECKING:
+    from aiohttp import StreamReader
 
 ACCEPTED = "gzip, deflate"
 _AT_ONCE = 1 << 20
@@ -78,3 +84,28 @@ class Decoder:
         self._size += len(decoded)
         self.expect(self._size)
         self._parts.append(decoded)
+
+
+async def read_whole(content: StreamReader, decoder: Decoder) -> bytes:
+    """Read a body to its end."""
+    while piece := await content.readany():
+        for _ in decoder.feed(piece):
+            await asyncio.sleep(0)
+    return decoder.whole()
+
+
+async def read_beginning(content: StreamReader, encoding: str, most: int, *, until: float | None = None) -> bytes:
+    """Read a body that only explains what the status says, as far as it tells something: the status stands whatever becomes of it.
+
+    ``until`` is when it is waited for no longer. Where not all is read, the connection is not used again.
+    """
+    from aiohttp import ClientError  # noqa: PLC0415
+
+    try:
+        decoder = Decoder(encoding, most)
+    except UnknownEncodingError:
+        return b""
+    with suppress(AttemptError, ClientError, OSError):
+        async with asyncio.timeout_at(until):
+            await read_whole(content, decoder)
+    return decoder.so_far

@@ -21,7 +21,7 @@ T = TypeVar("T")
 Reader = Callable[[int, "CIMultiDictProxy[str]", "StreamReader"], Awaitable[T]]
 
 
-class Origin:
+class Peer:
     """Whom requests are sent to: what the pool knows a connection by, and the header that names it."""
 
     __slots__ = ("host_line", "request")
@@ -33,12 +33,12 @@ class Origin:
         self.host_line = f"Host: {self.request.headers['Host']}"
 
 
-def head_of(origin: Origin, method: str, target: str, headers: Mapping[str, str]) -> bytes:
+def head_of(peer: Peer, method: str, target: str, headers: Mapping[str, str]) -> bytes:
     """Write the head of a request but for its length and its end; ValueError for what could be taken for more than it is.
 
     The names of its headers are in lower case, so that none is there twice.
     """
-    lines = [*(() if "host" in headers else (origin.host_line,)), *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [*(() if "host" in headers else (peer.host_line,)), *(f"{name}: {value}" for name, value in headers.items())]
     head = "\r\n".join(lines)
     if _NOT_IN_A_TARGET.search(target) or len(_LINE_ENDS.findall(head)) != 2 * (len(lines) - 1):
         raise ValueError("an address or a header holds a line's end or a space")
@@ -58,7 +58,7 @@ def length_of(headers: Mapping[str, str]) -> int | None:
 
 async def exchange(
     connector: TCPConnector,
-    origin: Origin,
+    peer: Peer,
     sent: bytes,
     *,
     timeout: ClientTimeout,  # noqa: ASYNC109  it is for the connection
@@ -70,7 +70,7 @@ async def exchange(
 
     No redirect is followed, no cookie kept and nothing decoded. A connection on which not all was read is not used again.
     """
-    connection = await _connected(connector, origin, timeout)
+    connection = await _connected(connector, peer, timeout)
     try:
         protocol = connection.protocol
         protocol.set_response_params(
@@ -82,7 +82,7 @@ async def exchange(
             max_field_size=most_header_bytes,
         )
         protocol.transport.write(sent)
-        message, content = await _answered(protocol, origin)
+        message, content = await _answered(protocol, peer)
         made = await read(message.code, message.headers, content)
     except BaseException:
         connection.close()
@@ -91,9 +91,9 @@ async def exchange(
     return made
 
 
-async def _connected(connector: TCPConnector, origin: Origin, timeout: ClientTimeout) -> Any:  # noqa: ASYNC109
+async def _connected(connector: TCPConnector, peer: Peer, timeout: ClientTimeout) -> Any:  # noqa: ASYNC109
     try:
-        connection = await connector.connect(origin.request, traces=[], timeout=timeout)
+        connection = await connector.connect(peer.request, traces=[], timeout=timeout)
     except TimeoutError as error:
         from aiohttp import ConnectionTimeoutError  # noqa: PLC0415
 
@@ -106,7 +106,7 @@ async def _connected(connector: TCPConnector, origin: Origin, timeout: ClientTim
     return connection
 
 
-async def _answered(protocol: Any, origin: Origin) -> tuple[Any, StreamReader]:
+async def _answered(protocol: Any, peer: Peer) -> tuple[Any, StreamReader]:
     """Read the head of the answer, after those that only say that there will be one."""
     try:
         while True:
@@ -119,4 +119,4 @@ async def _answered(protocol: Any, origin: Origin) -> tuple[Any, StreamReader]:
 
         if not isinstance(error, HttpProcessingError):
             raise
-        raise ClientResponseError(origin.request.request_info, (), status=error.code, message=error.message) from error
+        raise ClientResponseError(peer.request.request_info, (), status=error.code, message=error.message) from error

@@ -16,14 +16,10 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """All that one answer says; ``tokens`` are of both directions. ``retry_after_s`` is the wait it asks for.
-
-    A provider's limits are per minute unless it says otherwise by ``window_s``.
-    """
+    """All that one answer says, of a minute; ``tokens`` are of both directions. ``retry_after_s`` is the wait it asks for."""
 
     requests: RateLimit | None = None
     tokens: RateLimit | None = None
     input_tokens: RateLimit | None = None
     output_tokens: RateLimit | None = None
     retry_after_s: float | None = None
-    window_s: float = 60.0

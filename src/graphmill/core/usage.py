@@ -51,6 +51,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return Usage(**counts, cost_usd=cost)
 
     @property
+    def tokens(self) -> int:
+        """Those of both directions."""
+        return self.input_tokens + self.output_tokens
+
+    @property
     def counts(self) -> dict[str, int]:
         """All of it but the money."""
         return {name: getattr(self, name) for name in _COUNTS}
@@ -67,6 +72,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if name not in known:
                 raise ValueError(f"a usage has no {name!r}{suggestion(str(name), known)}; it has {', '.join(known)}")
         return cls(**data)
+
+
+def added(used: Usage | None, more: Usage | None) -> Usage | None:
+    """Add two up of which either may be None: nothing is known of it."""
+    return more if used is None else used if more is None else used + more
 
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost_usd")

@@ -10,6 +10,7 @@ from typing import Any
 
 from graphmill.core.errors import StepError
 from graphmill.core.result import RUNNING, Failure, Kind, Result
+from graphmill.core.usage import Usage, added
 from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.audience import Audience
@@ -227,8 +228,7 @@ class Attempts:
         """Take the frame of an attempt that has ended, and what it used; None if it was never begun."""
         frame, ticket.frame = ticket.frame, None
         if frame is not None:
-            if frame.usage is not None:
-                ticket.usage = frame.usage if ticket.usage is None else ticket.usage + frame.usage
+            ticket.usage = added(ticket.usage, frame.usage)
             if self._tracing is not None:
                 self._tracing.ended(frame, error)
         return frame
@@ -236,8 +236,8 @@ class Attempts:
     def _asked(self, ticket: Ticket, frame: Frame | None, questions: list[Question], now: float) -> None:
         """End an attempt that waits for answers: it counts as none, and what it must not do twice it has not done."""
         failure, usage = waiting(questions), None if frame is None else frame.left_unrecorded()
-        if self._recorder is not None and (ticket.rules.effect == "unsafe" or usage is not None):
-            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
+        if ticket.rules.effect == "unsafe" or usage is not None:
+            self._note_failed(ticket, failure, usage)
         if isinstance(ticket, Strand):
             ticket.root.questions = [*(ticket.root.questions or ()), *questions]
             self._strands.step_ended(ticket, None, None, failure, now)
@@ -261,17 +261,20 @@ class Attempts:
             failure = doubted(failure, error)
         outcome = failure if is_final else self._scheduler.fail(ticket, failure, now)
         usage = None if frame is None else frame.left_unrecorded()
-        if isinstance(outcome, Failure):
-            if usage is not None and self._recorder is not None and self._is_left(ticket, outcome):
-                self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
-            self._failed_for_good(ticket, outcome, now)
+        if not isinstance(outcome, Failure):
+            self._note_failed(ticket, failure, usage)
+            self._wait(ticket, failure, outcome)
             return
-        if self._recorder is not None:
-            self._write_down(self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage))
-            if isinstance(ticket, Strand) and not ticket.root.busy:
-                self._recorder.leave(ticket.job)  # to wait is not to be under way
-        ticket.timer = self._loop.call_later(outcome, self._retry_due, ticket)
-        self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=outcome)
+        if usage is not None and self._is_left(ticket, outcome):
+            self._note_failed(ticket, failure, usage)
+        self._failed_for_good(ticket, outcome, now)
+
+    def _wait(self, ticket: Ticket, failure: Failure, wait_s: float) -> None:
+        """Let the next attempt begin later."""
+        if self._recorder is not None and isinstance(ticket, Strand) and not ticket.root.busy:
+            self._recorder.leave(ticket.job)  # to wait is not to be under way
+        ticket.timer = self._loop.call_later(wait_s, self._retry_due, ticket)
+        self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=wait_s)
 
     def _is_left(self, ticket: Ticket, failure: Failure) -> bool:
         """Tell whether an attempt ends without an outcome that is kept: what it used must be noted by itself."""
@@ -280,9 +283,11 @@ class Attempts:
         leaving = self._scheduler.leaving
         return leaving is not None and (failure is leaving or failure.kind in (Kind.PAUSED, Kind.CANCELLED))
 
-    def _write_down(self, number: int) -> None:
-        """Count a failed attempt, if it left a row: it too would be repeated after a crash."""
-        if number:
+    def _note_failed(self, ticket: Ticket, failure: Failure, usage: Usage | None) -> None:
+        """Record a failed attempt, and count it if it left a row: it too would be repeated after a crash."""
+        if self._recorder is None:
+            return
+        if number := self._recorder.fail(ticket.job, ticket.attempts, failure, ticket.path, usage=usage):
             self._delivery.count(number, "repeatable")
 
     def _failed_for_good(self, ticket: Ticket, failure: Failure, now: float) -> None:

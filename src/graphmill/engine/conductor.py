@@ -112,7 +112,7 @@ class Conductor:
 
     def _paced(self, shared: Allowances | None) -> Paces:
         paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._start_soon)
-        self._scheduler.pace_of = paces.of
+        self._scheduler.lanes.pace_of = paces.of
         return paces
 
     @acting

@@ -12,7 +12,7 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.result import Failure, Status
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, added
 from graphmill.engine.question import ASK
 from graphmill.engine.shared import C
 
@@ -53,17 +53,16 @@ class Frame:
         """Count what is recorded already, of a step inside."""
         frame: Frame | None = self
         while frame is not None:
-            frame.usage = usage if frame.usage is None else frame.usage + usage
+            frame.usage = added(frame.usage, usage)
             frame = frame.up
 
     def leave_unrecorded(self, usage: Usage) -> None:
         """Note that no step inside the attempt is recorded with this part of what it has used."""
-        self.unrecorded = usage if self.unrecorded is None else self.unrecorded + usage
+        self.unrecorded = added(self.unrecorded, usage)
 
     def left_unrecorded(self) -> Usage | None:
         """Give what of its usage no step is recorded with, that of the step under way too: an attempt may end before it does."""
-        below = None if self.down is None else self.down.left_unrecorded()
-        return self.unrecorded if below is None else below if self.unrecorded is None else self.unrecorded + below
+        return self.unrecorded if self.down is None else added(self.unrecorded, self.down.left_unrecorded())
 
     @property
     def item(self) -> str:

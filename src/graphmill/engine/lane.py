@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import TYPE_CHECKING
 
 from graphmill.core.result import Failure, Kind
+from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.adaptive import Controller
 from graphmill.engine.health import CLOSED, Health
-from graphmill.engine.pace import Limits, Reservation
+from graphmill.engine.pace import Limits
 from graphmill.engine.paces import LanePace
 from graphmill.engine.queue import ReadyQueue
 from graphmill.engine.share import Share
 from graphmill.engine.ticket import Ticket
+
+if TYPE_CHECKING:
+    from graphmill.engine.visit import Visit
 
 _IN_A_ROW = 3  # refusals without an answer in between: then the wait that is asked for is everybody's
 _MOST_GATE_S = 60.0
@@ -46,8 +51,8 @@ class Lane:
 
     def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float) -> None:
         self.key = key
-        self.queue = ReadyQueue()
-        self.guests = ReadyQueue()  # calls from inside of attempts that hold a slot elsewhere
+        self.queue: ReadyQueue[Ticket] = ReadyQueue()
+        self.guests: ReadyQueue[Visit] = ReadyQueue()  # calls from inside of attempts that hold a slot elsewhere
         self.jobs = 0
         self.running = 0
         self.succeeded_at = -inf
@@ -90,12 +95,11 @@ class Lane:
         at = self._gated_until if self.health.is_closed else self.health.opens_at()
         if at is not None and self._controller is not None:
             at = max(at, self._controller.gated_until)
-        if self.pace is None or at is None or at > now:
-            return at
+        return at if self.pace is None or at is None or at > now else self._paced_at(self.pace, at, now)
+
+    def _paced_at(self, pace: LanePace, at: float, now: float) -> float | None:
         first = self.guests.first or self.queue.first
-        if first is None or not first.is_call:
-            return at
-        return self.pace.opens_at(now, first.weight if self.pace.counts_tokens else 0)
+        return pace.opens_at(now, _weight(first, pace)) if first is not None and first.is_call else at
 
     @property
     def is_free(self) -> bool:
@@ -113,7 +117,8 @@ class Lane:
         self.running += 1
         ticket.is_probe = not self.health.is_closed and self.health.started()
         if self.pace is not None and ticket.is_call:
-            ticket.reserved, ticket.spent, ticket.asked = self.reserve(ticket, now), _tokens(ticket), _requests(ticket)
+            used = _used(ticket)
+            ticket.reserved, ticket.spent, ticket.asked = self.pace.started(now, _weight(ticket, self.pace)), used.tokens, used.requests
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
 
@@ -124,8 +129,8 @@ class Lane:
         if failure is None:
             self.succeeded_at, self._gated_until = now, 0.0
         self.throttled.add(hit=kind is _THROTTLED)
-        if self.pace is not None and ticket.reserved is not None:
-            self.settle(self.pace, ticket, _tokens(ticket), kind)
+        if ticket.reserved is not None:
+            self._settle(ticket, _used(ticket).tokens, kind)
         if kind is _THROTTLED and failure is not None:
             self._refused(failure, now)
         if failure is not None or not self.health.is_closed:
@@ -146,8 +151,7 @@ class Lane:
 
     def rest(self, ticket: Ticket, used: int, now: float) -> None:
         """Take the slot of a ticket back for a while: one call of its attempt was answered, and there is to be another."""
-        if self.pace is not None:
-            self.settle(self.pace, ticket, used, None)
+        self._settle(ticket, used, None)
         ticket.spent = used
         self.end(ticket, None, now)
 
@@ -157,20 +161,15 @@ class Lane:
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
 
-    def reserve(self, ticket: Ticket, now: float) -> Reservation | None:
-        """Take what one call of a ticket may need; None where nothing is limited."""
-        return None if self.pace is None else self.pace.started(now, ticket.weight if self.pace.counts_tokens else 0)
-
-    @staticmethod
-    def settle(pace: LanePace, ticket: Ticket, tokens: int, kind: Kind | None) -> None:
+    def _settle(self, ticket: Ticket, tokens: int, kind: Kind | None) -> None:
         """Give back what a call has not used; where nothing is told of it, it counts as it was reserved, unless it was surely refused."""
-        if (reserved := ticket.reserved) is None:
+        reserved, ticket.reserved, used = ticket.reserved, None, tokens - ticket.spent
+        if reserved is None or self.pace is None:
             return
-        ticket.reserved, used = None, tokens - ticket.spent
-        if not used and kind is None and ticket.usage is not None and _requests(ticket) == ticket.asked:
-            pace.returned(reserved)  # the answer was known
+        if not used and kind is None and ticket.usage is not None and ticket.usage.requests == ticket.asked:
+            self.pace.returned(reserved)  # the answer was known
         else:
-            pace.settled(reserved, used if used or kind in _NOT_USED else reserved.tokens)
+            self.pace.settled(reserved, used if used or kind in _NOT_USED else reserved.tokens)
 
     def _refused(self, failure: Failure, now: float) -> None:
         """Let nothing start for the wait that is asked for once several were refused and none was answered; an answer ends it."""
@@ -180,9 +179,9 @@ class Lane:
             self._gated_until = max(self._gated_until, now + min(failure.retry_after_s, _MOST_GATE_S))
 
 
-def _requests(ticket: Ticket) -> int:
-    return 0 if ticket.usage is None else ticket.usage.requests
+def _used(ticket: Ticket) -> Usage:
+    return ticket.usage or NO_USAGE
 
 
-def _tokens(ticket: Ticket) -> int:
-    return 0 if ticket.usage is None else ticket.usage.input_tokens + ticket.usage.output_tokens
+def _weight(ticket: Ticket, pace: LanePace) -> int:
+    return ticket.weight if pace.counts_tokens else 0

@@ -12,7 +12,8 @@ from threading import Lock
 from uuid import uuid4
 
 from graphmill.core.rate_limits import RateLimits
-from graphmill.engine.allowance import Allowances, Clock, Learned, Lease, Submit
+from graphmill.engine.allowance import Allowances, Learned
+from graphmill.engine.lease import Clock, Lease, Submit
 from graphmill.engine.pace import Limits, Pace, Reservation
 
 _SAME_CLOCK_S = 1.0
@@ -58,19 +59,17 @@ class LanePace:
 
     def settled(self, reserved: Reservation, used: int) -> None:
         """Take back what an attempt has not used of its tokens, or add what it has used beyond."""
-        tokens = reserved.tokens
         self._begun.discard(reserved)
-        self._pace.settled(reserved, used)
         if self._lease is not None:
-            self._lease.settled(reserved, tokens, used)
+            self._lease.settled(reserved, used)
+        self._pace.settled(reserved, used)  # last: from then on its tokens are those that were used
 
     def returned(self, reserved: Reservation) -> None:
         """Take back all of an attempt that has asked for nothing."""
-        tokens = reserved.tokens
         self._begun.discard(reserved)
-        self._pace.returned(reserved)
         if self._lease is not None:
-            self._lease.returned(reserved, tokens)
+            self._lease.returned(reserved)
+        self._pace.returned(reserved)
 
     def close(self) -> None:
         """Settle what a run has left behind as it was reserved."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
 
 from graphmill.engine.ticket import Ticket
 
@@ -15,22 +16,25 @@ def rank(*, admitted_at: float, priority: int) -> float:
     return admitted_at - PRIORITY_S * priority
 
 
-class ReadyQueue:
+T = TypeVar("T", bound=Ticket)
+
+
+class ReadyQueue(Generic[T]):
     """Tickets by rank, then by position. A retry carries its job's old rank, and so overtakes unstarted work."""
 
     __slots__ = ("_heap",)
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Ticket]] = []
+        self._heap: list[tuple[float, int, T]] = []
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def __iter__(self) -> Iterator[Ticket]:
+    def __iter__(self) -> Iterator[T]:
         return (ticket for _, _, ticket in self._heap)
 
     @property
-    def first(self) -> Ticket | None:
+    def first(self) -> T | None:
         """The ticket whose turn it is, if there is one."""
         return self._heap[0][2] if self._heap else None
 
@@ -38,15 +42,15 @@ class ReadyQueue:
         """Tell whether the ticket whose turn it is has this rank and position."""
         return bool(self._heap) and self._heap[0][1] == position and self._heap[0][0] == rank
 
-    def push(self, ticket: Ticket) -> None:
+    def push(self, ticket: T) -> None:
         """Let a ticket wait for a slot."""
         heappush(self._heap, (ticket.rank, ticket.position, ticket))
 
-    def pop(self) -> Ticket:
+    def pop(self) -> T:
         """Take the ticket whose turn it is."""
         return heappop(self._heap)[2]
 
-    def remove(self, ticket: Ticket) -> None:
+    def remove(self, ticket: T) -> None:
         """Take out one ticket, wherever it stands."""
         self._heap.remove((ticket.rank, ticket.position, ticket))
         heapify(self._heap)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
-from heapq import heappop, heappush
 from random import Random
 from typing import get_args
 
@@ -26,18 +24,15 @@ from graphmill.core.result import (
     StopReason,
 )
 from graphmill.engine.lane import Lane
-from graphmill.engine.pace import Limits, Pace
-from graphmill.engine.paces import LanePace
+from graphmill.engine.lanes import Lanes
 from graphmill.engine.policy import Policy, require_count, require_window
 from graphmill.engine.program import Programmed, StepRules
 from graphmill.engine.queue import rank
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.strand import Strand
 from graphmill.engine.ticket import Ticket
-from graphmill.engine.visit import Visit
 
 SHARE_COUNTS_FROM = 20
-_MOST_IDLE_LANES = 100
 
 
 class Scheduler:
@@ -48,17 +43,12 @@ class Scheduler:
         self._random = random
         self._rules = {effect: StepRules(retry=policy.retry, timeout_s=policy.timeout_s, effect=effect) for effect in get_args(Effect)}
         self._tickets: dict[str, Ticket] = {}
-        self._lanes: dict[str, Lane] = {}
-        self._idle_lanes: dict[str, Lane] = {}
-        self._heads: list[tuple[float, int, str]] = []  # of each lane its first ticket's rank and position; stale ones are passed over
-        self._visited: dict[str, Lane] = {}  # lanes in which calls wait that hold a slot elsewhere
-        self.pace_of: Callable[[Limits], LanePace] = _own_pace
-        self._is_adaptive = bool(policy.adaptive)
         self._suspects = 0
         self._uncommitted = 0
         self._uncommitted_unsafe = 0
         self.leaving: Failure | None = None  # how what has not ended is to end, once the run is left
         self.limit = policy.slots
+        self.lanes = Lanes(policy, self.limit)  # each with the jobs of one key
         self.window = policy.window_for(self.limit)  # how many jobs may be unfinished at once
         self.is_paused = False  # by a person: nothing starts
         self.full: str | None = None  # why, if the machine is full: one attempt at a time
@@ -82,21 +72,14 @@ class Scheduler:
     @property
     def is_going_on(self) -> bool:
         """Whether jobs are started as they can be: nothing holds them, everything answers, and nobody has ended the run."""
-        return self.held is None and self.leaving is None and not any(lane.health.reason for lane in self._lanes.values())
-
-    @property
-    def lanes(self) -> Iterable[Lane]:
-        """The lanes, each with the jobs of one key."""
-        return self._lanes.values()
+        return self.held is None and self.leaving is None and not any(lane.health.reason for lane in self.lanes)
 
     def set_limit(self, concurrency: int) -> None:
         """Change how many attempts may run at once; those above a lower limit run to their end. Nothing adapts from now on."""
         require_count("concurrency", concurrency)
         require_window(self._policy.window_for(concurrency), concurrency)
         self.limit, self.window = concurrency, self._policy.window_for(concurrency)
-        self._is_adaptive = False
-        for lane in self._lanes.values():
-            lane.fix(concurrency)
+        self.lanes.fix(concurrency)
 
     def admit(self, job: Job, *, position: int, now: float) -> Ticket:
         """Take a job into the window."""
@@ -105,81 +88,34 @@ class Scheduler:
         earlier = self._tickets.get(job.id)
         if earlier is not None:
             raise DuplicateIdError(job.id, first=earlier.position, second=position)
-        lane = self._lanes.get(job.key) or self._new_lane(job.key)
+        lane = self.lanes.of(job.key)
         rules = self._rules[job.effect]
         ticket = Ticket(job, lane, rules, position=position, rank=rank(admitted_at=now, priority=job.priority), now=now)
         self._tickets[job.id] = ticket
         self.active += 1
-        self._join(lane)
+        self.lanes.join(lane)
         self._push(lane, ticket)
         return ticket
 
     def enqueue(self, strand: Strand, key: str) -> None:
         """Let a strand's step wait for a slot in the lane of this key."""
-        strand.lane = self.lane(key, strand.rules.limits)
-        self._join(strand.lane)
+        strand.lane = self.lanes.kept_to(key, strand.rules.limits)
+        self.lanes.join(strand.lane)
         self._push(strand.lane, strand)
-
-    def lane(self, key: str, limits: Limits | None) -> Lane:
-        """Give the lane of a key, which keeps to these limits from now on."""
-        lane = self._lanes.get(key) or self._new_lane(key)
-        if limits is not None and lane.pace is None:
-            self.pace(lane, limits)
-        return lane
-
-    def pace(self, lane: Lane, limits: Limits) -> None:
-        """Give a lane a pace."""
-        lane.keep_to(limits, self.pace_of(limits))
-
-    def let_in(self, visit: Visit, now: float) -> bool:
-        """Let a call begin in its lane, in the slot that its job has; or let it wait there. Tell whether it begins."""
-        lane = visit.lane
-        self._join(lane)
-        lane.guests.push(visit)
-        at = lane.opens_at(now) if lane.guests.first is visit else None
-        if at is None or at > now:
-            self._visited[lane.key] = lane
-            return False
-        lane.guests.pop()
-        visit.status = RUNNING
-        lane.start(visit, now)
-        return True
-
-    def turn_away(self, visit: Visit) -> None:
-        """Forget a call that waits no more."""
-        lane = visit.lane
-        lane.guests.remove(visit)
-        if not lane.guests:
-            self._visited.pop(lane.key, None)
-        self._quit(lane)
-
-    def see_out(self, visit: Visit, failure: Failure | None, now: float) -> None:
-        """End a call; its lane learns from how it went."""
-        visit.lane.end(visit, failure, now)
-        self._quit(visit.lane)
-
-    def stand_in(self, visit: Visit, ticket: Ticket) -> None:
-        """Let a call go on as another one of a ticket that has made some before."""
-        ticket.reserved, ticket.stamp, ticket.is_probe = visit.reserved, visit.stamp, visit.is_probe
-        self._quit(visit.lane)
-
-    def guests_of(self, lane: Lane) -> list[Visit]:
-        """List the calls that wait in a lane."""
-        return [visit for visit in lane.guests if isinstance(visit, Visit)]
 
     def take_slot(self, strand: Strand, now: float) -> bool:
         """Give the first step of a job that has just been let in its slot, if there is one in its lane; tell whether so."""
         lane = strand.lane
         if not self._has_slot() or lane.running >= lane.limit or not lane.is_free:
             return False
-        self._join(lane)
+        self.lanes.join(lane)
         self._begin(strand, now)
         return True
 
     def carry_on(self, strand: Strand, key: str, now: float) -> bool:
         """Let a strand whose step went well keep its slot for the next one, if it would be the first to get it; tell whether so."""
         lane = strand.lane
-        if lane.key != key or not lane.is_free or not self._has_slot(but=1) or self._is_behind(strand):
+        if lane.key != key or not lane.is_free or not self._has_slot(but=1) or self.lanes.has_before(strand):
             return False
         lane.went_well(now)
         return True
@@ -192,7 +128,7 @@ class Scheduler:
             self._unqueue(strand)
         strand.has_step = False
         strand.status = SUCCEEDED if failure is None else _final(failure)
-        self._quit(strand.lane)
+        self.lanes.quit(strand.lane)
 
     def find(self, job_id: str) -> Ticket | None:
         """Find an unfinished job."""
@@ -211,18 +147,16 @@ class Scheduler:
 
         A call for which a slot is held already goes before them.
         """
-        if self._visited and (visit := self._next_guest(now)) is not None:
+        if (visit := self.lanes.next_guest(now)) is not None:
             return visit
         if not self.queued or not self._has_slot():
             return None
-        lane = self._first_open(now)
+        lane = self.lanes.first_open(now)
         return None if lane is None else self._start(lane, now)
 
     def opens_at(self, now: float) -> float | None:
         """Tell when a lane that now lets nothing start will do so by itself; None if none will."""
-        lanes = [lane for lane in self._lanes.values() if lane.queue] if self.queued and self._has_slot() else []
-        times = [at for lane in (*lanes, *self._visited.values()) if (at := lane.opens_at(now)) is not None and at > now]
-        return min(times, default=None)
+        return self.lanes.opens_at(now, is_for_tickets=self.queued > 0 and self._has_slot())
 
     def succeed(self, ticket: Ticket, output: object, now: float) -> Result:
         """End a running job with its output."""
@@ -281,10 +215,8 @@ class Scheduler:
     def leave(self, failure: Failure, now: float) -> list[tuple[Ticket, Result]]:
         """End every job that is not running, and from now on those whose attempt would be followed by another."""
         self.leaving = failure
-        for lane in self._lanes.values():
-            lane.queue.clear()
+        self.lanes.clear()
         self.queued = self.retrying = 0
-        self._heads.clear()
         idle = [ticket for ticket in self._tickets.values() if ticket.status in (PENDING, RETRYING)]
         return [(ticket, self._finish(ticket, _final(failure), None, failure, now)) for ticket in idle]
 
@@ -342,62 +274,12 @@ class Scheduler:
     def _most(self) -> int:
         return self.limit if self.full is None and self._suspects <= 0 else 1
 
-    def _next_guest(self, now: float) -> Visit | None:
-        open_ = (lane for lane in self._visited.values() if (at := lane.opens_at(now)) is not None and at <= now)
-        lane = min(open_, key=lambda lane: lane.guests.first.rank if lane.guests.first else 0.0, default=None)
-        if lane is None:
-            return None
-        visit = lane.guests.pop()
-        if not lane.guests:
-            del self._visited[lane.key]
-        visit.status = RUNNING
-        lane.start(visit, now)
-        return visit if isinstance(visit, Visit) else None
-
-    def _first_open(self, now: float) -> Lane | None:
-        """Find the lane whose first ticket is the next to start, and take its head."""
-        heads, closed, found = self._heads, [], None
-        while heads and found is None:
-            head = heappop(heads)
-            lane = self._lanes.get(head[2])
-            if lane is not None and lane.queue.is_first(head[0], head[1]):
-                at = lane.opens_at(now)
-                if at is None or at > now:
-                    closed.append(head)
-                else:
-                    found = lane
-        for head in closed:
-            heappush(heads, head)
-        return found
-
-    def _is_behind(self, strand: Strand) -> bool:
-        """Tell whether something waits that comes before this."""
-        heads, mine = self._heads, (strand.rank, strand.position, "")
-        while heads and (first := heads[0]) < mine:
-            lane = self._lanes.get(first[2])
-            if lane is not None and lane.queue.is_first(first[0], first[1]):
-                return True
-            heappop(heads)
-        return False
-
-    def _new_lane(self, key: str) -> Lane:
-        if len(self._idle_lanes) > _MOST_IDLE_LANES:
-            idlest = next(iter(self._idle_lanes))
-            del self._idle_lanes[idlest], self._lanes[idlest]
-        lane = Lane(key, limit=self.limit, is_adaptive=self._is_adaptive, park_after_s=self._policy.park_after_s)
-        self._lanes[key] = lane
-        return lane
-
     def _push(self, lane: Lane, ticket: Ticket) -> None:
         self.queued += 1
-        lane.queue.push(ticket)
-        if lane.queue.is_first(ticket.rank, ticket.position):
-            heappush(self._heads, (ticket.rank, ticket.position, lane.key))
+        self.lanes.push(lane, ticket)
 
     def _start(self, lane: Lane, now: float) -> Ticket:
-        ticket = lane.queue.pop()
-        if first := lane.queue.first:
-            heappush(self._heads, (first.rank, first.position, lane.key))
+        ticket = self.lanes.pop(lane)
         self.queued -= 1
         if ticket.started_at is None:
             ticket.started_at = now
@@ -423,9 +305,7 @@ class Scheduler:
             self.retrying -= 1
         else:
             self.queued -= 1
-            ticket.lane.queue.remove(ticket)
-            if first := ticket.lane.queue.first:
-                heappush(self._heads, (first.rank, first.position, ticket.lane.key))
+            self.lanes.remove(ticket)
 
     def _end_attempt(self, ticket: Ticket, failure: Failure | None, now: float) -> None:
         self.running -= 1
@@ -435,16 +315,6 @@ class Scheduler:
         if blamed is not None and failure is not None and failure.kind in (Kind.THROTTLED, Kind.UNAVAILABLE):
             failure = _TAUGHT  # the lane of its call knows, and lets the next call wait
         ticket.lane.end(ticket, failure, now)
-
-    def _join(self, lane: Lane) -> None:
-        if not lane.jobs:
-            self._idle_lanes.pop(lane.key, None)
-        lane.jobs += 1
-
-    def _quit(self, lane: Lane) -> None:
-        lane.jobs -= 1
-        if not lane.jobs:
-            self._idle_lanes[lane.key] = lane
 
     def _count(self, ticket: Ticket, kind: Kind, now: float) -> None:
         if kind is Kind.THROTTLED:
@@ -459,7 +329,7 @@ class Scheduler:
     def _finish(self, ticket: Ticket, status: Status, output: object, failure: Failure | None, now: float) -> Result:
         ticket.status = status
         self.active -= 1
-        self._quit(ticket.lane)
+        self.lanes.quit(ticket.lane)
         self._suspects -= ticket.job.past.is_suspect
         self._succeeded += status is SUCCEEDED
         self._failed += status is FAILED or status is TIMED_OUT
@@ -478,10 +348,6 @@ class Scheduler:
             cost=None if ticket.usage is None else ticket.usage.cost_usd,
         )
         return replace(result, metadata={"sample": ticket.job.sample}) if ticket.job.sample else result
-
-
-def _own_pace(limits: Limits) -> LanePace:
-    return LanePace(Pace(limits), "", None, note=lambda _: None, woken=lambda: None)
 
 
 _TAUGHT = Failure(kind=Kind.CANCELLED, type="", message="")

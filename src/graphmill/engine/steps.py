@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from graphmill.core.errors import Permanent, StepError, UsageError
@@ -19,7 +19,7 @@ from graphmill.core.job import Effect
 from graphmill.core.json_text import json_of
 from graphmill.core.keys import canonical, digest
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, added
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
 from graphmill.engine.failures import ambiguous, decisive, doubted, paused
@@ -37,6 +37,14 @@ from graphmill.engine.workers import Workers, call
 _NEW = 2**62  # among the recorded steps of a job: after all of them
 _SHOWN = b"shown:"  # before a content that is of nothing, so that nothing is ever found by it
 _PASSED_ON = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)
+
+
+class _Tried(NamedTuple):
+    """How an attempt of a step went; a failure that ``is_final`` has used up its tries further inside."""
+
+    body: bytes | None
+    failure: Failure | None = None
+    is_final: bool = False
 
 
 class Steps:
@@ -180,33 +188,38 @@ class Steps:
         while True:
             attempt += 1
             await self._intend(frame, path, attempt, effect)
-            inner = frame.down = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
-            try:
-                body = await self._call(inner, function)
-                return StepOutcome(body, None, attempt, self._workers.loop.time() - began, _sum(used, inner.usage))
-            except Waiting:
-                self._pass_on(frame, inner, attempt, paused("it waits for an answer"), effect)
-                raise
-            except asyncio.CancelledError:
-                self._leave(frame, inner)
-                raise
-            except Exception as raised:
-                error = decisive(raised)
-                failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
-                if failure.kind in _PASSED_ON:
-                    self._pass_on(frame, inner, attempt, failure, effect)
-                    raise
-                counted += 1
-                failure = doubted(failure, error) if effect == "unsafe" else failure
-                wait_s = None if isinstance(error, StepError) else self._wait_s(failure, counted)
-                used = _sum(used, inner.usage)
-            finally:
-                frame.down = None
-            if frame.is_over or wait_s is None:
-                return StepOutcome(None, failure, attempt, self._workers.loop.time() - began, used)
+            inner = Frame(self, frame.ticket, path, attempt=frame.attempt, up=frame)
+            body, failure, is_final = await self._attempt(frame, inner, attempt, effect, function)
+            counted += failure is not None
+            used = added(used, inner.usage)
+            wait_s = None if failure is None or is_final else self._wait_s(failure, counted)
+            if failure is None or wait_s is None or frame.is_over:
+                return StepOutcome(body, failure, attempt, self._workers.loop.time() - began, used)
             self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)  # what it used is reported already
             self._note_failed(frame, path, attempt, failure, usage=inner.unrecorded)
             await asyncio.sleep(wait_s)
+
+    async def _attempt(self, frame: Frame, inner: Frame, attempt: int, effect: Effect, function: Callable[[], Any]) -> _Tried:
+        """Try once; what counts as no attempt of this step is raised."""
+        frame.down = inner
+        try:
+            return _Tried(await self._call(inner, function))
+        except Waiting:
+            self._pass_on(frame, inner, attempt, paused("it waits for an answer"), effect)
+            raise
+        except asyncio.CancelledError:
+            self._leave(frame, inner)
+            raise
+        except Exception as raised:
+            error = decisive(raised)
+            failure = error.failure if isinstance(error, StepError) else self._classifier.failure(error)
+            if failure.kind in _PASSED_ON:
+                self._pass_on(frame, inner, attempt, failure, effect)
+                raise
+            failure = doubted(failure, error) if effect == "unsafe" else failure
+            return _Tried(None, failure, is_final=isinstance(error, StepError))
+        finally:
+            frame.down = None
 
     async def _intend(self, frame: Frame, path: str, attempt: int, effect: Effect) -> None:
         """Make durable that an unsafe step is about to happen."""
@@ -311,10 +324,6 @@ async def _into(future: Future[Any], work: Callable[[], Awaitable[Any]]) -> None
         raise
     except BaseException as error:  # noqa: BLE001  raised where it is waited for
         future.set_exception(error)
-
-
-def _sum(used: Usage | None, more: Usage | None) -> Usage | None:
-    return more if used is None else used if more is None else used + more
 
 
 def _content(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmill.core.job import Effect
 from graphmill.core.result import RUNNING, Failure
-from graphmill.core.usage import Usage
+from graphmill.core.usage import added
 from graphmill.engine.acting import acting
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.delivery import Delivery
@@ -87,7 +87,7 @@ class Strands:
             self._give_back(strand, failure, now)
         root.attempts = max(root.attempts, strand.attempts)
         if strand.usage is not None:
-            self._use(root, strand.usage)
+            root.usage = added(root.usage, strand.usage)
         if strand.is_dropped:
             self._gone(strand)
             return
@@ -171,7 +171,7 @@ class Strands:
 
     def _recalled(self, strand: Strand, outcome: StepOutcome) -> StepEnd:
         strand.root.attempts = max(strand.root.attempts, outcome.attempts)
-        self._use(strand.root, outcome.usage)
+        strand.root.usage = added(strand.root.usage, outcome.usage)
         output = None if outcome.body is None else json.loads(outcome.body)
         return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)
 
@@ -243,7 +243,7 @@ class Strands:
         """Take an attempt that failed while its run is left: there will be no other."""
         strand.is_holding = True
         self._give_back(strand, failure, None)
-        self._use(strand.root, strand.usage)
+        strand.root.usage = added(strand.root.usage, strand.usage)
         self._left(strand, failure)
 
     def _left(self, strand: Strand, failure: Failure) -> None:
@@ -263,11 +263,6 @@ class Strands:
         last, root.last_step = root.last_step, None
         if last is not None and self._recorder is not None and not self._delivery.is_forgotten:
             self._delivery.count(self._recorder.step(root.job, *last), effect)
-
-    @staticmethod
-    def _use(root: Ticket, usage: Usage | None) -> None:
-        if usage is not None:
-            root.usage = usage if root.usage is None else root.usage + usage
 
     def _spread(self, strand: Strand, fork: Fork) -> bool:
         """Begin what a fork holds; tell whether all of it is over already."""

@@ -58,7 +58,6 @@ class Ticket:
         "series",
         "spent",
         "stamp",
-        "start",
         "started_at",
         "status",
         "strands",

@@ -9,7 +9,7 @@ from typing import TypeVar
 from graphmill.core.errors import Unavailable
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.result import RUNNING, Failure, Kind
-from graphmill.core.usage import Usage
+from graphmill.core.usage import NO_USAGE, added
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.failures import cancelled, decisive
 from graphmill.engine.frame import Frame
@@ -50,7 +50,7 @@ class Visits:
 
         While it waits, the time of its attempt stands still.
         """
-        visit = frame.visit = Visit(frame.ticket, self._scheduler.lane(key, limits), weight)
+        visit = frame.visit = Visit(frame.ticket, self._scheduler.lanes.kept_to(key, limits), weight)
         with visit.lane.lent(frame.ticket):
             return await self._made(frame, visit, function)
 
@@ -74,26 +74,26 @@ class Visits:
         ticket, lane = frame.caller, frame.caller.lane
         if lane.pace is None:
             return
-        used = _tokens(frame.usage) + (_tokens(ticket.usage) if ticket is frame.ticket else 0)
-        lane.rest(ticket, used, self._loop.time())
+        used = (added(ticket.usage, frame.usage) if ticket is frame.ticket else frame.usage) or NO_USAGE
+        lane.rest(ticket, used.tokens, self._loop.time())
         visit = Visit(frame.ticket, lane, weight)
         try:
             await self._enter(visit)
         except BaseException:
             lane.go_on(ticket, self._loop.time())  # it is about to end, and gives its slot back then
             raise
-        self._scheduler.stand_in(visit, ticket)
+        self._scheduler.lanes.stand_in(visit, ticket)
 
     def learn(self, ticket: Ticket, holder: Holder, told: RateLimits) -> None:
         """Take what an answer says of a holder's limits, for all that ask the same."""
         lane = ticket.lane
         if lane.pace is None and (told.requests is not None or told.tokens is not None or told.input_tokens is not None):
-            self._scheduler.pace(lane, Limits(account=holder.account))
+            self._scheduler.lanes.pace(lane, Limits(account=holder.account))
         if lane.pace is not None:
             lane.pace.learn(told, self._loop.time(), ticket.reserved)
 
     async def _enter(self, visit: Visit) -> None:
-        if self._scheduler.let_in(visit, self._loop.time()):
+        if self._scheduler.lanes.let_in(visit, self._loop.time()):
             self._probed(visit)
             return
         ticket = visit.host
@@ -108,7 +108,7 @@ class Visits:
             if visit.status is RUNNING:  # let in and given up at the same moment
                 self._leave(visit, cancelled("the call was given up"))
             else:
-                self._scheduler.turn_away(visit)
+                self._scheduler.lanes.turn_away(visit)
             raise
         finally:
             if deadlines is not None and left_s is not None and ticket.frame is frame and frame is not None:
@@ -122,7 +122,7 @@ class Visits:
     def _leave(self, visit: Visit, failure: Failure | None) -> None:
         lane = visit.lane
         limit, state = lane.limit, lane.health.state
-        self._scheduler.see_out(visit, failure, self._loop.time())
+        self._scheduler.lanes.see_out(visit, failure, self._loop.time())
         if failure is not None and failure.kind in _BLAMED:
             visit.host.blamed = lane
         self._freed()
@@ -133,11 +133,7 @@ class Visits:
 
     def _refuse(self, lane: Lane) -> None:
         """Let those no longer wait that nobody will let in."""
-        for visit in self._scheduler.guests_of(lane):
+        for visit in lane.guests:
             if visit.entered is not None and not visit.entered.done():
                 visit.host.blamed = lane
                 visit.entered.set_exception(Unavailable(lane.trouble))
-
-
-def _tokens(usage: Usage | None) -> int:
-    return 0 if usage is None else usage.input_tokens + usage.output_tokens

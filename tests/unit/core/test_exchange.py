@@ -10,7 +10,7 @@ from aiohttp import ClientPayloadError, ClientResponseError, ClientTimeout, Serv
 from yarl import URL
 
 from graphmill.core.connector import connector_class
-from graphmill.core.exchange import Origin, exchange, head_of, with_body
+from graphmill.core.exchange import Peer, exchange, head_of, with_body
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
@@ -46,11 +46,11 @@ def asked(
     async def ask() -> list:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         url = URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1/ask?a=b%20c", encoded=True)
-        connector = connector_class()(limit=0)
+        connector = connector_class()()
         try:
-            origin = Origin(url)
-            sent = with_body(head_of(origin, "POST", url.raw_path_qs, headers or {"x-key": "Grüße"}), b'{"q":1}')
-            return [await exchange(connector, origin, sent, timeout=ClientTimeout(total=None), read=read) for _ in range(times)]
+            peer = Peer(url)
+            sent = with_body(head_of(peer, "POST", url.raw_path_qs, headers or {"x-key": "Grüße"}), b'{"q":1}')
+            return [await exchange(connector, peer, sent, timeout=ClientTimeout(total=None), read=read) for _ in range(times)]
         finally:
             await connector.close()
             listening.close()
@@ -112,7 +112,7 @@ def test_a_header_can_not_end_its_line(value):
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nx: y", "/a\tb"])
 def test_an_address_can_not_end_the_first_line(path):
     async def head() -> bytes:
-        return head_of(Origin(URL("http://127.0.0.1/")), "POST", path, {})
+        return head_of(Peer(URL("http://127.0.0.1/")), "POST", path, {})
 
     with pytest.raises(ValueError, match="an address or a header"):
         asyncio.run(head())

@@ -1,10 +1,9 @@
-from dataclasses import replace
 
 import msgspec
 import pytest
 
 from graphmill.core.errors import Permanent, Transient
-from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, ModelResponse, Origin, Text
+from graphmill.core.model_call import FinishReason, Image, Message, ModelResponse, Text
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
 
@@ -34,12 +33,6 @@ def test_any_other_end_is_an_error_that_tells_what_was_used(reason, kind, messag
 def test_every_finish_reason_is_a_success_or_an_error():
     whole = [reason for reason in FinishReason if ModelResponse(text="", finish_reason=reason).error() is None]
     assert whole == [FinishReason.STOP, FinishReason.TOOL_CALLS]
-
-
-def test_who_asks_does_not_make_a_request_another_one():
-    request = ModelRequest(model="m", messages=(Message("user", "hi"),))
-    assert replace(request, origin=Origin(item="a", round=2)) == request
-    assert replace(request, temperature=0.5) != request
 
 
 def test_a_message_is_read_from_data_and_knows_its_text():

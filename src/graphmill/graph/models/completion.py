@@ -69,9 +69,8 @@ async def complete(
     Without ``cache``, the same is expected of the same call at temperature 0, and not else.
     """
     asked = _shaped(target, _seeded(request), schema)
-    if cache is not True and (cache is False or request.temperature != 0):
-        return await _asked(target, asked, context, schema)
-    if not is_cacheable(target, asked, cache) or (key := content_key(target, asked, schema)) is None:
+    key = content_key(target, asked, schema) if is_cacheable(target, asked, cache) else None
+    if key is None:
         return await _asked(target, asked, context, schema)
     kept = Kept(key, target.lane, written=_written, read=partial(_read, schema))
     made, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)

@@ -138,7 +138,7 @@ class _Instruments(NamedTuple):
     def note(self, took_s: float, usage: Usage | None, shared: Mapping[str, Any], word: str | None) -> None:
         """Note one call."""
         self.duration.record(took_s, shared if word is None else {**shared, ERROR: word})
-        if usage is not None and usage.input_tokens + usage.output_tokens:
+        if usage is not None and usage.tokens:
             self.tokens.record(usage.input_tokens, {**shared, TOKEN_TYPE: "input"})
             self.tokens.record(usage.output_tokens, {**shared, TOKEN_TYPE: "output"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, added
 from graphmill.engine.program import StepEnd
 
 
@@ -46,5 +46,4 @@ class Meter:
         self.attempts = max(self.attempts, end.attempts)
         self._began_s = min(self._began_s, end.began_s)
         self._ended_s = max(self._ended_s, end.began_s + end.duration_s)
-        if end.usage is not None:
-            self.usage = end.usage if self.usage is None else self.usage + end.usage
+        self.usage = added(self.usage, end.usage)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from graphmill.core.errors import DamagedError, JournalError
 from graphmill.journal.sqlite.connection import connect, write_alone, writing
 from graphmill.journal.sqlite.files import make_file, make_folder, require_base
-from graphmill.journal.sqlite.rows import PACKING, bytes_of, text_of
+from graphmill.journal.sqlite.rows import PACKING, bytes_of, compressed, decompressed, text_of
 from graphmill.journal.sqlite.statements import SQL
 
 SUFFIX = "-cache"
@@ -26,8 +26,6 @@ _STEP_ROWS = 500
 _STEP_PAGES = 500
 _USED_AGAIN_S = 3600.0  # a use is noted to the hour: a hit should not cost a write
 _BUSY_S = 5.0
-_COMPRESS_ABOVE = 1024  # as the journal does with its bodies
-_ZLIB = b"x"  # the first byte of all that zlib writes, and of no JSON
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -90,7 +88,7 @@ class CacheFile:
             return None
         if self._clock() - used_at > _USED_AGAIN_S:
             self._write_quietly("cache_use", (self._clock(), key))
-        return _unpacked(stored)
+        return decompressed(stored)
 
     def keep(self, answers: Iterable[Answer]) -> None:
         """Keep answers, all or, beside somebody who writes without a pause, none."""
@@ -176,21 +174,12 @@ class CacheFile:
 
 
 def _row(answer: Answer, now: float) -> tuple[object, ...]:
-    stored, model = _packed(answer.body), bytes_of(answer.model)
+    stored, model = compressed(answer.body), bytes_of(answer.model)
     return answer.key, model, now, now, _digest(answer.key, model, now, stored), stored
 
 
 def _digest(key: bytes, model: bytes, made_at: float, stored: bytes) -> bytes:
     return blake2b(dumps((key, model, made_at, stored), PACKING), digest_size=16).digest()
-
-
-def _packed(body: bytes) -> bytes:
-    smaller = zlib.compress(body, 1) if len(body) > _COMPRESS_ABOVE else body
-    return min(smaller, body, key=len)
-
-
-def _unpacked(stored: bytes) -> bytes:
-    return zlib.decompress(stored) if stored[:1] == _ZLIB else stored
 
 
 @contextmanager

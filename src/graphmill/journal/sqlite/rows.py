@@ -65,10 +65,10 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
         queued_s + 0.0,
         duration_s + 0.0,
         item_id.encode(errors="surrogatepass"),
-        given if given is None or len(given) <= _COMPRESS_ABOVE else _compressed(given),
-        output if output is None or len(output) <= _COMPRESS_ABOVE else _compressed(output),
-        error if error is None or len(error) <= _COMPRESS_ABOVE else _compressed(error),
-        more if more is None or len(more) <= _COMPRESS_ABOVE else _compressed(more),
+        given if given is None or len(given) <= _COMPRESS_ABOVE else compressed(given),
+        output if output is None or len(output) <= _COMPRESS_ABOVE else compressed(output),
+        error if error is None or len(error) <= _COMPRESS_ABOVE else compressed(error),
+        more if more is None or len(more) <= _COMPRESS_ABOVE else compressed(more),
     )
     packed = dumps(head, PACKING)  # once, for the seal and for the digest
     return (*head, zlib.crc32(packed), _digest(packed, tail), *tail)
@@ -170,14 +170,22 @@ def text_of(data: bytes) -> str:
     return data.decode(errors="surrogatepass")
 
 
-def _stored(body: bytes | None) -> bytes | None:
-    return body if body is None or len(body) <= _COMPRESS_ABOVE else _compressed(body)
-
-
-def _compressed(body: bytes) -> bytes:
+def compressed(body: bytes) -> bytes:
+    """Give a body as it is stored: smaller, where that saves something."""
+    if len(body) <= _COMPRESS_ABOVE:
+        return body
     smaller = zlib.compress(body, 1)
     return smaller if len(smaller) < len(body) else body
 
 
+def decompressed(stored: bytes) -> bytes:
+    """Give the body back; zlib.error if it is damaged."""
+    return zlib.decompress(stored) if stored[:1] == _ZLIB else stored
+
+
+def _stored(body: bytes | None) -> bytes | None:
+    return None if body is None else compressed(body)
+
+
 def _body(stored: bytes | None) -> bytes | None:
-    return zlib.decompress(stored) if stored is not None and stored[:1] == _ZLIB else stored
+    return None if stored is None else decompressed(stored)

@@ -15,8 +15,8 @@ from graphmill.core.names import suggestion
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import pieces_of
-from graphmill.nodes.http.exchange import Limits, exchange
 from graphmill.nodes.http.hosts import is_entry
+from graphmill.nodes.http.redirects import Bounds, follow
 from graphmill.nodes.http.request import METHODS, READING, Request, basic, bearer, body_of, form_of, header_lines, header_problem, query_of
 from graphmill.nodes.http.url import target_of, whole_url
 
@@ -125,8 +125,8 @@ class Http(NodeType[HttpParams]):
         target = target_of(pieces_of(params.url))
         url = target.url.with_query(query_of(params.params)) if params.params else target.url
         request = _request(params, context, method=_known_method(params), url=url)
-        limits = Limits(allow_hosts=params.allow_hosts, max_bytes=params.max_bytes, ok_codes=params.ok_codes)
-        answer, content = await exchange(request, context, limits, is_host_written=target.is_host_written)
+        bounds = Bounds(allow_hosts=params.allow_hosts, max_bytes=params.max_bytes, ok_codes=params.ok_codes)
+        answer, content = await follow(request, context, bounds, is_host_written=target.is_host_written)
         return {
             "response": content.value,
             "status_code": answer.status,

@@ -5,28 +5,25 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.connector import connector_class
-from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError
+from graphmill.core.connector import connect_s, connector_class, session_over
+from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError, read_beginning, read_whole
 from graphmill.core.errors import AttemptError, Permanent, Transient
-from graphmill.core.exchange import MOST_BODY_BYTES, Origin, Reader, exchange, head_of, length_of, with_body
+from graphmill.core.exchange import MOST_BODY_BYTES, Peer, Reader, exchange, head_of, length_of, with_body
+from graphmill.core.exchange_faults import broken_off, unconnected
 from graphmill.core.message import described
 from graphmill.nodes.http.answer import Answer
 from graphmill.nodes.http.hosts import is_public
 from graphmill.nodes.http.request import Request
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession, ClientTimeout, StreamReader
+    from aiohttp import ClientTimeout, StreamReader
     from multidict import CIMultiDictProxy
 
-# Less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read.
-_KEEP_ALIVE_S = 4.0
-_CONNECT_S = 10.0
-_CONNECT_SHARE = 0.9  # of an attempt's time
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_EXPLAINING_BYTES = 64 * 1024
 
@@ -52,27 +49,16 @@ class Wire:
     """Sends requests; what they share is let go of by ``close``. One that is guarded connects to public addresses only."""
 
     def __init__(self, *, is_guarded: bool) -> None:
-        from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
+        from aiohttp import ClientError, ClientTimeout  # noqa: PLC0415
         from yarl import URL  # noqa: PLC0415
 
         guard = _guarded_socket if is_guarded else None
-        connector = self._connector = connector_class()(
-            connected=_note_connected, limit=0, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=guard
-        )
-        self._session: ClientSession = ClientSession(
-            connector=connector,
-            cookie_jar=DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-            timeout=ClientTimeout(total=None),
-            max_line_size=_MOST_HEADER_BYTES,
-            max_field_size=_MOST_HEADER_BYTES,
-        )
+        self._connector = connector_class()(connected=_note_connected, socket_factory=guard)
+        self._session = session_over(self._connector, max_line_size=_MOST_HEADER_BYTES, max_field_size=_MOST_HEADER_BYTES)
         self._url = partial(URL, encoded=True)
-        self._origin = lru_cache(maxsize=256)(lambda place: Origin(URL(place, encoded=True)))
+        self._peer = lru_cache(maxsize=256)(lambda place: Peer(URL(place, encoded=True)))
         self._timeout = lru_cache(maxsize=64)(partial(ClientTimeout, total=None))
         self._errors = ClientError, OSError, ValueError
-        self._session._retry_connection = False  # it would send a PUT or DELETE again by itself
 
     async def close(self) -> None:
         """Close all connections."""
@@ -83,20 +69,12 @@ class Wire:
 
         An answer is good if its status is 2xx or one of ``ok_codes``.
         """
-        connect_s = _CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s)
         dispatch = _Dispatch()
         _dispatch.set(dispatch)
         try:
-            timeout, read = self._timeout(connect=connect_s), partial(_read, request.method, most, ok_codes)
-            if request.body is not None and len(request.body) > MOST_BODY_BYTES:
-                return await self._requested(request, timeout, read)
-            origin = self._origin(request.url.place)
-            body = request.body if request.is_reading else request.body or b""
-            sent = with_body(head_of(origin, request.method, request.url.target, request.headers), body)
-            has_content = request.method != "HEAD"
-            return await exchange(
-                self._connector, origin, sent, timeout=timeout, read=read, most_header_bytes=_MOST_HEADER_BYTES, has_content=has_content
-            )
+            timeout, read = self._timeout(connect=connect_s(within_s)), partial(_read, request.method, most, ok_codes)
+            is_small = request.body is None or len(request.body) <= MOST_BODY_BYTES
+            return await (self._exchanged if is_small else self._requested)(request, timeout, read)
         except Permanent as error:
             said = f"{request.shown}: {error}"  # what was sent may have happened, although its answer can never be read
             raise (Permanent(said) if request.is_reading else Transient(said)) from None
@@ -109,13 +87,26 @@ class Wire:
                 raise
             raise Transient(f"{request.shown}: no connection in time", is_unsent=True) from None
 
+    async def _exchanged(self, request: Request, timeout: ClientTimeout, read: Reader[Answer]) -> Answer:  # noqa: ASYNC109
+        peer = self._peer(request.url.place)
+        body = request.body if request.is_reading else request.body or b""
+        return await exchange(
+            self._connector,
+            peer,
+            with_body(head_of(peer, request.method, request.url.target, request.headers), body),
+            timeout=timeout,
+            read=read,
+            most_header_bytes=_MOST_HEADER_BYTES,
+            has_content=request.method != "HEAD",
+        )
+
     async def _requested(self, request: Request, timeout: ClientTimeout, read: Reader[Answer]) -> Answer:  # noqa: ASYNC109
-        """Send what is large as a session does it: piece by piece."""
+        """Send what is large as a session does it."""
         async with self._session.request(
             request.method,
             self._url(str(request.url)),
             headers=request.headers,
-            data=request.body,
+            data=BytesIO(request.body or b""),  # a file is sent piece by piece, between which others have their turn
             allow_redirects=False,
             skip_auto_headers=("content-type",),
             timeout=timeout,
@@ -131,11 +122,11 @@ async def _read(
     is_empty = method == "HEAD" or status in (204, 205, 304) or length == 0
     is_good = 200 <= status < 300 or status in ok_codes
     if not is_good:
-        body = await _beginning(content, encoding)
+        body = await read_beginning(content, encoding, _MOST_EXPLAINING_BYTES)
     else:
         decoder = _decoder(encoding, most)
         decoder.expect(None if is_empty else length)
-        body = await _whole(content, decoder)
+        body = await read_whole(content, decoder)
     return Answer(status=status, headers=headers, body=body, is_empty=is_empty, is_good=is_good)
 
 
@@ -144,26 +135,6 @@ def _decoder(encoding: str, most: int) -> Decoder:
         return Decoder(encoding, most, limit="max_bytes")
     except UnknownEncodingError as error:
         raise Permanent(f"{error}; leave accept-encoding to the node, which takes {ACCEPTED}") from None
-
-
-async def _whole(content: StreamReader, decoder: Decoder) -> bytes:
-    while piece := await content.readany():
-        for _ in decoder.feed(piece):
-            await asyncio.sleep(0)
-    return decoder.whole()
-
-
-async def _beginning(content: StreamReader, encoding: str) -> bytes:
-    """Read a body that only explains what the status says, which stands whatever becomes of it."""
-    from aiohttp import ClientError  # noqa: PLC0415
-
-    try:
-        decoder = Decoder(encoding, _MOST_EXPLAINING_BYTES)
-    except UnknownEncodingError:
-        return b""
-    with suppress(AttemptError, ClientError, OSError):
-        await _whole(content, decoder)
-    return decoder.so_far
 
 
 def _joined(items: Iterable[tuple[str, str]]) -> Mapping[str, str]:
@@ -184,44 +155,21 @@ def _guarded_socket(info: tuple[Any, ...]) -> socket.socket:
 
 
 def _translated(error: Exception, request: Request) -> AttemptError:
-    import aiohttp  # noqa: PLC0415
+    from aiohttp import ClientConnectorCertificateError, ClientResponseError, InvalidURL  # noqa: PLC0415
 
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError | aiohttp.ConnectionTimeoutError):
-        return _unconnected(error, request)
-    if isinstance(error, aiohttp.InvalidURL):
-        return Permanent(f"{request.shown}: not a URL that can be asked for")
-    if isinstance(error, aiohttp.ClientPayloadError):
-        said = "the answer was cut"
-    elif isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
-        said = "the connection was closed before the answer was there"
-    elif isinstance(error, aiohttp.ClientResponseError):
-        said = f"the answer is no HTTP: {error.message:.200}"
-    else:
-        said = f"{described(error):.200}"
-    return Transient(f"{request.shown}: {said}")
-
-
-def _unconnected(error: Any, request: Request) -> AttemptError:
-    import aiohttp  # noqa: PLC0415
-
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return Permanent(f"{request.shown}: the certificate is not trusted: {_cause(error.certificate_error)}")
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        said = "no connection in time"
-    elif isinstance(error.os_error, ForbiddenAddressError):
+    if isinstance(getattr(error, "os_error", None), ForbiddenAddressError):
         return _forbidden(request)
-    elif isinstance(error, aiohttp.ClientConnectorDNSError):
-        said = f"the host is not found: {_cause(error.os_error)}"
-    else:
-        said = f"can not connect: {_cause(error.os_error)}"
-    return Transient(f"{request.shown}: {said}", is_unsent=True)
+    if (why := unconnected(error)) is not None:
+        said = f"{request.shown}: {why}"
+        return Permanent(said) if isinstance(error, ClientConnectorCertificateError) else Transient(said, is_unsent=True)
+    if isinstance(error, InvalidURL):
+        return Permanent(f"{request.shown}: not a URL that can be asked for")
+    odd = f"the answer is no HTTP: {error.message:.200}" if isinstance(error, ClientResponseError) else f"{described(error):.200}"
+    said = broken_off(error) or odd
+    return Transient(f"{request.shown}: {said}")
 
 
 def _forbidden(request: Request) -> Permanent:
     """Say why a host is not asked."""
     why = "has an address that is not public, and a template or a redirect leads there"
     return Permanent(f"{request.shown}: {request.url.host} {why}; list it in allow_hosts if that is meant")
-
-
-def _cause(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or described(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from errno import E2BIG
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -184,12 +184,7 @@ def _invocation(params: ShellParams, root: Path | None) -> Invocation:
     pieces = pieces_of(params.command)
     script = script_of(_written([piece if isinstance(piece, str) else None for piece in pieces]))
     values = [piece for piece in pieces if isinstance(piece, Filled)]
-    environment = dict(os.environb)
-    for number, value in enumerate(values):
-        name = variable(number)
-        environment[name.encode()] = _argument(value.text, f"the value of template {number + 1} in command", len(name) + 1)
-    for name, given in params.env.items():
-        environment[name.encode()] = _argument(param_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
+    environment = _environment(params, values)
     texts = [param_text(arg, f"args.{number}") for number, arg in enumerate(params.args)]
     are_hidden = len(texts) <= _MOST_HIDDEN  # what stands in the words of a process every user can see
     room = len(argument(len(texts))) + 1 if are_hidden else 0
@@ -203,6 +198,16 @@ def _invocation(params: ShellParams, root: Path | None) -> Invocation:
         folder=_folder(params.cwd, root),
         stdin=_input(params.stdin),
     )
+
+
+def _environment(params: ShellParams, values: Sequence[Filled]) -> dict[bytes, bytes]:
+    environment = dict(os.environb)
+    for number, value in enumerate(values):
+        name = variable(number)
+        environment[name.encode()] = _argument(value.text, f"the value of template {number + 1} in command", len(name) + 1)
+    for name, given in params.env.items():
+        environment[name.encode()] = _argument(param_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
+    return environment
 
 
 def _argument(text: str, what: str, more: int = 0) -> bytes:

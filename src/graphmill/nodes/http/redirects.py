@@ -1,4 +1,4 @@
-"""An exchange: a request, and where its answers lead, until one of them is the last."""
+"""Redirects: a request, and where its answers lead, until one of them is the last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEADING = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Bounds:
     """What a node's author has set: hosts that are allowed beyond the rules, the most bytes of a body, statuses that are no failure."""
 
     allow_hosts: Sequence[str]
@@ -27,13 +27,13 @@ class Limits:
     ok_codes: Sequence[int]
 
 
-async def exchange(request: Request, context: Context, limits: Limits, *, is_host_written: bool) -> tuple[Answer, Content]:
+async def follow(request: Request, context: Context, bounds: Bounds, *, is_host_written: bool) -> tuple[Answer, Content]:
     """Send a request and follow where it leads; give the last answer, or raise what it means."""
     has_happened = False
     try:
         for _ in range(_MOST_HOPS + 1):
-            wire = _wire(context, is_guarded=not is_host_written and not is_allowed(request.url, limits.allow_hosts))
-            answer = await wire.send(request, most=limits.max_bytes, within_s=context.timeout_s, ok_codes=limits.ok_codes)
+            wire = _wire(context, is_guarded=not is_host_written and not is_allowed(request.url, bounds.allow_hosts))
+            answer = await wire.send(request, most=bounds.max_bytes, within_s=context.timeout_s, ok_codes=bounds.ok_codes)
             location = answer.headers.get("location")
             if answer.status not in _LEADING or location is None:
                 return answer, _content(request, answer)
