@@ -232,11 +232,14 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         (7, {}, "a model is a name such as"),
         ("fast", {"schema": 3}, "a schema is a JSON Schema or a pydantic model, not 3"),
         ("fast", {"schema": {"typ": "object"}}, "unknown word 'typ'"),
+        ("fast", {"schema": int}, "a schema is a JSON Schema, as a dict, or a pydantic model, not <class 'int'>"),
         ("fast", {"prompt": []}, "there is nothing to ask"),
+        ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
+        ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_at_once(played, model, options, said):
-    played.settings("models: {fast: scripted/a}")
+    played.settings("models: {fast: scripted/a}\nroles: {judge: fast}")
     with pytest.raises(gm.UsageError) as caught:
         gm.complete(model, **{"prompt": "x", **options})
     assert said in str(caught.value)

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from support.command import COMMAND, environment, rows, write_items
+from support.model_server import ModelServer, reply
 
 SCRIPT = """
 rules:
@@ -14,11 +15,17 @@ rules:
   - {model: gone, fault: model_missing}
 """
 
+OTHERS = """
+  own: {address: "http://127.0.0.1:1/v1"}
+  lost: {protocol: scripted, address: lost.yaml}
+  odd: {protocol: scripted, address: odd.yaml}
+"""
+
 
 @pytest.fixture
 def project(tmp_path):
     (tmp_path / "graphmill.yaml").write_text(
-        "models: {fast: scripted/quick}\nroles: {judge: fast}\nproviders: {scripted: {address: s.yaml}}\n"
+        "models: {fast: scripted/quick}\nroles: {judge: fast}\nproviders:\n  scripted: {address: s.yaml}\n"
     )
     (tmp_path / "s.yaml").write_text(SCRIPT)
     write_items(tmp_path, [{"id": "a", "text": "tea"}, {"id": "b", "text": "ham"}])
@@ -59,6 +66,18 @@ def test_a_field_that_may_be_missing_has_what_stands_behind_it(project):
     assert (code, outputs(project)["a"]) == (0, {"response": "none: tea"})
 
 
+def test_a_field_may_go_by_the_name_of_the_answer(project):
+    write_items(project, [{"id": "a", "question": "2+2", "answer": "4"}])
+    code, _, err = run(project, "batch", "--prompt", "${question}: ${answer}?", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl")
+    assert (code, outputs(project)) == (0, {"a": {"response": "2+2: 4?"}}), err
+
+
+def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
+    code, _, err = run(project, "batch", "--prompt", "Translate: ", "-m", "fast", "-s", "items.jsonl")
+    assert (code, "note: the prompt names no field of the items" in err) == (0, True)
+    assert "note: " not in run(project, "batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl")[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -73,10 +92,17 @@ def test_a_field_that_may_be_missing_has_what_stands_behind_it(project):
         (["batch", "plain.yaml", "--temperature", "1", "-s", "items.jsonl"], "asks no model"),
         (["models", "--test"], "--test asks one model"),
         (["models", "fst"], "did you mean 'fast'"),
+        (["models", "openai"], "no model 'openai', but a provider; write openai/"),
+        (["batch", "--prompt", "x", "-m", "own/m", "-s", "items.jsonl"], "providers.own in graphmill.yaml speaks no protocol"),
+        (["batch", "--prompt", "x", "-m", "lost/m", "-s", "items.jsonl"], "asks lost/m: the script lost.yaml can not be read"),
+        (["batch", "--prompt", "x", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml can not be played: "),
     ],
 )
 def test_mistakes_are_exit_2_with_the_remedy(project, arguments, said):
     (project / "plain.yaml").write_text("nodes: [{id: v, type: value}]")
+    (project / "odd.yaml").write_text("rules: [{contans: x}]")
+    with (project / "graphmill.yaml").open("a") as settings:
+        settings.write(OTHERS)
     code, _, err = run(project, *arguments)
     assert code == 2, err
     assert said in err
@@ -136,3 +162,38 @@ def test_one_that_does_not_answer_is_exit_69(project):
     code, out, _ = run(project, "models", "scripted/gone", "--test")
     assert code == 69
     assert "no such model" in out
+
+
+def test_a_role_is_shown_and_asked_as_a_name_is(project):
+    code, out, _ = run(project, "models", "judge", "--test")
+    assert (code, out.splitlines()[:2]) == (0, ["judge", "  model      scripted/quick"])
+    assert "from quick" in out
+
+
+def test_of_an_address_from_the_environment_host_and_port_are_told(project):
+    _, out, _ = run(project, "models", OPENAI_BASE_URL="http://me:planted@127.0.0.1:8123/v1?key=planted")
+    assert "http://127.0.0.1:8123 (OPENAI_BASE_URL)" in out
+    assert "planted" not in out
+
+
+@pytest.mark.parametrize(
+    ("more", "variables", "said"),
+    [
+        ("", {}, "check the key: none was sent; name its variable, providers: {own: {key: {env: NAME}}} in graphmill.yaml"),
+        (", key: {env: OWN_KEY}", {"OWN_KEY": "sk-planted"}, "check the key in OWN_KEY"),
+    ],
+)
+def test_a_refused_key_is_told_with_its_variable_and_the_provider_s_own_name(project, more, variables, said):
+    with ModelServer() as server:
+        server.answer = lambda _: reply({"error": {"message": "Incorrect API key provided"}}, 401)
+        (project / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'{more}}}}}")
+        code, out, _ = run(project, "models", "own/m", "--check", "--test", **variables)
+    assert code == 69
+    assert f"check   own answered 401: Incorrect API key provided; {said}" in out
+    assert f"test    own/m answered 401: Incorrect API key provided; {said}" in out
+
+
+def test_a_server_that_is_not_there_is_told_with_its_place_and_the_remedy(project):
+    code, out, _ = run(project, "models", "openai/m", "--test", OPENAI_BASE_URL="http://127.0.0.1:1/v1")
+    assert code == 69
+    assert "can not connect: Connection refused (127.0.0.1:1); check the address, and that a server runs there" in out

@@ -25,16 +25,17 @@ def project(tmp_path):
     return tmp_path
 
 
-def printed(project, *arguments, columns):
+def printed(project, *arguments, columns, code=0):
     """Run a command on a terminal of this width; give the lines it prints there."""
     reader, writer = pty.openpty()
-    process = subprocess.Popen([*COMMAND, *arguments], cwd=project, stdout=writer, env=environment(TERM="xterm", COLUMNS=str(columns)))
+    env = environment(TERM="xterm", COLUMNS=str(columns))
+    process = subprocess.Popen([*COMMAND, *arguments], cwd=project, stdout=writer, stderr=writer, env=env)
     os.close(writer)
     seen = b""
     while chunk := _read(reader):
         seen += chunk
     os.close(reader)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == code
     return seen.decode().replace("\r\n", "\n").splitlines()
 
 
@@ -79,3 +80,16 @@ def test_the_list_of_runs_leaves_out_what_matters_least_where_there_is_no_room(p
     assert head.split() == ["id", "state", "begun", "graph", "items"]
     assert line.split()[0] == "k7f2"
     assert line.endswith("  1,200/5,000, 1 failed, 3,799 to do")
+
+
+def test_an_error_is_wrapped_as_well(project):
+    lines = printed(project, "models", "a-model-of-a-name-that-nobody-has", columns=60, code=2)
+    assert lines[0].startswith("error: no model 'a-model-of-a-name-that-nobody-has'; write")
+    assert max(map(len, lines)) <= 60
+
+
+def test_rows_that_come_on_the_terminal_itself_have_lines_of_their_own(project):
+    (project / "items.jsonl").write_text('{"id": "a", "text": "tea"}\n')
+    lines = printed(project, "batch", "--prompt", "${text}", "-m", "scripted/x", "-s", "items.jsonl", "-o", "-", columns=80)
+    assert any(line.startswith('{"id":"a"') for line in lines)
+    assert not any("\x1b" in line for line in lines)

@@ -17,7 +17,7 @@ from graphmill.core.model_call import ModelRequest
 from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
 from graphmill.engine.steps import done_by
-from graphmill.graph.models.answer_schema import AnswerSchema, schema_of
+from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
 from graphmill.graph.models.completion import Completion, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
@@ -61,6 +61,10 @@ def complete(  # noqa: PLR0913  one parameter per choice
         raise UsageError(f"a model is a name such as 'openai/gpt-5-mini', not {model!r:.80}")
     if cache is not None and not isinstance(cache, bool):
         raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
+    if not isinstance(prompt, Sequence):
+        raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
+    if isinstance(schema, type) and not is_model(schema):
+        raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
     target, shape = Models.here().named(model), None if schema is None else schema_of(schema)
     messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
     if not messages:

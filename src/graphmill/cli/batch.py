@@ -29,6 +29,7 @@ from graphmill.cli.options import (
     WhenChanged,
 )
 from graphmill.cli.policy import policy_of
+from graphmill.cli.stderr import tell_note
 from graphmill.core.errors import UsageError
 from graphmill.datasets.sink import partial_path
 from graphmill.datasets.source import source
@@ -156,7 +157,10 @@ def _graph(workflow: str | None, inputs: Sequence[str], *, prompt: str | None, s
         return load(workflow), inputs
     if workflow is not None and "=" not in workflow:
         raise UsageError(f"--prompt and the workflow {workflow!r} are both given; leave one out")
-    return prompt_workflow(prompt, system=system), [*([] if workflow is None else [workflow]), *inputs]
+    graph = prompt_workflow(prompt, system=system)
+    if not graph.inputs:
+        tell_note("the prompt names no field of the items, and asks the same for each; ${name} is one, in a shell within '…', not \"…\"")
+    return graph, [*([] if workflow is None else [workflow]), *inputs]
 
 
 def _notes(output: str | None, tags: Iterable[str]) -> dict[str, Any]:

@@ -20,20 +20,25 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 5.0
 _BAR_WIDTH = 30
 _LEAST_BAR = 4
+_TROUBLE = "unavailable: "
 _TROUBLE_CHARS = 60
 _NOTE_CHARS = 300
 _PATH_CHARS = 30
 
 
 class Display:
-    """Shows a run's progress while it is entered. Its ``show`` is called from a thread of the run."""
+    """Shows a run's progress while it is entered. Its ``show`` is called from a thread of the run.
 
-    def __init__(self) -> None:
+    ``is_moving`` is False where something else writes on the same terminal.
+    """
+
+    def __init__(self, *, is_moving: bool = True) -> None:
         self._live: Live | None = None
+        self._is_moving = is_moving
         self._shown_at = time.monotonic()
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if self._is_moving and sys.stderr.isatty():
             from rich.console import Console  # noqa: PLC0415  costs 60 ms, which --help must not pay
             from rich.live import Live  # noqa: PLC0415
 
@@ -78,16 +83,17 @@ class Display:
 
 def progress_line(progress: Progress, width: int | None = None) -> str:
     """Write a reading as one line; where it would be wider than this, without what matters least."""
-    parts = [part for part in _parts(progress) if part[1]]
+    parts = [part for part in _parts(progress, width) if part[1]]
     while width is not None and len(_joined(parts)) > width and len(parts) > 1:
         parts.remove(max(parts))
     return _joined(parts)
 
 
-def _parts(progress: Progress) -> Iterator[tuple[int, str]]:
+def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     """Give the parts of a line, each with how easily it can be done without."""
     done, failed, series = _done(progress), progress.failed + progress.timed_out, progress.series
-    yield 0, _counted(done, progress.total) if series is None else f"{shown(series.path, _PATH_CHARS)} {_counted(*_far(progress))} items"
+    far = _counted(done, progress.total) if series is None else f"{shown(series.path, _PATH_CHARS)} {_counted(*_far(progress))} items"
+    yield 0, far
     yield 5, f"{progress.running:,} running"
     yield 4, f"{progress.retrying:,} retrying" if progress.retrying else ""
     yield 2, f"{failed:,} failed" if failed else ""
@@ -95,7 +101,8 @@ def _parts(progress: Progress) -> Iterator[tuple[int, str]]:
     yield 1, "" if progress.eta_s is None else f"eta {clock(progress.eta_s)}"
     yield 1, "" if progress.held is None else f"held: {progress.held}"
     trouble = next((lane.trouble for lane in progress.lanes if lane.trouble), "")
-    yield 1, f"unavailable: {shown(trouble, _TROUBLE_CHARS)}" if trouble else ""
+    room = _TROUBLE_CHARS if width is None else min(_TROUBLE_CHARS, width - len(f"{far} · {_TROUBLE}"))
+    yield 0, f"{_TROUBLE}{shown(trouble, room)}" if trouble else ""
 
 
 def _joined(parts: Sequence[tuple[int, str]]) -> str:

@@ -58,7 +58,7 @@ class Foreground:
     def perform(self, work: Callable[[Watching], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
         target = None if self.output is None else sink(self.output)
-        display = Display()
+        display = Display(is_moving=self.output != "-" or not sys.stdout.isatty())
         interruption = Interruption(display, target)
         with interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
             report, error = self._followed(work, target, display, interruption)

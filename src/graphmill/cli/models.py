@@ -18,7 +18,7 @@ _MOST_LISTED = 20
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A model: its name, or provider/model.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A name, a role, or provider/model.", show_default=False)] = None,
     *,
     is_reached: Annotated[bool, typer.Option("--check", help="Ask the providers which models they have; it costs nothing.")] = False,
     is_tested: Annotated[bool, typer.Option("--test", help="Ask the model one short question, which is paid for.")] = False,
@@ -59,7 +59,7 @@ def _all(known: Models, *, is_reached: bool, as_json: bool) -> None:
 
 
 def _one(known: Models, name: str, *, is_reached: bool, is_tested: bool, as_json: bool) -> None:
-    target = known.named(name)
+    target = known.shown(name)
     way = reach(target.name) if is_reached else None
     tested = test(name) if is_tested else None
     if as_json:
@@ -87,7 +87,7 @@ def _reached(way: Reached) -> dict[str, Any]:
 
 def _reached_text(way: Reached) -> str:
     more = f" and {len(way.models) - _MOST_LISTED} more" if len(way.models) > _MOST_LISTED else ""
-    return way.problem or f"{len(way.models)} models: {', '.join(way.models[:_MOST_LISTED])}{more}"
+    return way.problem or f"{len(way.models)} model{'' if len(way.models) == 1 else 's'}: {', '.join(way.models[:_MOST_LISTED])}{more}"
 
 
 def _listed_text(model: str, way: Reached) -> str:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from threading import Condition, Thread
 from typing import TYPE_CHECKING
 
+from graphmill.cli.width import fitted
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
@@ -124,5 +126,5 @@ def tell_note(text: str) -> None:
 def _tell(word: str, text: str) -> None:
     plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text)
     with suppress(OSError):
-        sys.stderr.write(f"{word}: {plain}\n")
+        sys.stderr.write("\n".join(fitted(f"{word}: {plain}".splitlines(), sys.stderr)) + "\n")
         sys.stderr.flush()

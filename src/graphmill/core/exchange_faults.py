@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from graphmill.core.message import described
 
 
@@ -15,7 +17,9 @@ def unconnected(error: Exception) -> str | None:
         return "no connection in time"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host is not found: {_cause(error.os_error)}"
-    return f"can not connect: {_cause(error.os_error)}" if isinstance(error, aiohttp.ClientConnectorError) else None
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"can not connect: {_refusal(error.os_error)} ({error.host}:{error.port})"
+    return None
 
 
 def broken_off(error: Exception) -> str | None:
@@ -26,6 +30,11 @@ def broken_off(error: Exception) -> str | None:
         return "the answer was cut"
     is_closed = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError)
     return "the connection was closed before the answer was there" if is_closed else None
+
+
+def _refusal(error: OSError) -> str:
+    """Say why without the place, which asyncio gives instead of the reason."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else _cause(error)
 
 
 def _cause(error: BaseException) -> str:

@@ -40,6 +40,15 @@ def read(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
         text.detach()
 
 
+def count(stream: BinaryIO) -> int:
+    """Count the rows under the header; what is wrong with them is told where they are read."""
+    csv.field_size_limit(sys.maxsize)
+    text = io.TextIOWrapper(stream, encoding="latin-1", newline="")
+    found = sum(1 for row in csv.reader(text) if row)
+    text.detach()
+    return max(0, found - 1)
+
+
 def _require_header(header: list[str], line: int) -> None:
     if len(set(header)) < len(header):
         raise ValueError(f"line {line}: the header names a column twice: {', '.join(header)}")

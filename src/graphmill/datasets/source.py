@@ -18,7 +18,7 @@ from graphmill.datasets import csv_table, json_array, jsonl, yaml_list
 
 Reader = Callable[[BinaryIO], Generator[Any, None, None]]
 
-_MOST_BYTES_COUNTED = 2**30
+_COUNTED = {"jsonl": (jsonl.count, 2**30), "csv": (csv_table.count, 2**26)}  # up to so many bytes: about half a second
 
 READERS: dict[str, Reader] = {"jsonl": jsonl.read, "json": json_array.read, "yaml": yaml_list.read, "csv": csv_table.read}
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
@@ -71,12 +71,12 @@ class FileSource:
         return "standard input" if self.path == "-" else self.path
 
     def count(self) -> int | None:
-        """Count the items of a JSON Lines file, for progress; None where that would take long, or it comes only once."""
-        path = self.place
-        if self.format != "jsonl" or not path.is_file() or path.stat().st_size > _MOST_BYTES_COUNTED:
+        """Count the items of a file of JSON Lines or CSV, for progress; None where that would take long, or it comes only once."""
+        path, (count, most_bytes) = self.place, _COUNTED.get(self.format, (None, 0))
+        if count is None or not path.is_file() or path.stat().st_size > most_bytes:
             return None
         with self._open() as stream:
-            left = max(0, jsonl.count(stream) - self.offset)
+            left = max(0, count(stream) - self.offset)
         return left if self.limit is None else min(left, self.limit)
 
     @contextmanager

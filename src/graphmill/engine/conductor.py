@@ -339,15 +339,15 @@ class Conductor:
             self._health_changed(lane, state)
 
     def _health_changed(self, lane: Lane, before: HealthState) -> None:
-        health, name = lane.health, f"{lane.key}: " if lane.key else ""
+        health = lane.health
         self._audience.tell(events.HealthChanged, key=lane.key, state=health.state, reason=health.reason)
         if health.state is HealthState.CLOSED:
-            log.info("%savailable again", name)
+            log.info("%savailable again", f"{lane.key}: " if lane.key else "")
         elif before is HealthState.CLOSED or health.state is HealthState.PARKED:
             word: AlertName = "parked" if health.state is HealthState.PARKED else "unavailable"
-            self._audience.alert(Alert(name=word, message=f"{word}: {name}{health.reason}"))
+            self._audience.alert(Alert(name=word, message=f"{word}: {lane.trouble}"))
         if health.state is HealthState.PARKED and self.stopped is None:
-            self.drain(StopReason.PARKED, f"{name}{health.reason}", within_s=self._policy.drain_s)
+            self.drain(StopReason.PARKED, lane.trouble, within_s=self._policy.drain_s)
 
     def _finished(self, ticket: Ticket, result: Result) -> None:
         is_undone = bool(self._undone) and any(result.error is failure for failure in self._undone)

@@ -68,6 +68,12 @@ class Lane:
         self.limit = limit if self._controller is None else self._controller.limit
         self.reason = "as set" if self._controller is None else self._controller.reason
 
+    @property
+    def trouble(self) -> str:
+        """What is wrong with what it depends on, and with which; a reason that begins with the name names it already."""
+        reason = self.health.reason
+        return f"{self.key}: {reason}" if self.key and not reason.startswith(self.key) else reason
+
     def fix(self, limit: int) -> None:
         """Set the limit by hand; from now on it does not adapt. It is never above what is known of the other side."""
         self._controller = None

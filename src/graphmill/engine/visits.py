@@ -136,4 +136,4 @@ class Visits:
         for visit in lane.guests:
             if visit.entered is not None and not visit.entered.done():
                 visit.host.blamed = lane
-                visit.entered.set_exception(Unavailable(f"{lane.key}: {lane.health.reason}"))
+                visit.entered.set_exception(Unavailable(lane.trouble))

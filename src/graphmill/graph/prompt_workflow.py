@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, count
 from typing import Any
 
 from graphmill.core.errors import UsageError
@@ -16,15 +17,14 @@ _NODE = "answer"
 def prompt_workflow(prompt: str, *, system: str | None = None) -> Graph:
     """Make the workflow that asks a model this for each item; what its templates name are the item's fields. UsageError names a mistake."""
     inputs = dict(entry for text in (prompt, system or "") for entry in _inputs(text))
-    if _NODE in inputs:
-        raise UsageError(f"--prompt: the answer goes by the name {_NODE!r}; give that field of the items another name")
+    node = next(name for name in chain([_NODE], (f"{_NODE}-{number}" for number in count(2))) if name not in inputs)
     params: dict[str, Any] = {"prompt": prompt} | ({} if system is None else {"system": system})
     return load_data(
         {
             "name": "prompt",
             "inputs": inputs,
-            "nodes": [{"id": _NODE, "type": "llm", "params": params}],
-            "outputs": {"response": f"${{{_NODE}.response}}"},
+            "nodes": [{"id": node, "type": "llm", "params": params}],
+            "outputs": {"response": f"${{{node}.response}}"},
         }
     )
 

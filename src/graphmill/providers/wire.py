@@ -171,10 +171,11 @@ def _merged(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _translated(error: Exception, timeout_s: float | None) -> AttemptError:
-    from aiohttp import ClientConnectorDNSError, ClientResponseError, InvalidURL  # noqa: PLC0415
+    from aiohttp import ClientConnectorCertificateError, ClientConnectorError, ClientResponseError, InvalidURL  # noqa: PLC0415
 
     if (why := unconnected(error)) is not None:
-        return Unavailable(f"{why}; check the address" if isinstance(error, ClientConnectorDNSError) else why)
+        is_place = isinstance(error, ClientConnectorError) and not isinstance(error, ClientConnectorCertificateError)
+        return Unavailable(f"{why}; check the address, and that a server runs there" if is_place else why)
     if isinstance(error, InvalidURL):
         return Unavailable("the address is no URL; it is like https://host/v1")
     if isinstance(error, TimeoutError):

@@ -102,13 +102,13 @@ def _limits_text(limits: Mapping[str, int]) -> str:
 
 
 def _place(target: Target) -> str | None:
-    """Give where it is; what a variable holds may be secret, and of that only the host is told."""
+    """Give where it is; what a variable holds may be secret, and of that only host and port are told."""
     if isinstance(target.setting.address, Secret):
         return f"{{env: {target.setting.address.name}}}"
     if target.setting.address is not None or not target.is_moved:
         return target.address or None
     parts = urlsplit(target.address)
-    return f"{parts.scheme}://{parts.hostname} ({target.provider.address_variable})"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]} ({target.provider.address_variable})"
 
 
 def _said(each: Mapping[str, Any]) -> str:

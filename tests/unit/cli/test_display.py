@@ -40,6 +40,13 @@ def test_a_reading_is_one_line(changes, line):
     assert progress_line(reading(**changes)) == line
 
 
+def test_on_a_narrow_terminal_the_trouble_is_cut_not_left_out():
+    trouble = "local/m answered 429: You exceeded your current quota, please check your plan"
+    line = progress_line(reading(lanes=(lane(trouble),)), 80)
+    assert line == "118/164 · unavailable: local/m answered 429: You exceeded your current quota, p…"
+    assert len(line) == 80
+
+
 WIDE = {"total": 2000, "succeeded": 1201, "failed": 3, "timed_out": 0, "running": 17, "retrying": 12, "rate": 371.4, "eta_s": 6122.0}
 
 

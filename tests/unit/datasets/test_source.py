@@ -263,6 +263,14 @@ def test_json_lines_are_counted_as_they_are_read(tmp_path, content, count):
     assert gm.source(written(tmp_path, "a.jsonl", content)).count() == count
 
 
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [(b"", 0), (b"n\n", 0), (b"n\n1\n2", 2), (b'n,m\r\n1,"two\r\nlines"\r\n\r\n2,3\r\n', 2), (b"n\n\xff\n", 1), (b'n\n"open\n', 1)],
+)
+def test_rows_of_csv_are_counted_as_they_are_read(tmp_path, content, count):
+    assert gm.source(written(tmp_path, "a.csv", content)).count() == count
+
+
 def test_what_would_take_long_or_comes_only_once_is_not_counted(tmp_path, monkeypatch):
     with (tmp_path / "huge.jsonl").open("wb") as stream:
         stream.truncate(2**40)

@@ -153,7 +153,7 @@ def test_latencies_follow_their_curve():
         ("rules: [{fault: trottled}]", "there is no fault 'trottled'; did you mean 'throttled'?; there are length, "),
         ("rulez: []", "Object contains unknown field `rulez`"),
         ("rules: [{share: 2}]", "Expected `float` <= 1.0 - at `$.rules[0].share`"),
-        ("rules: [", "script.yaml is none: "),
+        ("rules: [", "script.yaml can not be played: "),
     ],
 )
 def test_a_script_with_a_mistake_is_unavailable_and_says_where(write, text, message):

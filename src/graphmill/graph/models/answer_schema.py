@@ -18,7 +18,7 @@ class AnswerSchema:
     """``json`` is what a provider is sent; UsageError for what is no schema."""
 
     def __init__(self, schema: Any) -> None:
-        self._model = schema if _is_model(schema) else None
+        self._model = schema if is_model(schema) else None
         self.json: Mapping[str, Any] = schema.model_json_schema() if self._model is not None else schema
         if not isinstance(self.json, Mapping):
             raise UsageError(f"a schema is a JSON Schema or a pydantic model, not {schema!r:.80}")
@@ -51,7 +51,7 @@ class AnswerSchema:
 
 def schema_of(schema: Any) -> AnswerSchema:
     """Give what a JSON Schema or a pydantic model stands for, looked through once however often it is used."""
-    return _of_model(schema) if _is_model(schema) else _known(to_json(schema))
+    return _of_model(schema) if is_model(schema) else _known(to_json(schema))
 
 
 @lru_cache(maxsize=100)
@@ -64,6 +64,6 @@ def _known(text: str) -> AnswerSchema:
     return AnswerSchema(json.loads(text))
 
 
-def _is_model(schema: Any) -> bool:
+def is_model(schema: Any) -> bool:
     """Tell a pydantic model by what it can do: pydantic itself need not be installed."""
     return isinstance(schema, type) and hasattr(schema, "model_json_schema") and hasattr(schema, "model_validate_json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 
 from graphmill.core.errors import AttemptError, Permanent, Transient
@@ -14,6 +15,8 @@ from graphmill.graph.concealment import concealed_text
 from graphmill.graph.models.genai import observed
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
+
+_KEY_REFUSED = "check the key"  # how providers end what they say of one
 
 
 async def ask(target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None) -> ModelResponse:
@@ -54,12 +57,26 @@ class _Door:
 
 
 def told(target: Target, error: Exception) -> AttemptError:
-    """Give an error as it may be told: it names the model, and repeats no secret."""
-    message = concealed_text(target.secrets, message_of(error))
-    said = message if target.lane in message else f"{target.lane}: {message}"
+    """Give an error as it may be told: it names the model as it is set, and the variable of a refused key, and repeats no secret."""
+    said = _named(target, concealed_text(target.secrets, message_of(error)))
     if isinstance(error, AttemptError):
         error.args, error.__notes__ = (said,), []
         return error
     # A provider's own fault: where it was raised helps whoever mends it.
     kind = Permanent if kind_of(error) is Kind.PERMANENT else Transient
     return kind(f"{type(error).__name__}: {said}").with_traceback(error.__traceback__)
+
+
+def _named(target: Target, message: str) -> str:
+    """Name the model, in the place of the protocol: a server of another name speaks that too."""
+    said = message if target.lane in message else f"{target.lane}: {message}"
+    protocol = target.provider.name
+    if message.startswith((f"{protocol} answered ", f"{protocol}: ")):
+        said = f"{target.lane}{message.removeprefix(protocol)}"
+    return f"{said}{_key_told(target)}" if said.endswith(_KEY_REFUSED) else said
+
+
+def _key_told(target: Target) -> str:
+    if not target.key_variable:
+        return f": none was sent; name its variable, providers: {{{target.name}: {{key: {{env: NAME}}}}}} in graphmill.yaml"
+    return f" in {target.key_variable}" if os.environ.get(target.key_variable) else f": none was sent; set {target.key_variable}"

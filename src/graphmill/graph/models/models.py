@@ -47,6 +47,10 @@ class Models:
         """Give what a name means, whatever is chosen for a run."""
         return self._target(self._by_name(name))
 
+    def shown(self, name: str) -> Target:
+        """Give what a name or, where no model has it, a role means."""
+        return self.named(name) if name not in self.settings.roles or name in self.settings.models else self.find(role=name)
+
     @property
     def providers(self) -> tuple[str, ...]:
         """Name the providers that are set or installed."""
@@ -88,9 +92,16 @@ class Models:
             return self.settings.models[name]
         provider, slash, model = name.partition("/")
         if not (provider and slash and model):
-            near = suggestion(name, self.settings.models)
-            raise UsageError(f"no model {name!r:.80}{near}; write provider/model, or name it under models in {NAME}")
+            raise UsageError(f"no model {name!r:.80}{self._near(name)}")
         return ModelSetting(model=name)
+
+    def _near(self, name: str) -> str:
+        """Say what else a name is that no model has, or which comes near it."""
+        if name in self.settings.roles:
+            return f", but a role; write the model it stands for, {self.settings.roles[name].model!r:.80}"
+        if name in self.providers:
+            return f", but a provider; write {name}/ and its name for the model, such as graphmill models --check lists"
+        return f"{suggestion(name, self.settings.models)}; write provider/model, or name it under models in {NAME}"
 
     def _target(self, found: ModelSetting) -> Target:
         name, _, model = found.model.partition("/")
@@ -98,7 +109,8 @@ class Models:
         try:
             provider = find_provider(name if setting is None else setting.protocol)
         except ValueError as error:
-            raise UsageError(f"model {found.model!r:.80}: {self._unknown(name) or error}") from None
+            of = f"model {found.model!r:.80}: " if model else ""
+            raise UsageError(f"{of}{self._unknown(name) or error}") from None
         return Target(
             name=name,
             model=model,
@@ -109,6 +121,9 @@ class Models:
         )
 
     def _unknown(self, name: str) -> str:
-        """Say of a provider that nobody has named which there are."""
-        known = sorted(self.providers)
+        """Say of a provider that nobody has named which there are, and of one that was named what it lacks."""
+        known, own = sorted(self.providers), self.settings.providers.get(name)
+        if own is not None and own.protocol not in (registry := provider_registry().names):
+            near = suggestion(own.protocol, registry)
+            return f"providers.{name} in {NAME} speaks no protocol that is known{near}; write protocol: and one of {', '.join(registry)}"
         return "" if name in known else f"no provider {name!r:.80}{suggestion(name, known)}; there are {', '.join(known)}"

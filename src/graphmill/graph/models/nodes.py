@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import Unavailable, UsageError
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.names import suggestion
 from graphmill.graph.models.choices import Choices
@@ -28,6 +28,18 @@ def require_models(graph: Graph) -> None:
             target = _of(models, node)
             if lacking := target.lacking():
                 raise UsageError(f"node {node.id!r} asks {target.lane}, and the environment has no {', '.join(lacking)}; set it first")
+            _require_address(node, target)
+
+
+def _require_address(node: Node, target: Target) -> None:
+    """Let a provider that can tell beforehand, as few can, say what is wrong with its address."""
+    require = getattr(target.provider, "require", None)
+    if require is None:
+        return
+    try:
+        require(target.address)
+    except Unavailable as error:
+        raise UsageError(f"node {node.id!r} asks {target.lane}: {error}") from None
 
 
 def asked_models(graph: Graph) -> tuple[str, ...]:

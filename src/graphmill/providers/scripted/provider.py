@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from graphmill.core.errors import AttemptError
 from graphmill.core.model_call import ModelRequest, ModelResponse
-from graphmill.providers.scripted.stage import Stage
+from graphmill.providers.scripted.stage import Stage, script_at
 from graphmill.providers.verdict import Said, error_of, kind_of_status
 
 
@@ -22,6 +22,10 @@ class Scripted:
     key_variable = ""
     supports_schema = True
     is_cached = False
+
+    def require(self, address: str) -> None:
+        """Refuse, before the first item, a script that can not be played: Unavailable says why."""
+        script_at(address)
 
     def open(self) -> Stage:
         """Make the stage that calls share."""

@@ -85,7 +85,7 @@ def read_script(path: str) -> Script:
     except OSError as error:
         raise Unavailable(f"the script {path} can not be read: {error.strerror}") from None
     except ValueError as error:
-        raise Unavailable(f"the script {path} is none: {error}") from None
+        raise Unavailable(f"the script {path} can not be played: {error}") from None
     for rule in script.rules:
         if rule.fault is not None and rule.fault not in FAULTS:
             near = suggestion(rule.fault, FAULTS)

@@ -120,12 +120,18 @@ async def _called(request: ModelRequest, function: Function) -> ModelResponse:
     return given if isinstance(given, ModelResponse) else response_of(given if isinstance(given, str) else to_json(given), request)
 
 
-def _play(address: str) -> Play | Function:
+def script_at(address: str) -> Script | None:
+    """Read the script at an address; None where a function is meant. Unavailable says what is wrong with it."""
     if not address:
-        return Play(Script())
-    module, colon, name = address.partition(":")
-    if not colon or "/" in module or address.endswith((".yaml", ".yml", ".json")):
-        return Play(read_script(address))
+        return Script()
+    module, colon, _ = address.partition(":")
+    return read_script(address) if not colon or "/" in module or address.endswith((".yaml", ".yml", ".json")) else None
+
+
+def _play(address: str) -> Play | Function:
+    if (script := script_at(address)) is not None:
+        return Play(script)
+    module, _, name = address.partition(":")
     try:
         function: Function = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a module is a stranger's code
