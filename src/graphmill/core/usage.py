@@ -58,11 +58,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def counts(self) -> dict[str, int]:
         """All of it but the money."""
-        return {name: getattr(self, name) for name in _COUNTS}
+        counts = msgspec.structs.asdict(self)
+        del counts["cost_usd"]
+        return counts
 
     def to_json(self) -> dict[str, Any]:
         """Give it as data."""
-        return {**self.counts, "cost_usd": self.cost_usd}
+        return msgspec.structs.asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Usage:
