@@ -228,7 +228,8 @@ class Attempts:
         """Take the frame of an attempt that has ended, and what it used; None if it was never begun."""
         frame, ticket.frame = ticket.frame, None
         if frame is not None:
-            ticket.usage = added(ticket.usage, frame.usage)
+            if frame.usage is not None:
+                ticket.usage = added(ticket.usage, frame.usage)
             if self._tracing is not None:
                 self._tracing.ended(frame, error)
         return frame

@@ -118,11 +118,10 @@ class Strands:
             except Exception as end:  # noqa: BLE001  its return, its failure, or a fault such as a name that is missing in a template
                 self._give_back(strand, None, now)
                 return self._program_ended(strand, end)
-            self._write_last(strand.root)
+            if strand.root.last_step is not None:
+                self._write_last(strand.root)
             if isinstance(asked, Step):
-                if strand.recall is not None and self._is_known(strand, strand.recall, asked):
-                    return self._give_back(strand, None, now)
-                return self._enqueue(strand, asked, self._loop.time() if now is None else now)
+                return self._step_asked(strand, asked, self._loop.time() if now is None else now)
             if isinstance(asked, Aside):
                 value = None if self._recorder is None else self._recorder.pages()
             elif isinstance(asked, Begun):
@@ -137,6 +136,12 @@ class Strands:
                 if not self._spread(strand, asked):
                     return None
                 value = None
+
+    def _step_asked(self, strand: Strand, step: Step, now: float) -> None:
+        if strand.recall is not None and self._is_known(strand, strand.recall, step):
+            self._give_back(strand, None, now)
+        else:
+            self._enqueue(strand, step, now)
 
     def _program_ended(self, strand: Strand, end: Exception) -> None:
         if isinstance(end, StopIteration):
