@@ -426,7 +426,9 @@ def test_a_slow_reader_of_stderr_misses_nothing(project):
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 @pytest.mark.parametrize("stage", ["loading", "counting"])
 def test_a_signal_before_the_run_has_begun_leaves_at_once(project, stage, number, code):
-    held = "from graphmill.datasets import jsonl\njsonl.count = lambda _: hold()" if stage == "counting" else "hold()"
+    held = (
+        "from graphmill.datasets import source\nsource._COUNTED['jsonl'] = (lambda _: hold(), 2**30)" if stage == "counting" else "hold()"
+    )
     (project / "functions.py").write_text(f"{FUNCTIONS}\ndef hold():\n    mark('begun')\n    time.sleep(3600)\n{held}\n")
     with Command(project, *batch("gate")) as command:
         command.until_file("begun")

@@ -11,15 +11,18 @@ FUNCTIONS = {
     "end": "graphmill.engine.strands:Strands.step_ended",
     "step": "graphmill.journal.scribe:Scribe.step",
     "row": "graphmill.journal.sqlite.ledger:encode_step",
+    "last": "graphmill.journal.last_step:_step_text",
+    "result": "graphmill.journal.sqlite.ledger:encode_result",
     "enqueue": "graphmill.journal.scribe:Scribe.finish",
     "commit": "graphmill.journal.sqlite.ledger:SqliteLedger.append",
     "ending": "graphmill.journal.scribe:Scribe._end",
     "release": "graphmill.journal.sqlite.ledger:SqliteLedger.release",
     "rename": "pathlib:Path.replace",
 }
-EACH = ("attempt", "end", "step", "row", "enqueue")  # which are visited for each step or item
+EACH = ("attempt", "end", "step", "row", "last", "result", "enqueue")  # which are visited for each step or item
 SIDES = ("before", "after")  # and "within": the call never ends, and the process lives on
-POINTS = tuple(f"{side}-{name}" for name, side in product(FUNCTIONS, SIDES))
+NOT_THE_LAST = ("step", "row")  # of a step that others follow
+POINTS = tuple(f"{side}-{name}" for name, side in product(FUNCTIONS, SIDES) if name not in NOT_THE_LAST)
 
 
 def place(point):

@@ -5,7 +5,7 @@ from random import Random
 
 from faults import effects
 from faults.harness import MOST_RESUMES, Moment, Point, begin_or_go_on, half_exports
-from faults.points import EACH, FUNCTIONS
+from faults.points import FUNCTIONS
 from faults.project import Project
 from faults.step_checker import problems
 from faults.step_effects import WORKFLOW, catalogue
@@ -13,7 +13,7 @@ from faults.summary import steps_held
 from support.command import rows
 
 STEPS = 60  # of an item, about
-NAMES = (*EACH, "commit")
+NAMES = ("attempt", "end", "step", "row", "enqueue", "commit")
 POINTS = tuple(f"{side}-{name}" for name in FUNCTIONS if name in NAMES for side in ("before", "after"))
 
 

@@ -131,7 +131,7 @@ class Lane:
         self.throttled.add(hit=kind is _THROTTLED)
         if ticket.reserved is not None:
             self._settle(ticket, _used(ticket).tokens, kind)
-        if kind is _THROTTLED and failure is not None:
+        if kind is _THROTTLED and failure is not None and ticket.is_call:
             self._refused(failure, now)
         if failure is not None or not self.health.is_closed:
             self.health.ended(failure, now, is_probe=ticket.is_probe)
