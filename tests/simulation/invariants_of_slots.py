@@ -8,7 +8,6 @@ from simulation.view import EPS, within
 
 _MOST_BETWEEN_PROBES_S = 15.0
 _LONGEST_GATE_S = 66.0
-_REFUSED_IN_A_ROW = 3
 
 
 def never_more_than_the_limit(view):
@@ -114,11 +113,8 @@ def _has_slot(view, rest):
 
 
 def _lets_start(view, lane, at_s, throttles):
-    gates = [(ended_s, wait_s) for ended_s, wait_s in throttles[lane.key] if ended_s <= at_s + EPS]
-    if view.rules.is_adaptive and any(at_s <= ended_s + _LONGEST_GATE_S for ended_s, _ in gates):
+    if view.rules.is_adaptive and any(since <= at_s <= since + _LONGEST_GATE_S for since in throttles[lane.key]):
         return False  # its own controller may hold it back after a throttle
-    if len(gates) >= _REFUSED_IN_A_ROW and any(at_s <= ended_s + wait_s + EPS for ended_s, wait_s in gates):
-        return False  # several were refused, and told to wait so long
     if lane.health == "closed":
         return True
     opened = [event.at_s for _, event in view.of(gm.HealthChanged) if event.key == lane.key and event.at_s <= at_s + EPS]
@@ -129,7 +125,7 @@ def _throttles(view):
     found = defaultdict(list)
     for body in view.trace.bodies:
         if body.outcome is not None and body.outcome.kind == "throttled":
-            found[body.key].append((body.ended_s, body.outcome.retry_after_s or 0.0))
+            found[body.key].append(body.ended_s)
     return found
 
 
