@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -59,6 +60,7 @@ def main() -> int:
     """Measure, print, and save if all figures were measured; 1 if a target is missed."""
     parser = ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", nargs="*", help=f"measure only these: {', '.join(_FIGURES)}; nothing is saved then")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # who has installed a package starts it compiled
     names = parser.parse_args().name or list(_FIGURES)
     if unknown := set(names) - set(_FIGURES):
         parser.error(f"no figure is called {', '.join(sorted(unknown))}; there are {', '.join(_FIGURES)}")

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import graphmill as gm
-from graphmill.core import connector
+from graphmill.core import pool
 from support.asking import PROMPT, answered, asked, workflow
 from support.command import COMMAND, HANG_S, Command, environment
 from support.http_server import Server, reply
@@ -93,7 +93,7 @@ def test_an_unsafe_request_without_an_answer_in_time_is_ambiguous(tmp_path, serv
     ],
 )
 def test_an_unsafe_request_that_could_not_connect_in_time_has_not_happened(tmp_path, monkeypatch, limit, value, params, kind):
-    monkeypatch.setattr(connector, limit, value)
+    monkeypatch.setattr(pool, limit, value)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
+import msgspec
 import pytest
 
 import graphmill as gm
@@ -56,7 +57,7 @@ def with_event(trace, event):
 
 def with_result(trace, position, **changes):
     events = tuple(
-        replace(event, result=replace(event.result, **changes))
+        replace(event, result=msgspec.structs.replace(event.result, **changes))
         if type(event) is gm.JobFinished and event.result.position == position
         else event
         for event in trace.events

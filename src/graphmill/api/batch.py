@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
+
+import msgspec
 
 from graphmill.api.items import id_rule, no_item, require_id
 from graphmill.api.keeping import kept_beside
@@ -208,7 +209,7 @@ def _binder(
     def bind_sample(position: int, item: Any) -> Job:
         number, sample = divmod(position, samples)
         job = bind(number, item)
-        return replace(job, id=sample_id(job.id, sample + 1), sample=sample + 1)
+        return msgspec.structs.replace(job, id=sample_id(job.id, sample + 1), sample=sample + 1)
 
     return bind if samples == 1 else bind_sample
 

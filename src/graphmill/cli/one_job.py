@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import typer
 
 from graphmill.api.run import only_result
@@ -48,7 +49,7 @@ class OneJob(Foreground):
             return
         result = only_result(report, self.item)
         if not (result.is_success or result.is_failure):  # it goes on later: what it took is the run's time so far
-            result = replace(result, duration_s=report.statistics.elapsed_s)
+            result = msgspec.structs.replace(result, duration_s=report.statistics.elapsed_s)
         if self.as_json:
             typer.echo(json_line(row_of(result) | {"run": report.run_id}))
             require_stdout()

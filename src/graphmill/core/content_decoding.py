@@ -29,10 +29,7 @@ class Decoder:
     """
 
     def __init__(self, encoding: str, most: int, *, limit: str = "") -> None:
-        named = [name for each in encoding.split(",") if (name := each.strip().lower()) not in ("", "identity")]
-        if len(named) > 1 or not set(named) <= {"gzip", "x-gzip", "deflate"}:
-            raise UnknownEncodingError(f"the answer is encoded as {encoding!r:.40}")
-        self._name = named[0] if named else ""
+        self._name = _coding(encoding) if encoding else ""
         self._most = most
         self._limit = limit
         self._parts: list[bytes] = []
@@ -84,6 +81,13 @@ class Decoder:
         self._size += len(decoded)
         self.expect(self._size)
         self._parts.append(decoded)
+
+
+def _coding(encoding: str) -> str:
+    named = [name for each in encoding.split(",") if (name := each.strip().lower()) not in ("", "identity")]
+    if len(named) > 1 or not set(named) <= {"gzip", "x-gzip", "deflate"}:
+        raise UnknownEncodingError(f"the answer is encoded as {encoding!r:.40}")
+    return named[0] if named else ""
 
 
 async def read_whole(content: StreamReader, decoder: Decoder) -> bytes:

@@ -6,8 +6,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from graphmill.core.pool import Pool
+
 if TYPE_CHECKING:
-    from aiohttp import ClientTimeout, StreamReader, TCPConnector
+    from aiohttp import ClientTimeout, StreamReader
     from multidict import CIMultiDictProxy
     from yarl import URL
 
@@ -24,12 +26,13 @@ Reader = Callable[[int, "CIMultiDictProxy[str]", "StreamReader"], Awaitable[T]]
 class Peer:
     """Whom requests are sent to: what the pool knows a connection by, and the header that names it."""
 
-    __slots__ = ("host_line", "request")
+    __slots__ = ("host_line", "key", "request")
 
     def __init__(self, url: URL) -> None:
         from aiohttp import ClientRequest  # noqa: PLC0415
 
         self.request: Any = ClientRequest("GET", url)
+        self.key = self.request.connection_key
         self.host_line = f"Host: {self.request.headers['Host']}"
 
 
@@ -57,7 +60,7 @@ def length_of(headers: Mapping[str, str]) -> int | None:
 
 
 async def exchange(
-    connector: TCPConnector,
+    pool: Pool,
     peer: Peer,
     sent: bytes,
     *,
@@ -70,9 +73,9 @@ async def exchange(
 
     No redirect is followed, no cookie kept and nothing decoded. A connection on which not all was read is not used again.
     """
-    connection = await _connected(connector, peer, timeout)
+    kept = pool.idle(peer.key) or await pool.connect(peer.request, timeout)
     try:
-        protocol = connection.protocol
+        protocol = kept.protocol
         protocol.set_response_params(
             skip_payload=not has_content,
             read_until_eof=True,
@@ -85,25 +88,13 @@ async def exchange(
         message, content = await _answered(protocol, peer)
         made = await read(message.code, message.headers, content)
     except BaseException:
-        connection.close()
+        kept.close()
         raise
-    connection.release()
+    if protocol.should_close:
+        kept.close()
+    else:
+        pool.keep(peer.key, kept)
     return made
-
-
-async def _connected(connector: TCPConnector, peer: Peer, timeout: ClientTimeout) -> Any:  # noqa: ASYNC109
-    try:
-        connection = await connector.connect(peer.request, traces=[], timeout=timeout)
-    except TimeoutError as error:
-        from aiohttp import ConnectionTimeoutError  # noqa: PLC0415
-
-        raise ConnectionTimeoutError from error
-    if connection.transport is None:
-        from aiohttp import ServerDisconnectedError  # noqa: PLC0415
-
-        connection.close()
-        raise ServerDisconnectedError
-    return connection
 
 
 async def _answered(protocol: Any, peer: Peer) -> tuple[Any, StreamReader]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import adapted
@@ -13,8 +14,7 @@ from graphmill.core.usage import Usage
 Effect = Literal["repeatable", "unsafe"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class Past(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to a job in earlier processes: attempts that failed, how many count, how many killed a worker, and what they used.
 
     A suspect was under way more than once when the whole process died; suspects are run one at a time. ``position`` is where the
@@ -34,8 +34,7 @@ class Past:
 NO_PAST = Past()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, kw_only=True):
     """An item bound to the graph that handles it.
 
     The graph is any callable of one argument: async ones run on the loop, plain ones in threads; a compiled LangGraph graph is made one.
@@ -58,7 +57,7 @@ class Job:
         if type(self.id) is not str:
             raise UsageError(f"a job's id is text, not {type(self.id).__name__}: {self.id!r:.80}")
         if not callable(self.graph):
-            object.__setattr__(self, "graph", adapted(self.graph))
+            msgspec.structs.force_setattr(self, "graph", adapted(self.graph))
         if not callable(self.graph):
             raise UsageError(f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load")
         if type(self.priority) is not int:

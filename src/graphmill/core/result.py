@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 
 class Status(StrEnum):
@@ -88,8 +90,7 @@ class Failure:
         return self.kind.is_retryable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A job's final record.
 
     ``queued_s`` is the wait from admission to the first attempt, ``duration_s`` the time from there to the end,
@@ -108,7 +109,7 @@ class Result:
     duration_s: float = 0.0
     usage: Mapping[str, int] | None = None
     cost: float | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
 
     @property
     def is_success(self) -> bool:

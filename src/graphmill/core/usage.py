@@ -36,9 +36,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             self.cache_written_tokens,
             self.image_tokens,
         )
-        for name, count in zip(_COUNTS, counts, strict=True):
-            if type(count) is not int or count < 0:
-                raise ValueError(f"{name} is a count, not {count!r:.80}")
+        if set(map(type, counts)) != _WHOLE or min(counts) < 0:
+            name, count = next(pair for pair in zip(_COUNTS, counts, strict=True) if type(pair[1]) is not int or pair[1] < 0)
+            raise ValueError(f"{name} is a count, not {count!r:.80}")
         cost = self.cost_usd
         if cost is not None and (type(cost) not in (int, float) or not 0 <= cost < float("inf")):
             raise ValueError(f"cost_usd is an amount of money, or None where it is unknown, not {cost!r:.80}")
@@ -81,5 +81,6 @@ def added(used: Usage | None, more: Usage | None) -> Usage | None:
     return more if used is None else used if more is None else used + more
 
 
+_WHOLE = {int}
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost_usd")
 NO_USAGE = Usage(cost_usd=0.0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from graphmill.core.errors import StepError
 from graphmill.core.result import RUNNING, Failure, Kind, Result
@@ -247,7 +248,7 @@ class Attempts:
 
     def _wait_for_answers(self, ticket: Ticket, questions: list[Question], now: float) -> None:
         result = self._scheduler.end(ticket, waiting(questions), now)
-        self._finish(ticket, replace(result, metadata={**result.metadata, **metadata_of(questions)}))
+        self._finish(ticket, msgspec.structs.replace(result, metadata={**result.metadata, **metadata_of(questions)}))
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
@@ -320,7 +321,9 @@ class Attempts:
             self._finish(ticket, self._scheduler.end(ticket, self._classifier.failure(error), now))
             return
         result = self._scheduler.complete(ticket, output, now)
-        self._finish(ticket, replace(result, metadata={**result.metadata, **finished.metadata}) if finished.metadata else result)
+        if finished.metadata:
+            result = msgspec.structs.replace(result, metadata={**result.metadata, **finished.metadata})
+        self._finish(ticket, result)
 
     def _accepted(self, output: Any) -> tuple[Any, Any]:
         accept = self._workers.accept

@@ -90,16 +90,23 @@ class Lane:
 
     def opens_at(self, now: float) -> float | None:
         """Tell from when on its next job may start; None while that depends on what ends first."""
-        if self.running >= self.limit:
-            return None
+        return None if self.running >= self.limit else self._paced_at(None, now)
+
+    def lets_in(self, ticket: Ticket, now: float) -> bool:
+        """Tell whether a ticket that does not wait here may start at once: nothing comes before it, and it is no probe."""
+        if self.running >= self.limit or self.guests or not self.health.is_closed or not self.queue.is_behind(ticket):
+            return False
+        at = self._paced_at(ticket, now)
+        return at is not None and at <= now
+
+    def _paced_at(self, ticket: Ticket | None, now: float) -> float | None:
         at = self._gated_until if self.health.is_closed else self.health.opens_at()
         if at is not None and self._controller is not None:
             at = max(at, self._controller.gated_until)
-        return at if self.pace is None or at is None or at > now else self._paced_at(self.pace, at, now)
-
-    def _paced_at(self, pace: LanePace, at: float, now: float) -> float | None:
-        first = self.guests.first or self.queue.first
-        return pace.opens_at(now, _weight(first, pace)) if first is not None and first.is_call else at
+        if self.pace is None or at is None or at > now:
+            return at
+        first = ticket or self.guests.first or self.queue.first
+        return self.pace.opens_at(now, _weight(first, self.pace)) if first is not None and first.is_call else at
 
     @property
     def is_free(self) -> bool:

@@ -42,6 +42,10 @@ class ReadyQueue(Generic[T]):
         """Tell whether the ticket whose turn it is has this rank and position."""
         return bool(self._heap) and self._heap[0][1] == position and self._heap[0][0] == rank
 
+    def is_behind(self, ticket: Ticket) -> bool:
+        """Tell whether all that waits has its turn after this."""
+        return not self._heap or (ticket.rank, ticket.position) < self._heap[0][:2]
+
     def push(self, ticket: T) -> None:
         """Let a ticket wait for a slot."""
         heappush(self._heap, (ticket.rank, ticket.position, ticket))

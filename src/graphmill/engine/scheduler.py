@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import get_args
+
+import msgspec
 
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job
@@ -103,11 +104,12 @@ class Scheduler:
         self.lanes.join(strand.lane)
         self._push(strand.lane, strand)
 
-    def take_slot(self, strand: Strand, now: float) -> bool:
-        """Give the first step of a job that has just been let in its slot, if there is one in its lane; tell whether so."""
-        lane = strand.lane
-        if not self._has_slot() or lane.running >= lane.limit or not lane.is_free:
+    def take_slot(self, strand: Strand, key: str, now: float) -> bool:
+        """Give the first step of a job that has just been let in its slot, if it would be the next to get it; tell whether so."""
+        lane = self.lanes.kept_to(key, strand.rules.limits)
+        if not self._has_slot() or not lane.lets_in(strand, now):
             return False
+        strand.lane = lane
         self.lanes.join(lane)
         self._begin(strand, now)
         return True
@@ -347,7 +349,7 @@ class Scheduler:
             usage=None if ticket.usage is None else ticket.usage.counts,
             cost=None if ticket.usage is None else ticket.usage.cost_usd,
         )
-        return replace(result, metadata={"sample": ticket.job.sample}) if ticket.job.sample else result
+        return msgspec.structs.replace(result, metadata={"sample": ticket.job.sample}) if ticket.job.sample else result
 
 
 _TAUGHT = Failure(kind=Kind.CANCELLED, type="", message="")

@@ -230,7 +230,7 @@ class Strands:
         self._give_back(strand, None, now)
         strand.in_a_row = 0
         strand.set_step(step, now)
-        if is_free and strand is self._opening and lane == strand.lane.key and self._scheduler.take_slot(strand, now):
+        if strand is self._opening and self._scheduler.take_slot(strand, lane, now):
             self._start(strand, now)
             return
         self._scheduler.enqueue(strand, lane)

@@ -11,6 +11,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import msgspec
+
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.identity import sample_id
 from graphmill.core.job import Effect, Job, Past
@@ -282,7 +284,7 @@ class Intake:
         begun_in = self.records[item.name].since or generation
         if position is None and begun_in == 1:
             return job
-        return replace(job, past=replace(job.past, position=position, generation=begun_in))
+        return msgspec.structs.replace(job, past=msgspec.structs.replace(job.past, position=position, generation=begun_in))
 
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
@@ -292,12 +294,13 @@ class Intake:
         stands = standing(notes, record.generation, outcome)
         past = _past(notes, stands.since, is_suspect=record.key in self._suspects)
         if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
-            return replace(job, graph=poisoned, effect="repeatable", past=replace(past, crashes=MOST_CRASHES_ALONE))
+            past = msgspec.structs.replace(past, crashes=MOST_CRASHES_ALONE)
+            return msgspec.structs.replace(job, graph=poisoned, effect="repeatable", past=past)
         if job.effect == "unsafe" and "" in stands.intended:
-            return replace(job, graph=ambiguous, effect="repeatable", past=past)
+            return msgspec.structs.replace(job, graph=ambiguous, effect="repeatable", past=past)
         is_suspected = notes.suspect is not None and notes.suspect.crashes > 0
         self.records[job.id] = record._replace(**stands._asdict(), is_suspected=is_suspected)
-        return replace(job, past=past)
+        return msgspec.structs.replace(job, past=past)
 
 
 def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -142,7 +143,7 @@ class Llm(NodeType[LlmParams]):
         if not messages:
             raise Permanent("prompt and messages are both empty: there is nothing to ask")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
-        request = request_of(target, messages, {name: getattr(params, name) for name in PARAMS}, origin=origin_of(context))
+        request = request_of(target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context))
         made = await complete(target, request, context, schema=schema, cache=params.cache)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,
@@ -153,6 +154,9 @@ class Llm(NodeType[LlmParams]):
             "logprobs": None if made.logprobs is None else list(made.logprobs),
             "metadata": dict(made.metadata),
         }
+
+
+_given = attrgetter(*PARAMS)
 
 
 def _require_schema(schema: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Transient, Unavailable
-from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
+from graphmill.core.strict_json import STRICT
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -29,7 +29,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def object_of(body: bytes) -> dict[str, Any]:
     """Read a body as one JSON object, whatever its type is said to be; Unavailable for a web page, Transient for all else."""
     try:
-        data = _READER.decode(body.decode())
+        data = STRICT.decode(body.decode())
     except UnicodeDecodeError as error:
         raise Transient(f"the answer is not UTF-8, or was cut: {error.reason} at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
@@ -72,7 +72,11 @@ def text_at(data: Any, *way: str | int) -> str:
 
 def count_at(data: Any, *way: str | int) -> int:
     """Give the count at the end of a way, 0 if there is none."""
-    found = entry(data, *way)
+    return count(entry(data, *way))
+
+
+def count(found: Any) -> int:
+    """Give a count as it is told, 0 for what is none."""
     return int(found) if type(found) in _NUMBERS and 0 <= found < 1e15 else 0
 
 
@@ -86,9 +90,4 @@ def _is_page(body: bytes) -> bool:
     return body.lstrip()[:1] == b"<"
 
 
-def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 _NUMBERS = (int, float)  # and not bool, which is an int to Python
-_READER = json.JSONDecoder(object_pairs_hook=with_unique_keys, parse_constant=_refused)

@@ -93,7 +93,9 @@ class HttpProvider(ABC):
     ) -> ModelResponse:
         """Ask once; give the answer, or raise why there is none."""
         try:
-            body = _merged(self.body(request, address), request.extra)
+            body = self.body(request, address)
+            if request.extra:
+                body = _merged(body, request.extra)
             sent = Sent(self.url(address, request.model), self._headers(key, headers), _written(body))
             response = self._read(await session.send(sent, timeout_s=timeout_s), request)
         except AttemptError as error:

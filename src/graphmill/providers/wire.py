@@ -9,11 +9,11 @@ from functools import lru_cache, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmill.core.connector import connect_s, connector_class, session_over
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError, read_beginning, read_whole
 from graphmill.core.errors import AttemptError, Transient, Unavailable
 from graphmill.core.exchange import MOST_BODY_BYTES, Peer, exchange, head_of, length_of, with_body
 from graphmill.core.exchange_faults import broken_off, unconnected
+from graphmill.core.pool import Pool, connect_s
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import Answer
 
@@ -76,15 +76,15 @@ class Wire:
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         from aiohttp import ClientError  # noqa: PLC0415
 
-        self._connector = connector_class()(connected=_note_connected)
-        self._session = session_over(self._connector, headers=_HEADERS)
+        self._pool = Pool(connected=_note_connected)
+        self._session = self._pool.session(headers=_HEADERS)
         self._errors = ClientError, TimeoutError, OSError, ValueError
         self._most_bytes = most_bytes
         self._routes: dict[tuple[str, int], _Route] = {}
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._session.close()
+        await self._pool.close()
 
     async def send(self, sent: Sent, *, timeout_s: float | None) -> Answer:
         """Send a request and read its whole answer within this time, however it drips; an AttemptError says what went wrong.
@@ -113,7 +113,7 @@ class Wire:
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
         whole = with_body(route.head, sent.body)
-        return await exchange(self._connector, route.peer, whole, timeout=_timeout(time.limit_s), read=partial(self._read, time))
+        return await exchange(self._pool, route.peer, whole, timeout=_timeout(time.limit_s), read=partial(self._read, time))
 
     def _route(self, sent: Sent) -> _Route:
         if len(self._routes) >= _MOST_ROUTES:

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import ClientPayloadError, ClientResponseError, ClientTimeout, ServerDisconnectedError
 from yarl import URL
 
-from graphmill.core.connector import connector_class
 from graphmill.core.exchange import Peer, exchange, head_of, with_body
+from graphmill.core.pool import Pool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
@@ -59,18 +59,18 @@ def asked(
     async def ask() -> list:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         url = URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1/ask?a=b%20c", encoded=True)
-        connector = connector_class()()
+        pool = Pool()
         try:
             peer = Peer(url)
             sent = with_body(head_of(peer, "POST", url.raw_path_qs, headers or {"x-key": "Grüße"}), b'{"q":1}')
             found = []
             for _ in range(times):
-                found.append(await exchange(connector, peer, sent, timeout=ClientTimeout(total=None), read=read))
+                found.append(await exchange(pool, peer, sent, timeout=ClientTimeout(total=None), read=read))
                 for _ in range(turns):
                     await asyncio.sleep(0)
             return found
         finally:
-            await connector.close()
+            await pool.close()
             listening.close()
 
     return asyncio.run(ask())

@@ -21,11 +21,11 @@ _KEY_REFUSED = "check the key"  # how providers end what they say of one
 
 async def ask(target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None) -> ModelResponse:
     """Ask once. What it used is reported, whatever it comes to; what it raises repeats no secret. An attempt's own limit ends it too."""
-    access = context.shared(("access", target.lane), partial(_Door, target)).access
-    session = context.shared(("model", target.provider.name), target.provider.open)
+    door = context.shared(("door", target.lane), partial(_Door, target, context))
+    access = door.access
     try:
         response = await observed(target)(
-            request, session=session, address=access.address, key=access.key, headers=access.headers, timeout_s=timeout_s
+            request, session=door.session, address=access.address, key=access.key, headers=access.headers, timeout_s=timeout_s
         )
     except asyncio.CancelledError as error:
         if (usage := getattr(error, "usage", None)) is not None:  # it was sent, and is no longer waited for
@@ -46,10 +46,11 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
 
 
 class _Door:
-    """How the calls of one model are let in, for as long as a run lasts: to read the environment for each of them takes too long."""
+    """How the calls of one model are let in, and over what, for as long as a run lasts: the environment is not read for each of them."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, context: Context) -> None:
         self.access = target.access()
+        self.session = context.shared(("model", target.provider.name), target.provider.open)
 
     async def close(self) -> None:
         """Forget the key."""

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
+from graphmill.core.strict_json import STRICT
 
 _FENCE = "```"
 _FENCE_OPENING = re.compile(r"```[\w+-]*[ \t]*\r?\n\s*")
@@ -62,7 +62,7 @@ def _fences(text: str) -> list[str]:
 
 def _end_of_value(text: str, begin: int) -> int:
     try:
-        return _DECODER.raw_decode(text, begin)[1]
+        return STRICT.raw_decode(text, begin)[1]
     except (ValueError, RecursionError):
         return begin
 
@@ -76,7 +76,7 @@ def _fenced(text: str) -> Any:
 
 def _read(text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return STRICT.decode(text)
     except RecursionError:
         raise Misfit("the answer is nested too deep") from None
     except json.JSONDecodeError as error:
@@ -94,15 +94,8 @@ def _values(text: str) -> list[Any]:
         if opening is None or len(found) > 1:
             return found
         try:
-            value, start = _DECODER.raw_decode(text, opening.start())
+            value, start = STRICT.raw_decode(text, opening.start())
             found.append(value)
         except (ValueError, RecursionError):
             start = opening.end()
     return []
-
-
-def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=with_unique_keys, parse_constant=_refused)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,24 +34,13 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
 
 def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN) -> ModelRequest:
     """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
-    given = {name: value for name, value in params.items() if value is not None and value != {}}
-    found = {**target.defaults, **given, **target.chosen}
-    extra = {**target.defaults.get("extra", {}), **given.get("extra", {})}
-    stop, logprobs = found.get("stop", ()), found.get("logprobs")
-    return ModelRequest(
-        model=target.model,
-        messages=messages,
-        temperature=found.get("temperature"),
-        top_p=found.get("top_p"),
-        max_tokens=found.get("max_tokens"),
-        stop=(stop,) if isinstance(stop, str) else tuple(stop),
-        seed=found.get("seed"),
-        reasoning_effort=found.get("reasoning_effort"),
-        tools=_tools(found["tools"]) if found.get("tools") else (),
-        logprobs=None if logprobs is None or logprobs is False else int(logprobs is not True and logprobs),
-        extra=extra,
-        origin=origin,
-    )
+    found = {**target.defaults, **{name: value for name, value in params.items() if value or value == 0}, **target.chosen}
+    for name, read in _READ.items():
+        if name in found:
+            found[name] = read(found[name])
+    if target.defaults and "extra" in found:
+        found["extra"] = {**target.defaults.get("extra", {}), **found["extra"]}
+    return ModelRequest(model=target.model, messages=messages, origin=origin, **found)
 
 
 def estimated_tokens(target: Target, params: Mapping[str, Any]) -> int:
@@ -83,8 +72,19 @@ def _tool(value: Any) -> Any:
     return value["function"] if isinstance(value, Mapping) and isinstance(value.get("function"), Mapping) else value
 
 
+def _stops(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _logprobs(given: bool | int) -> int | None:  # noqa: FBT001  as a param is given
+    return None if given is False else int(given is not True and given)
+
+
 def _read(value: Any, kind: Any, name: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise Permanent(f"{name}: {error}") from None
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {"stop": _stops, "tools": _tools, "logprobs": _logprobs}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import codecs
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient
-from graphmill.core.json_text import with_unique_keys
 from graphmill.core.message import message_of
 from graphmill.core.retry_after import retry_after_s
+from graphmill.core.strict_json import STRICT
 
 MOST_RETRY_AFTER_S = 900.0
 _MOST_SHOWN = 300
@@ -101,7 +100,7 @@ def _type(header: str) -> tuple[str, str]:
 def _json(body: bytes, charset: str) -> Any:
     text = _decoded(body, charset)
     try:
-        return _DECODER.decode(text)
+        return STRICT.decode(text)
     except (ValueError, RecursionError) as error:
         raise Transient(f"the answer says that it is JSON, and is not: {message_of(error)}") from None
 
@@ -127,10 +126,3 @@ def _is_utf8(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=with_unique_keys, parse_constant=_refused)

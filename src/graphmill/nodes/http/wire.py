@@ -10,12 +10,12 @@ from functools import lru_cache, partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.connector import connect_s, connector_class, session_over
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError, read_beginning, read_whole
 from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.core.exchange import MOST_BODY_BYTES, Peer, Reader, exchange, head_of, length_of, with_body
 from graphmill.core.exchange_faults import broken_off, unconnected
 from graphmill.core.message import described
+from graphmill.core.pool import Pool, connect_s
 from graphmill.nodes.http.answer import Answer
 from graphmill.nodes.http.hosts import is_public
 from graphmill.nodes.http.request import Request
@@ -53,8 +53,8 @@ class Wire:
         from yarl import URL  # noqa: PLC0415
 
         guard = _guarded_socket if is_guarded else None
-        self._connector = connector_class()(connected=_note_connected, socket_factory=guard)
-        self._session = session_over(self._connector, max_line_size=_MOST_HEADER_BYTES, max_field_size=_MOST_HEADER_BYTES)
+        self._pool = Pool(connected=_note_connected, socket_factory=guard)
+        self._session = self._pool.session(max_line_size=_MOST_HEADER_BYTES, max_field_size=_MOST_HEADER_BYTES)
         self._url = partial(URL, encoded=True)
         self._peer = lru_cache(maxsize=256)(lambda place: Peer(URL(place, encoded=True)))
         self._timeout = lru_cache(maxsize=64)(partial(ClientTimeout, total=None))
@@ -62,7 +62,7 @@ class Wire:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._session.close()
+        await self._pool.close()
 
     async def send(self, request: Request, *, most: int, within_s: float | None, ok_codes: Collection[int] = ()) -> Answer:
         """Send a request and read its whole answer; an AttemptError says what went wrong, and whether it was surely not sent.
@@ -91,7 +91,7 @@ class Wire:
         peer = self._peer(request.url.place)
         body = request.body if request.is_reading else request.body or b""
         return await exchange(
-            self._connector,
+            self._pool,
             peer,
             with_body(head_of(peer, request.method, request.url.target, request.headers), body),
             timeout=timeout,

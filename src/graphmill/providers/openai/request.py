@@ -16,7 +16,9 @@ _PLAIN = ("temperature", "top_p", "seed", "reasoning_effort")
 def body_of(request: ModelRequest, address: str) -> dict[str, Any]:
     """Write a request; what is not set is left out."""
     body: dict[str, Any] = {"model": request.model, "messages": [_message(message) for message in request.messages]}
-    body |= {name: value for name in _PLAIN if (value := getattr(request, name)) is not None}
+    for name in _PLAIN:
+        if (value := getattr(request, name)) is not None:
+            body[name] = value
     if request.max_tokens is not None and not {"max_tokens", "max_completion_tokens"} & set(request.extra):
         body[_limit_name(address)] = request.max_tokens
     if request.stop:

@@ -9,7 +9,7 @@ from graphmill.core.errors import Transient
 from graphmill.core.model_call import FinishReason, ModelResponse, TokenLogprob, ToolCall
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
-from graphmill.providers.answer import count_at, entry, list_at, text_at
+from graphmill.providers.answer import count, count_at, entry, list_at, text_at
 
 _REASONS = {
     "stop": FinishReason.STOP,
@@ -29,11 +29,12 @@ _REASONS = {
 def response_of(data: dict[str, Any], limits: RateLimits | None) -> ModelResponse:
     """Read the first choice; Transient if there is none, or nothing in it."""
     choice = entry(data, "choices", 0)
-    message = entry(choice, "message")
+    message = choice.get("message") if type(choice) is dict else None
     usage = usage_of(data)
     if not isinstance(message, dict):
         raise _empty("the answer has no choices", usage)
-    refusal, calls = text_at(message, "refusal"), tuple(map(_tool_call, list_at(message, "tool_calls")))
+    refusal = text_at(message, "refusal") if message.get("refusal") else ""
+    calls = tuple(map(_tool_call, list_at(message, "tool_calls"))) if message.get("tool_calls") else ()
     said = text_at(choice, "finish_reason")
     reason = FinishReason.REFUSAL if refusal else _REASONS.get(said, FinishReason.OTHER)
     if reason is FinishReason.STOP and calls:
@@ -57,14 +58,16 @@ def response_of(data: dict[str, Any], limits: RateLimits | None) -> ModelRespons
 def usage_of(data: dict[str, Any]) -> Usage:
     """Read what was used; what is not told counts as none."""
     used = data.get("usage")
-    prompt = entry(used, "prompt_tokens_details")
+    if type(used) is not dict:
+        return Usage(requests=1)
+    prompt, completion = used.get("prompt_tokens_details"), used.get("completion_tokens_details")
     return Usage(
         requests=1,
-        input_tokens=count_at(used, "prompt_tokens"),
-        output_tokens=count_at(used, "completion_tokens"),
-        reasoning_tokens=count_at(used, "completion_tokens_details", "reasoning_tokens"),
-        cached_tokens=count_at(prompt, "cached_tokens"),
-        image_tokens=count_at(prompt, "image_tokens"),
+        input_tokens=count(used.get("prompt_tokens")),
+        output_tokens=count(used.get("completion_tokens")),
+        reasoning_tokens=count_at(completion, "reasoning_tokens") if completion else 0,
+        cached_tokens=count_at(prompt, "cached_tokens") if prompt else 0,
+        image_tokens=count_at(prompt, "image_tokens") if prompt else 0,
     )
 
 
