@@ -16,7 +16,7 @@ from graphmill.core.keys import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
-from graphmill.engine.steps import done_by
+from graphmill.engine.steps import done_in
 from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
 from graphmill.graph.models.completion import Completion, origin_of
 from graphmill.graph.models.completion import complete as completed
@@ -129,7 +129,7 @@ def _asked(call: _Call) -> Any:
     frame = frame_here()
     if frame is None:
         return _alone(call)
-    return done_by(frame.steps, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here)))
+    return done_in(frame, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here)))
 
 
 async def _in_a_job(call: _Call, perform: Callable[[], Awaitable[Any]]) -> Any:

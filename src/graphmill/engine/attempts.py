@@ -195,9 +195,12 @@ class Attempts:
     @acting
     def _ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
-        self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
+        if (errands := self._workers.errands).under_way and errands.end(ticket.frame, partial(self._ended, ticket, value, error), now):
+            ticket.attempt = None  # it is over, but for what they have used
+            return
+        self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
         frame = self._frame_of(ticket, error)
         if isinstance(error, CancelledError) and ticket.verdict is None and self._workers.is_left:
             self._cancel()  # which gives this ticket a verdict too: cancelled is not failed
