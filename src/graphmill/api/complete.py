@@ -21,7 +21,7 @@ from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_
 from graphmill.graph.models.completion import Completion, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import messages_of, request_of, request_tokens
+from graphmill.graph.models.question import estimated_tokens, messages_of, request_of
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
@@ -107,18 +107,20 @@ class _Call:
         """Ask in the frame of a step."""
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        weight = request_tokens(self._request)
-        made = await frame.steps.visits.call(frame, target.lane, target.limits, weight, partial(self.ask, context))
+        made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context))
         return made.to_json()
 
     async def ask_alone(self, context: Alone) -> Completion:
         """Ask outside of a run; the limits that are set are those of its process."""
         if (limits := self._target.limits) is None:
             return await self.ask(context)
-        async with context.turn(limits, request_tokens(self._request)) as turn:
+        async with context.turn(limits, self._weight()) as turn:
             made = await self.ask(context)
             turn.used = None if made.metadata.get("cached") else made.usage.tokens
             return made
+
+    def _weight(self) -> int:
+        return estimated_tokens(self._request, "" if self._schema is None else self._schema.text)
 
     def given(self, made: Completion) -> Any:
         """Give what whoever asked is given."""
