@@ -199,6 +199,22 @@ def test_another_prompt_is_another_step(played, store):
     assert played.texts() == ["a", "b"]
 
 
+def test_a_step_is_known_again_however_the_same_number_is_written(played, store):
+    heat, is_down = [0], [True]
+
+    async def work(_):
+        found = await gm.complete("scripted/play", "x", temperature=heat[0], top_p=heat[0] + 1)
+        if is_down:
+            raise gm.Unavailable("elsewhere")
+        return found.text
+
+    gm.batch(work, [{"id": "one"}], run_id="r", journal=store, policy=gm.Policy(park_after_s=0.01))
+    is_down.clear()
+    heat[0] = 0.0
+    assert one(work, run_id="r", journal=store).output == "fine"
+    assert len(played.asked) == 1
+
+
 def test_calls_side_by_side_in_one_job_are_each_asked_once(played):
     async def work(_):
         async with asyncio.TaskGroup() as group:

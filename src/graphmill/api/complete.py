@@ -18,6 +18,7 @@ from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
 from graphmill.engine.steps import done_in
 from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
+from graphmill.graph.models.cache.content_key import asked
 from graphmill.graph.models.completion import Completion, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
@@ -88,14 +89,8 @@ class _Call:
         self._cache = cache
 
     def content(self) -> bytes:
-        """Hash what decides the answer."""
-        request = self._request
-        asked = {
-            name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "logprobs")
-        }
-        said = msgspec.to_builtins([request.messages, request.tools])
-        shape = None if self._schema is None else self._schema.json
-        return digest(canonical([self._target.lane, said, asked, dict(request.extra), shape]))
+        """Hash what is asked, and of which model; where that is does not count: it may be another server after a resume."""
+        return digest(canonical([self._target.lane, asked(self._request, self._schema)]))
 
     async def ask(self, context: Context) -> Completion:
         """Ask, within the time that is set for it."""
