@@ -64,6 +64,17 @@ def test_messages_and_params_are_passed_on(played):
     assert (asked.max_tokens, asked.stop, asked.extra, asked.origin.item) == (3, ("x", "y"), {"k": 1}, "one")
 
 
+def test_a_role_has_the_model_and_the_params_that_are_set_for_it(played):
+    async def work(_):
+        await gm.complete(prompt="a", role="judge")
+        await gm.complete(prompt="b", role="judge", temperature=1)
+        await gm.complete(prompt="c")
+
+    played.settings("models: {fast: {model: scripted/x, seed: 7}, default: scripted/y}\nroles: {judge: {model: fast, temperature: 0.5}}")
+    assert one(work).is_success
+    assert [(each.model, each.temperature, each.seed) for each in played.asked] == [("x", 0.5, 7), ("x", 1, 7), ("y", None, None)]
+
+
 def test_a_json_schema_gives_the_data_and_a_model_an_instance(played):
     async def work(_):
         data = await gm.complete("scripted/play", "x", schema=SCHEMA)
@@ -251,6 +262,11 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ("fast", {"schema": int}, "a schema is a JSON Schema, as a dict, or a pydantic model, not <class 'int'>"),
         ("fast", {"prompt": []}, "there is nothing to ask"),
         ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
+        ("fast", {"role": "judge"}, "model and role are both given; leave one out: gm.complete(prompt=…, role='judge')"),
+        (None, {"role": "juge"}, "no model for the role 'juge'; did you mean 'judge'"),
+        (None, {"role": 7}, "a model or a role is a name, not 7"),
+        (None, {}, "no model is named"),
+        ("fast", {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
     ],
 )

@@ -30,9 +30,10 @@ _STEP = "complete"
 
 
 def complete(  # noqa: PLR0913  one parameter per choice
-    model: str,
-    prompt: str | Sequence[Mapping[str, Any]],
+    model: str | None = None,
+    prompt: str | Sequence[Mapping[str, Any]] | None = None,
     *,
+    role: str | None = None,
     schema: Any = None,
     system: str | None = None,
     temperature: float | None = None,
@@ -50,23 +51,27 @@ def complete(  # noqa: PLR0913  one parameter per choice
     """Ask a model; inside a job this is a durable step: once it has an answer it is not asked again, also after ``kill -9``.
 
     In an async function write ``await gm.complete("openai/gpt-5-mini", prompt)``, in a plain one leave ``await`` out. ``model`` is
-    ``provider/model`` or a name that graphmill.yaml gives one; ``prompt`` is text, or messages ``{role, content}``. It gives a
-    Completion; with a ``schema``, a JSON Schema or a pydantic model, the data or the instance instead, unless the model asks for tools.
+    ``provider/model`` or a name that graphmill.yaml gives one; ``prompt`` is text, or messages ``{role, content}``. With a
+    ``role`` of graphmill.yaml no model is named: ``gm.complete(prompt=…, role="judge")``; with neither, it is the one named default.
+    It gives a Completion; with a ``schema``, a JSON Schema or a pydantic model, the data or the instance instead, unless the model asks
+    for tools.
 
     An answer that is known may be used again with ``cache=True`` and, unless that is False, at temperature 0.
 
     An answer that is cut, refused or of the wrong shape is raised, never given. In a job that is a StepError, once the batch's
     retries are used up; outside of one, the AttemptError itself.
     """
-    if not isinstance(model, str):
+    if not isinstance(model, str | None):
         raise UsageError(f"a model is a name such as 'openai/gpt-5-mini', not {model!r:.80}")
+    if model is not None and role is not None:
+        raise UsageError(f"model and role are both given; leave one out: gm.complete(prompt=…, role={role!r:.80})")
     if cache is not None and not isinstance(cache, bool):
         raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
     if not isinstance(prompt, Sequence):
         raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
     if isinstance(schema, type) and not is_model(schema):
         raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
-    target, shape = Models.here().named(model), None if schema is None else schema_of(schema)
+    target, shape = Models.here().find(model, role), None if schema is None else schema_of(schema)
     messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")
