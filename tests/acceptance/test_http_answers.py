@@ -357,6 +357,12 @@ def test_a_status_stands_whatever_becomes_of_the_body_that_explains_it(tmp_path,
     assert "was answered 500" in failed(tmp_path, server, endless(b"HTTP/1.1 500 Oh\r\n" + head))
 
 
+def test_of_a_long_body_that_explains_a_status_the_head_is_told_however_large_its_first_piece(tmp_path, server):
+    body = gzip.compress(b"no such user " + b"x" * (1 << 20))
+    server.answer = lambda seen: reply(body, 404, "text/plain", headers=[("Content-Encoding", "gzip")])
+    assert "was answered 404 Not Found: no such user xxx" in refused(tmp_path, {"url": server.url})
+
+
 def test_a_status_stands_though_the_connection_breaks_behind_it(tmp_path, server):
     server.answer = lambda seen: reply(b"no such user", 404, "text/plain", length=1000, headers=[("Connection", "close")])
     assert "was answered 404 Not Found: no such user" in refused(tmp_path, {"url": server.url})
