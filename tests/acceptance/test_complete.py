@@ -255,7 +255,7 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
 @pytest.mark.parametrize(
     ("model", "options", "said"),
     [
-        ("fst", {}, "no model 'fst'; did you mean 'fast'"),
+        ("fst", {}, "no model 'fst' (did you mean 'fast'?)"),
         (7, {}, "a model is a name such as"),
         ("fast", {"schema": 3}, "a schema is a JSON Schema or a pydantic model, not 3"),
         ("fast", {"schema": {"typ": "object"}}, "unknown word 'typ'"),
@@ -263,7 +263,7 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ("fast", {"prompt": []}, "there is nothing to ask"),
         ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
         ("fast", {"role": "judge"}, "model and role are both given; leave one out: gm.complete(prompt=…, role='judge')"),
-        (None, {"role": "juge"}, "no model for the role 'juge'; did you mean 'judge'"),
+        (None, {"role": "juge"}, "no model for the role 'juge' (did you mean 'judge'?)"),
         (None, {"role": 7}, "a model or a role is a name, not 7"),
         (None, {}, "no model is named"),
         ("fast", {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),

@@ -69,7 +69,7 @@ def test_a_field_that_may_be_missing_has_what_stands_behind_it(project):
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
-        ("${txet}", "no item of items.jsonl has a field 'txet'; there is id, text, title; did you mean 'text'?"),
+        ("${txet}", "no item of items.jsonl has a field 'txet' (did you mean 'text'?); there is id, text, title"),
         ("${text} ${sum}", "no item of items.jsonl has a field 'sum'; there is id, text, title; if only some have it, give it a default"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         (["batch", "--prompt", "x", "-s", "items.jsonl"], "no model is named"),
         (["batch", "--prompt", "${text", "-m", "fast", "-s", "items.jsonl"], "--prompt: "),
         (["batch", "w.yaml", "--prompt", "x", "-m", "fast", "-s", "items.jsonl"], "--prompt and the workflow 'w.yaml' are both given"),
-        (["batch", "--prompt", "x", "-m", "fst", "-s", "items.jsonl"], "no model 'fst'; did you mean 'fast'"),
+        (["batch", "--prompt", "x", "-m", "fst", "-s", "items.jsonl"], "no model 'fst' (did you mean 'fast'?)"),
         (["batch", "--prompt", "x", "-m", "fast", "-m", "scripted/b", "-s", "items.jsonl"], "is given twice"),
         (["batch", "--prompt", "x", "-m", "judge=fast", "-s", "items.jsonl"], "has no node of the role 'judge'"),
         (["batch", "--prompt", "x", "-m", "=fast", "-s", "items.jsonl"], "a model is written NAME or ROLE=NAME"),
@@ -184,7 +184,7 @@ def test_a_mistake_in_the_settings_is_told_with_its_line(project):
     (project / "graphmill.yaml").write_text("models:\n  fast: scripted/quick\nmodel: {a: b}\n")
     code, _, err = run(project, "models")
     assert code == 2
-    assert "graphmill.yaml:3:1: settings: unknown key 'model'; did you mean 'models'?" in err
+    assert "graphmill.yaml:3:1: settings: unknown key 'model' (did you mean 'models'?)" in err
 
 
 def test_a_model_is_asked_on_request(project):

@@ -63,8 +63,8 @@ def _require_held(wanted: list[str], items: Iterable[Any], source: str) -> None:
 def _not_held(name: str, fields: list[str], looked_at: str) -> UsageError:
     more = f" and {len(fields) - _MOST_NAMES} more" if len(fields) > _MOST_NAMES else ""
     there = (", ".join(fields[:_MOST_NAMES]) or "nothing") + more
-    remedy = f'if only some have it, give it a default, in a prompt ${{{name} ?? "…"}}'
-    return UsageError(f"{looked_at} has a field {name!r}; there is {there}{suggestion(name, fields) or f'; {remedy}'}")
+    near, remedy = suggestion(name, fields), f'if only some have it, give it a default, in a prompt ${{{name} ?? "…"}}'
+    return UsageError(f"{looked_at} has a field {name!r}{near}; there is {there}{'' if near else f'; {remedy}'}")
 
 
 def _first(items: Iterable[Any], number: int) -> Generator[Any, None, None]:
