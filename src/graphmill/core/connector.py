@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession, TCPConnector
+    from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 _KEEP_ALIVE_S = 4.0  # less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read
 _CONNECT_S = 10.0
@@ -59,9 +59,12 @@ def session_over(connector: TCPConnector, **options: Any) -> ClientSession:
     return session
 
 
-def connect_s(within_s: float | None) -> float:
-    """Tell how long a connection may take, of the time that there is for all."""
-    return _CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s)
+@lru_cache(maxsize=256)
+def connect_timeout(within_s: float | None) -> ClientTimeout:
+    """Tell how long a connection may take, its name's look-up and TLS included, of the time that there is for all."""
+    from aiohttp import ClientTimeout  # noqa: PLC0415
+
+    return ClientTimeout(total=None, connect=_CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s))
 
 
 def _is_spoilt(protocol: Any) -> bool:

@@ -209,7 +209,7 @@ class Attempts:
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
-            self._failed(ticket, frame, verdict.failure, error, now, is_final=verdict.is_final)
+            self._failed(ticket, frame, _named(ticket, verdict.failure, error), error, now, is_final=verdict.is_final)
         elif asked:
             self._asked(ticket, frame, asked, now)
         elif error is not None:
@@ -339,3 +339,12 @@ class Attempts:
         if self._tracing is not None:
             self._tracing.finish(result)
         self._finished(ticket, result)
+
+
+def _named(ticket: Ticket, failure: Failure, error: BaseException | None) -> Failure:
+    """Say of a time-out what was waited for, where the error that ended the attempt tells."""
+    awaited = getattr(error, "awaited", None)
+    if awaited is None or failure.kind is not Kind.TIMEOUT:
+        return failure
+    named = replace(failure, message=f"{awaited}: {failure.message}")
+    return named if ticket.rules.told is None else ticket.rules.told(named)
