@@ -372,8 +372,8 @@ def test_a_keyword_that_nothing_takes_is_refused_with_the_one_that_is_meant():
     with pytest.raises(gm.UsageError) as refusal:
         gm.batch(double, [1, 2], sink=None, progress=True, max_failures=0, concurency=3, attempts=2, bogus=1)
     assert str(refusal.value) == (
-        "gm.batch takes no such keyword: 'sink', did you mean 'sinks'?; 'progress', did you mean 'on_progress'?; "
-        "'max_failures' belongs in policy=gm.Policy(max_failures=…); 'concurency', did you mean 'concurrency'?; "
+        "gm.batch takes no such keyword: 'sink' (did you mean 'sinks'?); 'progress' (did you mean 'on_progress'?); "
+        "'max_failures' belongs in policy=gm.Policy(max_failures=…); 'concurency' (did you mean 'concurrency'?); "
         "'attempts' belongs in policy=gm.Policy(retry=gm.Retry(attempts=…)); 'bogus'"
     )
 
@@ -382,9 +382,9 @@ def test_a_keyword_that_nothing_takes_is_refused_with_the_one_that_is_meant():
     ("call", "told"),
     [
         (lambda: gm.run(double, question="hi"), r"'question'.*\(the inputs are one mapping: gm\.run\(graph, \{'question': …\}\)\)"),
-        (lambda: gm.run(double, 1, on_resutl=print), "'on_resutl', did you mean 'on_result'?"),
-        (lambda: gm.resume("night", journl="runs.db"), "gm.resume .*'journl', did you mean 'journal'?"),
-        (lambda: gm.retry("night", kind="timeout"), "gm.retry .*'kind', did you mean 'kinds'?"),
+        (lambda: gm.run(double, 1, on_resutl=print), r"'on_resutl' \(did you mean 'on_result'\?\)"),
+        (lambda: gm.resume("night", journl="runs.db"), r"gm.resume .*'journl' \(did you mean 'journal'\?\)"),
+        (lambda: gm.retry("night", kind="timeout"), r"gm.retry .*'kind' \(did you mean 'kinds'\?\)"),
         (lambda: asyncio.run(gm.abatch(double, [1], timeout_s=3)), r"policy=gm.Policy\(timeout_s=…\)"),
     ],
 )

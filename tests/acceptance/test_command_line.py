@@ -179,8 +179,8 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--retries", "-1"], "greater than or equal to"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--on-change", "forget"], "'forget' is not one of"),
         (["runs", "--limit", "0"], "greater than or equal to"),
-        (["btch"], "No such command 'btch'; did you mean 'batch'?"),
-        (["results", "x"], "No such command 'results'; did you mean 'export' or 'show'?"),
+        (["btch"], "No such command 'btch' (did you mean 'batch'?)"),
+        (["results", "x"], "No such command 'results' (did you mean 'export' or 'show'?)"),
         (["prune"], "did you mean 'runs prune'?"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
     ],
@@ -207,7 +207,7 @@ def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
         "the name 'a' is already that of a node",
         "${later}: no node or input 'later'",
         "'${': it is not closed",
-        "unknown key 'parms'; did you mean 'params'?",
+        "unknown key 'parms' (did you mean 'params'?)",
     ):
         assert message in err
 

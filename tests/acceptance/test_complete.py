@@ -64,6 +64,17 @@ def test_messages_and_params_are_passed_on(played):
     assert (asked.max_tokens, asked.stop, asked.extra, asked.origin.item) == (3, ("x", "y"), {"k": 1}, "one")
 
 
+def test_a_role_has_the_model_and_the_params_that_are_set_for_it(played):
+    async def work(_):
+        await gm.complete(prompt="a", role="judge")
+        await gm.complete(prompt="b", role="judge", temperature=1)
+        await gm.complete(prompt="c")
+
+    played.settings("models: {fast: {model: scripted/x, seed: 7}, default: scripted/y}\nroles: {judge: {model: fast, temperature: 0.5}}")
+    assert one(work).is_success
+    assert [(each.model, each.temperature, each.seed) for each in played.asked] == [("x", 0.5, 7), ("x", 1, 7), ("y", None, None)]
+
+
 def test_a_json_schema_gives_the_data_and_a_model_an_instance(played):
     async def work(_):
         data = await gm.complete("scripted/play", "x", schema=SCHEMA)
@@ -199,6 +210,22 @@ def test_another_prompt_is_another_step(played, store):
     assert played.texts() == ["a", "b"]
 
 
+def test_a_step_is_known_again_however_the_same_number_is_written(played, store):
+    heat, is_down = [0], [True]
+
+    async def work(_):
+        found = await gm.complete("scripted/play", "x", temperature=heat[0], top_p=heat[0] + 1)
+        if is_down:
+            raise gm.Unavailable("elsewhere")
+        return found.text
+
+    gm.batch(work, [{"id": "one"}], run_id="r", journal=store, policy=gm.Policy(park_after_s=0.01))
+    is_down.clear()
+    heat[0] = 0.0
+    assert one(work, run_id="r", journal=store).output == "fine"
+    assert len(played.asked) == 1
+
+
 def test_calls_side_by_side_in_one_job_are_each_asked_once(played):
     async def work(_):
         async with asyncio.TaskGroup() as group:
@@ -228,13 +255,18 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
 @pytest.mark.parametrize(
     ("model", "options", "said"),
     [
-        ("fst", {}, "no model 'fst'; did you mean 'fast'"),
+        ("fst", {}, "no model 'fst' (did you mean 'fast'?)"),
         (7, {}, "a model is a name such as"),
         ("fast", {"schema": 3}, "a schema is a JSON Schema or a pydantic model, not 3"),
         ("fast", {"schema": {"typ": "object"}}, "unknown word 'typ'"),
         ("fast", {"schema": int}, "a schema is a JSON Schema, as a dict, or a pydantic model, not <class 'int'>"),
         ("fast", {"prompt": []}, "there is nothing to ask"),
         ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
+        ("fast", {"role": "judge"}, "model and role are both given; leave one out: gm.complete(prompt=…, role='judge')"),
+        (None, {"role": "juge"}, "no model for the role 'juge' (did you mean 'judge'?)"),
+        (None, {"role": 7}, "a model or a role is a name, not 7"),
+        (None, {}, "no model is named"),
+        ("fast", {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
     ],
 )

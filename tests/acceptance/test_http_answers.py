@@ -300,7 +300,18 @@ def test_the_time_is_for_the_whole_answer_however_it_drips(tmp_path, server, fir
     began = time.monotonic()
     result = asked(tmp_path, {"url": server.url, "timeout": 0.3}, retry={"attempts": 1})
     assert time.monotonic() - began < SLOW_S
-    assert (result.status, result.error.kind, result.error.message) == ("timed_out", "timeout", "no answer within 0.3 s (in node 'ask')")
+    assert (result.status, result.error.kind) == ("timed_out", "timeout")
+    assert result.error.message == f"GET {server.url}/: no answer within 0.3 s (in node 'ask')"
+
+
+def test_a_time_out_names_the_url_without_what_is_secret_in_it(tmp_path, server, monkeypatch):
+    monkeypatch.setenv("PLANTED", f"{server.url}/of/hunter2hunter2")
+    server.answer = drip(b"", b"")
+    params = {"url": {"env": "PLANTED"}, "timeout": 0.3, "params": {"key": "swordfish"}}
+    message = asked(tmp_path, params, retry={"attempts": 1}).error.message
+    assert message.startswith("GET ")
+    assert message.endswith("?key=…: no answer within 0.3 s (in node 'ask')")
+    assert not any(word in message for word in ("hunter2", "swordfish"))
 
 
 def test_nobody_there_is_tried_again(tmp_path, server):
@@ -355,6 +366,12 @@ def test_a_status_stands_whatever_becomes_of_the_body_that_explains_it(tmp_path,
     assert "was answered 404 Not Found" in refused(tmp_path, {"url": server.url})
     server.seen.clear()
     assert "was answered 500" in failed(tmp_path, server, endless(b"HTTP/1.1 500 Oh\r\n" + head))
+
+
+def test_of_a_long_body_that_explains_a_status_the_head_is_told_however_large_its_first_piece(tmp_path, server):
+    body = gzip.compress(b"no such user " + b"x" * (1 << 20))
+    server.answer = lambda seen: reply(body, 404, "text/plain", headers=[("Content-Encoding", "gzip")])
+    assert "was answered 404 Not Found: no such user xxx" in refused(tmp_path, {"url": server.url})
 
 
 def test_a_status_stands_though_the_connection_breaks_behind_it(tmp_path, server):

@@ -18,7 +18,7 @@ import pytest
 from graphmill.core.result import Kind, Status
 from graphmill.journal.opening import open_store
 from graphmill.journal.records import AttemptRow, OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
-from support.command import COMMAND, HANG_S, Command, environment, rows
+from support.command import COMMAND, HANG_S, Command, environment, rows, write_items
 from support.journal import MANIFEST, attempt, begin, end, failed, failure, record, step, succeeded
 from support.odd_texts import ODD_TEXTS
 
@@ -383,6 +383,38 @@ def test_an_item_that_does_not_end_when_asked_may_not_be_there(tmp_path, store):
     assert said.startswith(
         "run now was asked to cancel item b, which has not ended within 5 s: there is no such item, or it is not reached"
     )
+
+
+def test_that_the_file_of_a_run_holds_no_such_item_is_said_at_once(tmp_path, store):
+    def begun(run_id, **more):
+        source = {"path": str(tmp_path / write_items(tmp_path, [{"id": "a"}, {"id": "b"}])), "format": "jsonl"}
+        os.utime(source["path"], (1, 1))
+        return begin(store, run_id, total=2, manifest={**MANIFEST, "source": source, "options": {"id_field": None, **more}})
+
+    ledger = begun("now")
+    assert refused(tmp_path, "cancel", "now", "--item", "c") == "error: run now has no item c\n"
+    assert refused(tmp_path, "cancel", "now", "--item", "b#2") == "error: run now has no item b#2\n"
+    assert ledger.requests() == []
+    answer = failed("b", 1, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
+    with Answering(ledger, lambda ledger: ledger.append([answer])):
+        assert answered(tmp_path, "cancel", "now", "--item", "b") == "item b is cancelled\n"
+    ledger.release()
+    ledger = begun("twice", samples=2)
+    answer = failed("b#2", 3, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
+    with Answering(ledger, lambda ledger: ledger.append([answer])):
+        assert answered(tmp_path, "cancel", "twice", "--item", "b#2") == "item b#2 is cancelled\n"
+    ledger.release()
+
+
+@pytest.mark.parametrize(("item", "edited_at"), [({"id": "a"}, 2**32), ({"n": 1}, 1)], ids=["edited since", "without ids"])
+def test_a_file_that_does_not_tell_is_not_relied_on(tmp_path, store, item, edited_at):
+    source = {"path": str(tmp_path / write_items(tmp_path, [item])), "format": "jsonl"}
+    os.utime(source["path"], (edited_at, edited_at))
+    ledger = begin(store, "now", total=2, manifest={**MANIFEST, "source": source})
+    answer = failed("b", 1, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
+    with Answering(ledger, lambda ledger: ledger.append([answer])):
+        assert answered(tmp_path, "cancel", "now", "--item", "b") == "item b is cancelled\n"
+    ledger.release()
 
 
 def test_of_a_run_of_one_job_no_other_item_can_be_cancelled_and_that_is_said_at_once(tmp_path, store):

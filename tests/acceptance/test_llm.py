@@ -118,13 +118,13 @@ class TestNames:
     @pytest.mark.parametrize(
         ("params", "said"),
         [
-            ("{prompt: x, model: fst}", "no model 'fst'; did you mean 'fast'?; write provider/model"),
-            ("{prompt: x, model: scriptd/a}", "no provider 'scriptd'; did you mean 'scripted'?"),
+            ("{prompt: x, model: fst}", "no model 'fst' (did you mean 'fast'?); write provider/model"),
+            ("{prompt: x, model: scriptd/a}", "no provider 'scriptd' (did you mean 'scripted'?)"),
             ("{prompt: x, model: fast, role: judge}", "model and role are both given"),
             ("{model: fast}", "prompt or messages is missing"),
             ("{model: fast, prompt: x, output_schema: {type: objct}}", 'the JSON Schema can not be used: type: "objct" can not stand here'),
             ("{model: fast, prompt: x, output_schema: {unevaluatedItems: false}}", "unknown word 'unevaluatedItems'"),
-            ("{model: fast, prompt: x, temprature: 1}", "unknown key 'temprature'; did you mean 'temperature'?"),
+            ("{model: fast, prompt: x, temprature: 1}", "unknown key 'temprature' (did you mean 'temperature'?)"),
             ("{model: fast, prompt: x, max_tokens: 0}", "max_tokens"),
         ],
     )

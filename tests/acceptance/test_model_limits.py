@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -13,6 +14,10 @@ from support.driving import virtual
 from support.flows import now
 
 WORKFLOW = "{inputs: {n: {}}, nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: x, max_tokens: 100}}]}"
+
+
+SCHEMA = {"type": "object", "required": ["a"], "description": "d" * 440}
+TOOL = {"name": "look", "description": "d" * 440, "parameters": {"type": "object"}}
 
 
 async def call(_):
@@ -61,6 +66,26 @@ class TestLimits:
         server, run_ = run(played, graph, 60, "{tokens_per_minute: 1200}")
         assert 55 <= run_.statistics().elapsed_s <= 75  # 60 calls of 20 tokens; unsettled reservations of 100 would take five minutes
         assert len(server.came) == 60
+
+    def test_a_schema_and_tools_are_reserved_too_whoever_asks_and_asks_again(self, played, graph):
+        played.settings("", provider=", limits: {tokens_per_minute: 350}")
+        came = []
+
+        async def answered(_):
+            came.append(now())
+            text = "{}" if len(came) <= 2 else '{"a": 1}'
+            await asyncio.sleep(100)  # so that what is reserved counts, not what is used
+            return answer(text)
+
+        async def ask(_):
+            return await gm.complete("scripted/play", "x", schema=SCHEMA, tools=[TOOL], max_tokens=100)
+
+        played.by = answered
+        node = {"model": "scripted/play", "prompt": "x", "output_schema": SCHEMA, "tools": [TOOL], "max_tokens": 100}
+        function = ask if graph == "function" else played.graph({"nodes": [{"id": "ask", "type": "llm", "params": node}]})
+        results, _ = virtual([gm.Job(id=str(number), graph=function, input={}) for number in range(2)], concurrency=50)
+        assert {result.status for result in results} == {"succeeded"}
+        assert [later - one for one, later in pairwise(came)] == [pytest.approx(60, abs=8)] * 3
 
     def test_no_more_calls_at_once_than_are_set(self, played, graph):
         server, run_ = run(played, graph, 40, "{concurrency: 4}")

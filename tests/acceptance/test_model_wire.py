@@ -1,6 +1,7 @@
 """Models over a real wire: how often a server is asked, and with what."""
 
 import asyncio
+import gzip
 import json
 
 import pytest
@@ -72,6 +73,17 @@ def test_an_over_long_prompt_fails_alone_beside_good_ones(server):
     results = run(["a", "b" * 10_000, "c"])
     assert [result.status for result in results] == ["succeeded", "failed", "succeeded"]
     assert (results[1].error.kind, len(server.asked)) == ("permanent", 3)
+
+
+@pytest.mark.parametrize("is_message_long", [True, False])
+def test_of_a_long_error_the_head_is_told_however_large_its_first_piece(server, is_message_long):
+    message = 'no "such" thing ' + "x" * (1 << 20 if is_message_long else 0)
+    error = {"error": {"message": message, "type": "invalid", "param": "x" * (1 << 20)}}
+    body = gzip.compress(json.dumps(error).encode())
+    server.answer = lambda _: reply(body, 400, headers={"Content-Encoding": "gzip"})
+    (result,) = run()
+    assert (result.error.kind, len(server.asked)) == ("permanent", 1)
+    assert 'answered 400: no "such" thing' in result.error.message
 
 
 def test_connections_are_used_again(server):

@@ -66,6 +66,42 @@ def test_a_field_that_may_be_missing_has_what_stands_behind_it(project):
     assert (code, outputs(project)["a"]) == (0, {"response": "none: tea"})
 
 
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ("${txet}", "no item of items.jsonl has a field 'txet' (did you mean 'text'?); there is id, text, title"),
+        ("${text} ${sum}", "no item of items.jsonl has a field 'sum'; there is id, text, title; if only some have it, give it a default"),
+    ],
+)
+def test_a_field_that_no_item_has_is_told_before_anything_is_recorded(project, prompt, said):
+    write_items(project, [{"id": "a", "text": "tea"}, {"id": "b", "text": "ham", "title": "t"}])
+    code, _, err = run(project, "batch", "--prompt", prompt, "-m", "fast", "-s", "items.jsonl")
+    assert (code, said in err) == (2, True), err
+    assert not (project / ".graphmill").exists()
+
+
+def test_of_a_long_file_the_first_thousand_items_are_looked_at(project):
+    write_items(project, [*({"id": str(number)} for number in range(1000)), {"id": "last", "text": "tea"}])
+    asked = ["batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl"]
+    code, _, err = run(project, *asked)
+    assert (code, "none of the first 1,000 items of items.jsonl has a field 'text'" in err) == (2, True), err
+    assert run(project, *asked, "--offset", "1")[0] == 3
+    assert outputs(project)["last"] == {"response": "tea"}
+
+
+def test_a_field_that_only_some_items_have_fails_the_others_alone(project):
+    write_items(project, [{"id": "a"}, {"id": "b", "text": "ham"}])
+    code, _, _ = run(project, "batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl")
+    assert (code, {row["id"]: row["status"] for row in rows(project / "out.jsonl")}) == (3, {"a": "failed", "b": "succeeded"})
+
+
+def test_a_workflow_whose_required_input_no_item_has_is_refused_in_the_same_way(project):
+    (project / "w.yaml").write_text("inputs: {txet: {required: true}}\nnodes: [{id: v, type: value, params: {x: '${txet}'}}]")
+    code, _, err = run(project, "batch", "w.yaml", "-s", "items.jsonl")
+    assert (code, "did you mean 'text'?" in err) == (2, True), err
+    assert run(project, "batch", "w.yaml", "txet=a", "-s", "items.jsonl")[0] == 0
+
+
 def test_a_field_may_go_by_the_name_of_the_answer(project):
     write_items(project, [{"id": "a", "question": "2+2", "answer": "4"}])
     code, _, err = run(project, "batch", "--prompt", "${question}: ${answer}?", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl")
@@ -85,7 +121,7 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         (["batch", "--prompt", "x", "-s", "items.jsonl"], "no model is named"),
         (["batch", "--prompt", "${text", "-m", "fast", "-s", "items.jsonl"], "--prompt: "),
         (["batch", "w.yaml", "--prompt", "x", "-m", "fast", "-s", "items.jsonl"], "--prompt and the workflow 'w.yaml' are both given"),
-        (["batch", "--prompt", "x", "-m", "fst", "-s", "items.jsonl"], "no model 'fst'; did you mean 'fast'"),
+        (["batch", "--prompt", "x", "-m", "fst", "-s", "items.jsonl"], "no model 'fst' (did you mean 'fast'?)"),
         (["batch", "--prompt", "x", "-m", "fast", "-m", "scripted/b", "-s", "items.jsonl"], "is given twice"),
         (["batch", "--prompt", "x", "-m", "judge=fast", "-s", "items.jsonl"], "has no node of the role 'judge'"),
         (["batch", "--prompt", "x", "-m", "=fast", "-s", "items.jsonl"], "a model is written NAME or ROLE=NAME"),
@@ -148,7 +184,7 @@ def test_a_mistake_in_the_settings_is_told_with_its_line(project):
     (project / "graphmill.yaml").write_text("models:\n  fast: scripted/quick\nmodel: {a: b}\n")
     code, _, err = run(project, "models")
     assert code == 2
-    assert "graphmill.yaml:3:1: settings: unknown key 'model'; did you mean 'models'?" in err
+    assert "graphmill.yaml:3:1: settings: unknown key 'model' (did you mean 'models'?)" in err
 
 
 def test_a_model_is_asked_on_request(project):

@@ -1,9 +1,11 @@
 """What calls of models have used is known in full after a kill or a stop and a resume: of failed attempts, of re-asks, of both halves."""
 
 import asyncio
+import contextvars
 import signal
 import sqlite3
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
 
 import pytest
 
@@ -130,3 +132,86 @@ def test_what_an_attempt_used_that_a_stop_has_ended_is_counted_once_after_it(pla
     (result,) = gm.batch(graph, [{}], run_id="r", journal=store, policy=POLICY).results()
     assert result.is_success
     assert (result.usage["requests"], result.usage["input_tokens"]) == (3, 1 + 2 + 2)
+
+
+def asking(item):
+    return gm.complete("own/m", "x").text
+
+
+def asking_in_a_step(item):
+    return gm.step(asking, item)
+
+
+async def asking_in_a_thread_of_its_own(item):
+    return await asyncio.to_thread(asking, item)
+
+
+async def asking_in_a_step_s_thread(item):
+    return await gm.step(asking, item)
+
+
+def asking_in_a_loop_of_its_own(item):
+    async def ask():
+        return (await gm.complete("own/m", "x")).text
+
+    return asyncio.run(ask())
+
+
+THREADED = [asking, asking_in_a_step, asking_in_a_thread_of_its_own, asking_in_a_step_s_thread, asking_in_a_loop_of_its_own]
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A server on this machine that gives its answers in turn, the last for good."""
+    left = []
+    with ModelServer(answer=lambda _: left.pop(0) if len(left) > 1 else left[0]) as server:
+        (tmp_path / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'}}}}")
+        monkeypatch.chdir(tmp_path)
+        server.left = left
+        yield server
+
+
+@pytest.mark.parametrize("function", THREADED)
+def test_a_call_from_a_thread_ends_with_an_attempt_that_is_out_of_time_and_is_counted(served, function):
+    served.left += [silent(), silent(), said("fine")]
+    policy = gm.Policy(timeout_s=1, retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
+    report = gm.batch(function, [{"id": "a"}], run_id="r", policy=policy)
+    (result,) = report.results()
+    assert (result.output, result.attempts, len(served.asked)) == ("fine", 3, 3)
+    assert (result.usage["requests"], result.usage["input_tokens"]) == (3, 5)
+
+
+@pytest.mark.parametrize("function", THREADED)
+def test_a_call_from_a_thread_ends_with_a_run_that_is_stopped_and_is_counted_after_it(served, function):
+    def play(_):
+        (run,) = runs
+        run.drain(0)
+        return silent()(_)
+
+    runs = []
+    served.left += [play, said("fine")]
+    first = gm.batch(function, [{"id": "a"}], run_id="r", policy=POLICY, on_start=runs.append)
+    assert (first.stopped, len(served.asked)) == ("drained", 1)
+    (result,) = gm.batch(function, [{"id": "a"}], run_id="r", policy=POLICY).results()
+    assert (result.output, len(served.asked), result.usage["requests"]) == ("fine", 2, 2)
+
+
+def test_a_call_that_nobody_waits_for_ends_with_its_attempt_and_is_counted(served):
+    is_asked = threading.Event()
+
+    def play(writer):
+        is_asked.set()
+        return silent()(writer)
+
+    def ask(item):
+        with suppress(asyncio.CancelledError):
+            asking(item)
+
+    def leave(item):
+        threading.Thread(target=contextvars.copy_context().run, args=(ask, item), daemon=True).start()
+        assert is_asked.wait(30)
+        return "gone"
+
+    served.left += [play]
+    (result,) = gm.batch(leave, [{"id": "a"}], run_id="r").results()
+    assert (result.output, result.usage["requests"]) == ("gone", 1)

@@ -240,6 +240,16 @@ def test_a_server_that_takes_no_connection_is_unavailable_before_the_time_is_up(
         assert (type(error), str(error)) == (Unavailable, f"{call.provider.name}: no connection in time")
 
 
+def test_a_host_whose_name_is_not_found_in_time_is_unavailable_and_nothing_was_used(call, monkeypatch):
+    async def resolve(*_, **__):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("aiohttp.resolver.ThreadedResolver.resolve", resolve)
+    call.given |= {"address": "http://nowhere.invalid/v1", "timeout_s": 0.5}
+    error = error_of(call)
+    assert (type(error), str(error), error.usage) == (Unavailable, f"{call.provider.name}: no connection in time", None)
+
+
 def test_a_connection_that_is_reset_as_it_is_made_is_no_answer(call, server):
     server.is_deaf = True
     assert type(error_of(call)) in (Transient, Unavailable)

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from graphmill.api.items import id_rule, no_item, require_id
+from graphmill.api.items import id_rule, no_item, require_fields, require_id
 from graphmill.api.keeping import kept_beside
 from graphmill.api.policy import policy_for
 from graphmill.api.reader import Reader
@@ -87,6 +87,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     require_id(items, id_field)
     require_samples(samples)
     function = function_of(graph)
+    require_fields(function, items)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None
     if answers and run_id is None:

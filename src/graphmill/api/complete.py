@@ -16,12 +16,13 @@ from graphmill.core.keys import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
-from graphmill.engine.steps import done_by
+from graphmill.engine.steps import done_in
 from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
+from graphmill.graph.models.cache.content_key import asked
 from graphmill.graph.models.completion import Completion, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import messages_of, request_of, request_tokens
+from graphmill.graph.models.question import estimated_tokens, messages_of, request_of
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
@@ -29,9 +30,10 @@ _STEP = "complete"
 
 
 def complete(  # noqa: PLR0913  one parameter per choice
-    model: str,
-    prompt: str | Sequence[Mapping[str, Any]],
+    model: str | None = None,
+    prompt: str | Sequence[Mapping[str, Any]] | None = None,
     *,
+    role: str | None = None,
     schema: Any = None,
     system: str | None = None,
     temperature: float | None = None,
@@ -49,23 +51,27 @@ def complete(  # noqa: PLR0913  one parameter per choice
     """Ask a model; inside a job this is a durable step: once it has an answer it is not asked again, also after ``kill -9``.
 
     In an async function write ``await gm.complete("openai/gpt-5-mini", prompt)``, in a plain one leave ``await`` out. ``model`` is
-    ``provider/model`` or a name that graphmill.yaml gives one; ``prompt`` is text, or messages ``{role, content}``. It gives a
-    Completion; with a ``schema``, a JSON Schema or a pydantic model, the data or the instance instead, unless the model asks for tools.
+    ``provider/model`` or a name that graphmill.yaml gives one; ``prompt`` is text, or messages ``{role, content}``. With a
+    ``role`` of graphmill.yaml no model is named: ``gm.complete(prompt=…, role="judge")``; with neither, it is the one named default.
+    It gives a Completion; with a ``schema``, a JSON Schema or a pydantic model, the data or the instance instead, unless the model asks
+    for tools.
 
     An answer that is known may be used again with ``cache=True`` and, unless that is False, at temperature 0.
 
     An answer that is cut, refused or of the wrong shape is raised, never given. In a job that is a StepError, once the batch's
     retries are used up; outside of one, the AttemptError itself.
     """
-    if not isinstance(model, str):
+    if not isinstance(model, str | None):
         raise UsageError(f"a model is a name such as 'openai/gpt-5-mini', not {model!r:.80}")
+    if model is not None and role is not None:
+        raise UsageError(f"model and role are both given; leave one out: gm.complete(prompt=…, role={role!r:.80})")
     if cache is not None and not isinstance(cache, bool):
         raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
     if not isinstance(prompt, Sequence):
         raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
     if isinstance(schema, type) and not is_model(schema):
         raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
-    target, shape = Models.here().named(model), None if schema is None else schema_of(schema)
+    target, shape = Models.here().find(model, role), None if schema is None else schema_of(schema)
     messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")
@@ -88,14 +94,8 @@ class _Call:
         self._cache = cache
 
     def content(self) -> bytes:
-        """Hash what decides the answer."""
-        request = self._request
-        asked = {
-            name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "logprobs")
-        }
-        said = msgspec.to_builtins([request.messages, request.tools])
-        shape = None if self._schema is None else self._schema.json
-        return digest(canonical([self._target.lane, said, asked, dict(request.extra), shape]))
+        """Hash what is asked, and of which model; where that is does not count: it may be another server after a resume."""
+        return digest(canonical([self._target.lane, asked(self._request, self._schema)]))
 
     async def ask(self, context: Context) -> Completion:
         """Ask, within the time that is set for it."""
@@ -107,18 +107,20 @@ class _Call:
         """Ask in the frame of a step."""
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        weight = request_tokens(self._request)
-        made = await frame.steps.visits.call(frame, target.lane, target.limits, weight, partial(self.ask, context))
+        made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context))
         return made.to_json()
 
     async def ask_alone(self, context: Alone) -> Completion:
         """Ask outside of a run; the limits that are set are those of its process."""
         if (limits := self._target.limits) is None:
             return await self.ask(context)
-        async with context.turn(limits, request_tokens(self._request)) as turn:
+        async with context.turn(limits, self._weight()) as turn:
             made = await self.ask(context)
             turn.used = None if made.metadata.get("cached") else made.usage.tokens
             return made
+
+    def _weight(self) -> int:
+        return estimated_tokens(self._request, "" if self._schema is None else self._schema.text)
 
     def given(self, made: Completion) -> Any:
         """Give what whoever asked is given."""
@@ -129,7 +131,7 @@ def _asked(call: _Call) -> Any:
     frame = frame_here()
     if frame is None:
         return _alone(call)
-    return done_by(frame.steps, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here)))
+    return done_in(frame, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here)))
 
 
 async def _in_a_job(call: _Call, perform: Callable[[], Awaitable[Any]]) -> Any:

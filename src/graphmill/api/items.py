@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
@@ -11,7 +11,12 @@ from typing import Any
 from graphmill.api.single import Single
 from graphmill.core.errors import SourceError, UsageError
 from graphmill.core.identity import JOB_ID, own_id
+from graphmill.core.names import suggestion
 from graphmill.datasets.source import FileSource
+from graphmill.graph.graph import Graph
+
+_LOOKED_AT = 1000
+_MOST_NAMES = 20
 
 
 def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None]:
@@ -25,13 +30,45 @@ def require_id(items: Any, id_field: str | None) -> None:
     """Refuse a field that already the first item of a file does not have: before anything is recorded."""
     if id_field is None or not isinstance(items, FileSource) or not items.is_stored:
         return
-    with suppress(SourceError), closing(_first(items)) as first:  # what is wrong with the source is told when it is read
+    with suppress(SourceError), closing(_first(items, 1)) as first:  # what is wrong with the source is told when it is read
         for item in first:
             own_id(item, position=0, id_field=id_field)
 
 
-def _first(items: Iterable[Any]) -> Generator[Any, None, None]:
-    yield from islice(items, 1)
+def require_fields(graph: Any, items: Any) -> None:
+    """Refuse a required input that no item of a file has, as far as one looks: all would fail by it. Some may lack it, and do alone."""
+    if not isinstance(graph, Graph) or not isinstance(items, FileSource) or not items.is_stored:
+        return
+    wanted = [each.name for each in graph.inputs.values() if each.is_required and each.name not in graph.given]
+    if wanted:
+        with suppress(SourceError), closing(_first(items, _LOOKED_AT)) as first:
+            _require_held(wanted, first, items.name)
+
+
+def _require_held(wanted: list[str], items: Iterable[Any], source: str) -> None:
+    fields: dict[str, None] = {}
+    count = 0
+    for count, item in enumerate(items, 1):  # noqa: B007  how many there were
+        if not isinstance(item, Mapping):  # it may be the one input itself
+            return
+        wanted = [name for name in wanted if name not in item]
+        if not wanted:
+            return
+        fields |= dict.fromkeys(map(str, item))
+    if count:
+        looked_at = f"no item of {source}" if count < _LOOKED_AT else f"none of the first {count:,} items of {source}"
+        raise _not_held(wanted[0], list(fields), looked_at)
+
+
+def _not_held(name: str, fields: list[str], looked_at: str) -> UsageError:
+    more = f" and {len(fields) - _MOST_NAMES} more" if len(fields) > _MOST_NAMES else ""
+    there = (", ".join(fields[:_MOST_NAMES]) or "nothing") + more
+    near, remedy = suggestion(name, fields), f'if only some have it, give it a default, in a prompt ${{{name} ?? "…"}}'
+    return UsageError(f"{looked_at} has a field {name!r}{near}; there is {there}{'' if near else f'; {remedy}'}")
+
+
+def _first(items: Iterable[Any], number: int) -> Generator[Any, None, None]:
+    yield from islice(items, number)
 
 
 def no_item() -> UsageError:

@@ -44,4 +44,4 @@ def _told(name: str, known: Iterable[str]) -> str:
         return f"{name!r} belongs in policy=gm.Policy({name}=…)"
     if name in (field.name for field in fields(Retry)):
         return f"{name!r} belongs in policy=gm.Policy(retry=gm.Retry({name}=…))"
-    return f"{name!r}{suggestion(name, known).replace(';', ',')}"
+    return f"{name!r}{suggestion(name, known)}"

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 import typer
 
 from graphmill.cli.answer import tell
 from graphmill.cli.asking import PATIENCE_S, ask, not_answered, require_live, stands
 from graphmill.cli.journal import Journal, RunName, opened
-from graphmill.core.errors import UsageError
-from graphmill.core.identity import JOB_ID
+from graphmill.core.errors import SourceError, UsageError
+from graphmill.core.identity import JOB_ID, own_id
 from graphmill.core.keys import item_key
+from graphmill.datasets.source import source
 from graphmill.journal.ports import Archive, Store
 from graphmill.journal.records import Request, RunRecord, RunRow, RunState
 from graphmill.report.run_view import is_single, run_name
 from graphmill.report.text import shown
 
 _ID_CHARS = 80
+_READING_S = 2.0
 _CAN_BE_GIVEN_UP = (RunState.PAUSED, RunState.INTERRUPTED)
 
 
@@ -53,11 +57,41 @@ def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
     before = archive.history(run, key)
     if before.entries and before.entries[-1].generation >= before.wanted:
         return f"item {name} has ended already: {before.entries[-1].result.status}"
+    if not before.entries and _is_surely_absent(run, item):
+        raise UsageError(f"run {run_name(run)} has no item {name}")
     ended = ask(archive, run, Request("cancel_item", item), lambda _: len(archive.history(run, key).entries) > len(before.entries))
     if ended is None:
         return _not_ended(run, name)
     after = archive.history(run, key).entries
     return f"item {name} is {after[-1].result.status}" if len(after) > len(before.entries) else stands(ended)
+
+
+def _is_surely_absent(run: RunRecord, item_id: str) -> bool:
+    """Tell whether a run's file holds no item of this id: only if it is as it was, all items have ids, and they are soon looked through."""
+    note = run.manifest.get("source")
+    if run.owner is None or not isinstance(note, Mapping) or not note.get("path"):
+        return False
+    options = run.manifest.get("options", {})
+    sampled, hash_, sample = item_id.rpartition("#")
+    names = {item_id, sampled} if hash_ and sample.isdecimal() and options.get("samples", 1) > 1 else {item_id}
+    try:
+        items = source(note["path"], format=note["format"], offset=note.get("offset", 0), limit=note.get("limit"))
+        is_as_it_was = items.is_stored and items.place.stat().st_mtime < run.owner.since
+        return is_as_it_was and names.isdisjoint(_ids(items, options.get("id_field")))
+    except (UsageError, SourceError, OSError, TimeoutError):
+        return False
+
+
+def _ids(items: Iterable[Any], id_field: str | None) -> set[str]:
+    """Give the ids of all items; TimeoutError if that takes long, UsageError if one has none."""
+    ids, latest = set[str](), time.monotonic() + _READING_S
+    for position, item in enumerate(items):
+        if position % 1000 == 0 and time.monotonic() > latest:
+            raise TimeoutError
+        if (found := own_id(item, position=position, id_field=id_field)) is None:
+            raise UsageError(f"the item at position {position} goes by its content")
+        ids.add(found)
+    return ids
 
 
 def _not_ended(run: RunRecord, name: str) -> str:

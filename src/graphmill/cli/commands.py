@@ -100,7 +100,7 @@ class Commands(TyperGroup):
 
 def _suggested(name: str) -> str:
     meant = _MEANT.get(name.lower())
-    return suggestion(name, COMMANDS) if meant is None else f"; did you mean '{meant}'?"
+    return suggestion(name, COMMANDS) if meant is None else f" (did you mean '{meant}'?)"
 
 
 def _app(command: Any) -> typer.Typer:

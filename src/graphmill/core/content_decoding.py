@@ -78,9 +78,9 @@ class Decoder:
         return zlib.decompressobj(_ZLIB if is_wrapped else _RAW)
 
     def _take(self, decoded: bytes) -> None:
+        self._parts.append(decoded[: max(0, self._most - self._size)])  # of what is too large, its head
         self._size += len(decoded)
         self.expect(self._size)
-        self._parts.append(decoded)
 
 
 def _coding(encoding: str) -> str:

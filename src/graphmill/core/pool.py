@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 from asyncio import TimerHandle, get_running_loop
 from collections.abc import Callable, Hashable
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -130,9 +130,12 @@ class Pool:
             self._timer = self._loop.call_later(_KEEP_ALIVE_S, self._clear_out)
 
 
-def connect_s(within_s: float | None) -> float:
-    """Tell how long a connection may take, of the time that there is for all."""
-    return _CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s)
+@lru_cache(maxsize=256)
+def connect_timeout(within_s: float | None) -> ClientTimeout:
+    """Tell how long a connection may take, its name's look-up and TLS included, of the time that there is for all."""
+    from aiohttp import ClientTimeout  # noqa: PLC0415
+
+    return ClientTimeout(total=None, connect=_CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -196,9 +197,12 @@ class Attempts:
     @acting
     def _ended(self, ticket: Ticket, value: Any, error: BaseException | None) -> None:
         now = self._loop.time()
-        self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
+        if (errands := self._workers.errands).under_way and errands.end(ticket.frame, partial(self._ended, ticket, value, error), now):
+            ticket.attempt = None  # it is over, but for what they have used
+            return
+        self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
         frame = self._frame_of(ticket, error)
         if isinstance(error, CancelledError) and ticket.verdict is None and self._workers.is_left:
             self._cancel()  # which gives this ticket a verdict too: cancelled is not failed
@@ -207,7 +211,7 @@ class Attempts:
         lane = ticket.lane
         limit, state = lane.limit, lane.health.state
         if verdict is not None:
-            self._failed(ticket, frame, verdict.failure, error, now, is_final=verdict.is_final)
+            self._failed(ticket, frame, _named(ticket, verdict.failure, error), error, now, is_final=verdict.is_final)
         elif asked:
             self._asked(ticket, frame, asked, now)
         elif error is not None:
@@ -339,3 +343,12 @@ class Attempts:
         if self._tracing is not None:
             self._tracing.finish(result)
         self._finished(ticket, result)
+
+
+def _named(ticket: Ticket, failure: Failure, error: BaseException | None) -> Failure:
+    """Say of a time-out what was waited for, where the error that ended the attempt tells."""
+    awaited = getattr(error, "awaited", None)
+    if awaited is None or failure.kind is not Kind.TIMEOUT:
+        return failure
+    named = replace(failure, message=f"{awaited}: {failure.message}")
+    return named if ticket.rules.told is None else ticket.rules.told(named)

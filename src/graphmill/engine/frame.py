@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import digest
 from graphmill.core.rate_limits import RateLimits
-from graphmill.core.result import Failure, Status
+from graphmill.core.result import Failure
 from graphmill.core.usage import Usage, added
 from graphmill.engine.question import ASK
 from graphmill.engine.shared import C
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Frame:
     """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "down", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage", "visit")
+    __slots__ = ("attempt", "calls", "down", "is_left", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage", "visit")
 
     def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
         self.steps = steps
@@ -41,6 +41,7 @@ class Frame:
         self.slot: Lock | None = None
         self.usage: Usage | None = None
         self.unrecorded: Usage | None = None
+        self.is_left = False
         self.visit: Visit | None = None  # of a call that is made here
         self.span: Span | None = None  # of this attempt, where somebody watches
 
@@ -58,7 +59,16 @@ class Frame:
 
     def leave_unrecorded(self, usage: Usage) -> None:
         """Note that no step inside the attempt is recorded with this part of what it has used."""
-        self.unrecorded = added(self.unrecorded, usage)
+        if self.is_left and self.up is not None:
+            self.up.leave_unrecorded(usage)
+        else:
+            self.unrecorded = added(self.unrecorded, usage)
+
+    def leave(self) -> None:
+        """Leave to the caller what is unrecorded of an attempt that counts as none, also what its threads have yet to report."""
+        self.is_left = True
+        if self.unrecorded is not None:
+            self.leave_unrecorded(self.unrecorded)
 
     def left_unrecorded(self) -> Usage | None:
         """Give what of its usage no step is recorded with, that of the step under way too: an attempt may end before it does."""
@@ -99,7 +109,7 @@ class Frame:
     @property
     def is_over(self) -> bool:
         """Whether the attempt has ended while this went on: what it comes to is fenced off."""
-        return self.ticket.attempts != self.attempt or self.ticket.status is not Status.RUNNING
+        return self.ticket.attempts != self.attempt or self.ticket.attempt is None
 
     def path_of(self, name: str) -> str:
         """Name a step that is called here: the same call of the same attempt always has the same name."""

@@ -117,12 +117,13 @@ class Steps:
         """Count the answers to questions whose paths begin so."""
         return sum(path.startswith(prefix) for path, _ in self._recalled(frame).outcomes)
 
-    def submit(self, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
-        """Do on the run's loop what is asked for in another thread."""
+    def submit(self, frame: Frame, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
+        """Do on the run's loop what is asked for in another thread; it ends with the attempt that it is asked for in."""
         future: Future[Any] = Future()
 
         def begin() -> None:
             task = self._workers.spawn(_into(future, work))
+            self._workers.errands.begin(frame, task)
             task.add_done_callback(lambda _: _cancelled(future))  # also one that never had its first turn
 
         self._workers.loop.call_soon_threadsafe(begin)
@@ -208,7 +209,7 @@ class Steps:
             self._pass_on(frame, inner, attempt, paused("it waits for an answer"), effect)
             raise
         except asyncio.CancelledError:
-            self._leave(frame, inner)
+            inner.leave()
             raise
         except Exception as raised:
             error = decisive(raised)
@@ -230,15 +231,10 @@ class Steps:
 
     def _pass_on(self, frame: Frame, inner: Frame, attempt: int, failure: Failure, effect: Effect) -> None:
         """Leave an attempt that counts as none, with what it used, to the caller; an unsafe step has surely not happened."""
-        self._leave(frame, inner)
+        inner.leave()
         if effect == "unsafe":
             self._recalled(frame).intended.discard(inner.path)
             self._note_failed(frame, inner.path, attempt, failure)
-
-    @staticmethod
-    def _leave(frame: Frame, inner: Frame) -> None:
-        if inner.unrecorded is not None:
-            frame.leave_unrecorded(inner.unrecorded)
 
     def _note_failed(self, frame: Frame, path: str, attempt: int, failure: Failure, *, usage: Usage | None = None) -> None:
         if self._recorder is not None:
@@ -286,7 +282,7 @@ def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatab
     frame = frame_here()
     if frame is None:
         return function(*args, **kwargs)
-    return done_by(frame.steps, partial(frame.steps.run, frame, function, args, kwargs, effect))
+    return done_in(frame, partial(frame.steps.run, frame, function, args, kwargs, effect))
 
 
 def ask(question: Any, /) -> Any:
@@ -299,16 +295,16 @@ def ask(question: Any, /) -> Any:
     frame = frame_here()
     if frame is None:
         raise UsageError("a question belongs to a job: call gm.ask() in a function that a batch runs")
-    return done_by(frame.steps, partial(frame.steps.ask, frame, question))
+    return done_in(frame, partial(frame.steps.ask, frame, question))
 
 
-def done_by(steps: Steps, work: Callable[[], Awaitable[Any]]) -> Any:
+def done_in(frame: Frame, work: Callable[[], Awaitable[Any]]) -> Any:
     """Do work on the run's loop: give what is to be awaited for its value or, in a thread without a loop, the value."""
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:
-        return steps.submit(work).result()
-    return work() if here is steps.loop else asyncio.wrap_future(steps.submit(work))
+        return frame.steps.submit(frame, work).result()
+    return work() if here is frame.loop else asyncio.wrap_future(frame.steps.submit(frame, work))
 
 
 def _cancelled(future: Future[Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from graphmill.core.errors import UsageError
 from graphmill.core.fresh import fresh
 from graphmill.engine.deadlines import Deadlines
+from graphmill.engine.errands import Errands
 from graphmill.engine.failures import Reported, failure_of, kind_of
 from graphmill.engine.frame import Frame
 from graphmill.engine.frame import current as current_frame
@@ -38,6 +39,13 @@ class Attempt(Protocol):
         """End it now, or as soon as it lets itself be ended."""
 
 
+class _Interrupted(Protocol):
+    """What has its grace to end."""
+
+    def abandon(self) -> None:
+        """Wait no longer for it."""
+
+
 class Workers:
     """Runs attempts: async functions as tasks on the loop, plain ones in daemon threads; with isolation all in worker processes.
 
@@ -49,7 +57,8 @@ class Workers:
         self.loop = asyncio.get_running_loop()
         self._owner = asyncio.current_task()
         self.abandoned = abandoned
-        self.grace: Deadlines[LoopAttempt] = Deadlines(self.loop, policy.grace_s, LoopAttempt.abandon)
+        self.grace: Deadlines[_Interrupted] = Deadlines(self.loop, policy.grace_s, lambda each: each.abandon())
+        self.errands = Errands(self.grace)
         self.threads = Threads(self.loop, "graphmill")
         self.shared = Shared()
         self.accept = accept

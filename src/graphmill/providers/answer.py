@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,14 +43,21 @@ def object_of(body: bytes) -> dict[str, Any]:
 
 
 def error_object_of(body: bytes) -> dict[str, Any]:
-    """Read the body of an error as far as it can be; nothing of it is relied on."""
+    """Read the body of an error as far as it can be, also where it was cut; nothing of it is relied on."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        return {}
+        return {"error": _texts(body)} if body.lstrip()[:1] == b"{" else {}
     if isinstance(data, list) and data:
         data = data[0]
     return data if isinstance(data, dict) else {}
+
+
+def _texts(body: bytes) -> dict[str, str]:
+    """Find what the head of an error object says."""
+    error = body.partition(b'"error"')[2] or body
+    found: dict[str, str] = dict(reversed(_TEXT.findall(error.decode(errors="replace"))))  # the first of each
+    return {name: json.loads(f'"{text}"', strict=False) for name, text in found.items()}
 
 
 def entry(data: Any, *way: str | int) -> Any:
@@ -90,4 +98,5 @@ def _is_page(body: bytes) -> bool:
     return body.lstrip()[:1] == b"<"
 
 
+_TEXT = re.compile(r'"(message|type|code|status|detail)"\s*:\s*"((?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)')
 _NUMBERS = (int, float)  # and not bool, which is an int to Python

@@ -13,12 +13,12 @@ from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingEr
 from graphmill.core.errors import AttemptError, Transient, Unavailable
 from graphmill.core.exchange import MOST_BODY_BYTES, Peer, exchange, head_of, length_of, with_body
 from graphmill.core.exchange_faults import broken_off, unconnected
-from graphmill.core.pool import Pool, connect_s
+from graphmill.core.pool import Pool, connect_timeout
 from graphmill.core.usage import Usage
 from graphmill.providers.answer import Answer
 
 if TYPE_CHECKING:
-    from aiohttp import ClientTimeout, StreamReader
+    from aiohttp import StreamReader
     from multidict import CIMultiDictProxy
     from yarl import URL
 
@@ -113,7 +113,7 @@ class Wire:
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
         whole = with_body(route.head, sent.body)
-        return await exchange(self._pool, route.peer, whole, timeout=_timeout(time.limit_s), read=partial(self._read, time))
+        return await exchange(self._pool, route.peer, whole, timeout=connect_timeout(time.limit_s), read=partial(self._read, time))
 
     def _route(self, sent: Sent) -> _Route:
         if len(self._routes) >= _MOST_ROUTES:
@@ -131,7 +131,7 @@ class Wire:
             headers=sent.headers,
             data=None if sent.body is None else BytesIO(sent.body),  # a file is sent piece by piece, between which others have their turn
             allow_redirects=False,
-            timeout=_timeout(time.limit_s),
+            timeout=connect_timeout(time.limit_s),
         ) as response:
             return await self._read(time, response.status, response.headers, response.content)
 
@@ -155,13 +155,6 @@ def _url(url: str) -> URL:
     from yarl import URL  # noqa: PLC0415
 
     return URL(url, encoded=True)
-
-
-@lru_cache(maxsize=256)
-def _timeout(timeout_s: float | None) -> ClientTimeout:
-    from aiohttp import ClientTimeout  # noqa: PLC0415
-
-    return ClientTimeout(total=None, sock_connect=connect_s(timeout_s))
 
 
 def _merged(headers: Mapping[str, str]) -> dict[str, str]:

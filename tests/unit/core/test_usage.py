@@ -46,7 +46,7 @@ def test_what_a_row_of_an_older_version_lacks_is_nothing():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"input_token": 1}, r"a usage has no 'input_token'; did you mean 'input_tokens'\?; it has requests, "),
+        ({"input_token": 1}, r"a usage has no 'input_token' \(did you mean 'input_tokens'\?\); it has requests, "),
         ({"requests": -1}, "requests is a count, not -1"),
         ({"requests": 1.5}, "requests is a count, not 1.5"),
         ({"requests": True}, "requests is a count, not True"),

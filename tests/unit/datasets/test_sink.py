@@ -342,7 +342,7 @@ def test_what_can_not_be_written_is_told_with_the_system_s_reason(tmp_path):
     [
         (
             "out.jsnl",
-            r"can not tell the format of '.*out\.jsnl'; did you mean '\.jsonl'\?; it may end in \.jsonl, \.ndjson, \.json, \.csv$",
+            r"can not tell the format of '.*out\.jsnl' \(did you mean '\.jsonl'\?\); it may end in \.jsonl, \.ndjson, \.json, \.csv$",
         ),
         ("out.parquet", r"can not tell the format of '.*out\.parquet'; it may end in"),
         ("out", r"can not tell the format of '.*out'; it may end in"),

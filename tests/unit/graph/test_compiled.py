@@ -80,7 +80,7 @@ def test_a_given_input_wins_over_the_items_and_is_checked_when_it_is_given():
     assert bound(graph_with(URL, given={"url": "given"}), {"url": 5}) == {"url": "given"}
     with pytest.raises(gm.UsageError, match="workflow 'w': input 'url': a string is wanted, not 5"):
         graph_with(URL, given={"url": 5})
-    with pytest.raises(gm.UsageError, match="workflow 'w' has no input 'ur'; did you mean 'url'\\?; it has url"):
+    with pytest.raises(gm.UsageError, match="workflow 'w' has no input 'ur' \\(did you mean 'url'\\?\\); it has url"):
         graph_with(URL, given={"ur": 5})
 
 

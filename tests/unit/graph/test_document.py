@@ -281,7 +281,7 @@ def test_every_file_that_can_not_be_read_is_told_at_once(tmp_path):
 - !file "a\\0b"
 """
     assert problems_of(write(tmp_path, text)) == [
-        "flow.yaml:1:3: !file: there is no file 'promt.md'; did you mean 'prompt.md'?",
+        "flow.yaml:1:3: !file: there is no file 'promt.md' (did you mean 'prompt.md'?)",
         "flow.yaml:2:3: !file: the name of a file is wanted, as in !file prompt.md",
         "flow.yaml:3:3: !file: the name of a file is wanted, as in !file prompt.md",
         "flow.yaml:4:3: !file: the name of a file is wanted, as in !file prompt.md",

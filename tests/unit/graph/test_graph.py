@@ -90,7 +90,7 @@ def test_a_fixed_input_leaves_the_one_other_for_an_item_that_is_no_mapping(tmp_p
 
 
 def test_an_unknown_fixed_input_is_refused_with_the_nearest(tmp_path):
-    with pytest.raises(gm.UsageError, match=r"workflow 'workflow' has no input 'tnoe'; did you mean 'tone'\?; it has name, tone, note"):
+    with pytest.raises(gm.UsageError, match=r"workflow 'workflow' has no input 'tnoe' \(did you mean 'tone'\?\); it has name, tone, note"):
         load_workflow(tmp_path, GREET).with_inputs({"tnoe": 1})
     with pytest.raises(gm.UsageError, match="has no input 'x'; it has none"):
         load_workflow(tmp_path, "nodes: [{id: n, type: value}]").with_inputs({"x": 1})

@@ -63,11 +63,11 @@ def test_what_is_known_at_the_attempt_only_passes(params):
         (
             {"url": "x", "metod": 1},
             ("metod",),
-            "unknown key 'metod'; did you mean 'method'?; known are url, method, headers, codes, auth, wait, body, raw",
+            "unknown key 'metod' (did you mean 'method'?); known are url, method, headers, codes, auth, wait, body, raw",
         ),
         ({"url": 5}, ("url",), "url: text is wanted, not a whole number"),
         ({"url": None}, ("url",), "url: text is wanted, not null"),
-        ({"url": "x", "method": "PUST"}, ("method",), "method: 'PUST' is not one of GET, POST; did you mean 'POST'?"),
+        ({"url": "x", "method": "PUST"}, ("method",), "method: 'PUST' is not one of GET, POST (did you mean 'POST'?)"),
         ({"url": "x", "headers": []}, ("headers",), "headers: a mapping is wanted, not a list"),
         ({"url": "x", "headers": ["${a}"]}, ("headers",), "headers: a mapping is wanted, not a list"),
         ({"url": "x", "headers": {"a": 1, "b": "${b}"}}, ("headers", "a"), "headers.a: text is wanted, not a whole number"),
@@ -77,7 +77,7 @@ def test_what_is_known_at_the_attempt_only_passes(params):
         (
             {"url": "x", "auth": {"user": "${u}", "tokn": "t"}},
             ("auth", "tokn"),
-            "auth: unknown key 'tokn'; did you mean 'token'?; known are user, token",
+            "auth: unknown key 'tokn' (did you mean 'token'?); known are user, token",
         ),
         ({"url": "x", "auth": {"token": "${t}"}}, ("auth",), "auth: 'user' is missing"),
         ({"url": "x", "wait": True}, ("wait",), "wait: a number or null is wanted, not true or false"),

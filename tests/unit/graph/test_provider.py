@@ -43,7 +43,7 @@ def test_a_stranger_s_package_adds_a_provider_that_is_made_once(install):
     assert registry.find("acme") is registry.find("acme")
 
 
-@pytest.mark.parametrize(("name", "near"), [("acne", "; did you mean 'acme'?"), (None, ""), (["x"], "")])
+@pytest.mark.parametrize(("name", "near"), [("acne", " (did you mean 'acme'?)"), (None, ""), (["x"], "")])
 def test_an_unknown_provider_is_refused_with_the_nearest_and_all_there_are(install, name, near):
     install("acme-models", FINE)
     registry = ProviderRegistry()

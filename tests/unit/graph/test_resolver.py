@@ -234,7 +234,7 @@ SCOPE = MappingProxyType({"fetch": {"response": [1, 2], "status_code": 200}, "n"
     ("template", "reason"),
     [
         ("${gone}", "no 'gone'; there is fetch, n, t, i, s, f, e"),
-        ("${fetch.respons.items}", "no 'respons' in fetch; it has response, status_code; did you mean 'response'?"),
+        ("${fetch.respons.items}", "no 'respons' in fetch (did you mean 'response'?); it has response, status_code"),
         ("${fetch.response[2]}", "no [2] in fetch.response; it has 2 entries"),
         ("${fetch.response[-3].x}", "no [-3] in fetch.response; it has 2 entries"),
         ("${fetch.response.name}", "no 'name' in fetch.response, which is a list"),
@@ -283,7 +283,9 @@ def test_of_many_names_twenty_are_shown_and_long_ones_are_cut():
 
 def test_the_nearest_name_is_found_among_more_than_are_shown():
     many = {f"{number:03}": number for number in range(100)} | {"response": 1}
-    assert message("${a.respons}", {"a": many}).endswith(" and 81 more; did you mean 'response'?")
+    found = message("${a.respons}", {"a": many})
+    assert "no 'respons' in a (did you mean 'response'?); it has 000, " in found
+    assert found.endswith(" and 81 more")
 
 
 def test_names_can_not_play_tricks_on_a_terminal():

@@ -255,12 +255,15 @@ def test_all_problems_of_a_file_are_told_at_once_each_with_its_place(tmp_path):
     name = "a name: letters, digits and _, beginning with a letter or _"
     keys = "id, type, purpose, params, retry, timeout, effect, on_ambiguous, batch, loop"
     assert lines_of(tmp_path, text) == [
-        f"flow.yaml:1:1: workflow: unknown key 'nmae'; did you mean 'name'?; known are {', '.join(grammar.WORKFLOW)}",
-        "flow.yaml:3:25: input 'url': unknown key 'defualt'; did you mean 'default'?; known are type, required, default, description",
+        f"flow.yaml:1:1: workflow: unknown key 'nmae' (did you mean 'name'?); known are {', '.join(grammar.WORKFLOW)}",
+        "flow.yaml:3:25: input 'url': unknown key 'defualt' (did you mean 'default'?); known are type, required, default, description",
         "flow.yaml:4:3: input 'bad name': a name has letters, digits, _ and -, and begins with a letter or _",
-        "flow.yaml:5:13: input 'n': type is one of string, number, integer, boolean, array, object, any, not 'str'; did you mean 'string'?",
+        (
+            "flow.yaml:5:13: input 'n': type is one of string, number, integer, boolean, array, object, any"
+            ", not 'str' (did you mean 'string'?)"
+        ),
         "flow.yaml:6:8: input 'bare': {required: true} or {default: …} is wanted, not nothing",
-        f"flow.yaml:11:5: node 'second': unknown key 'parms'; did you mean 'params'?; known are {keys}",
+        f"flow.yaml:11:5: node 'second': unknown key 'parms' (did you mean 'params'?); known are {keys}",
         "flow.yaml:13:14: node 'second': batch: items is one ${…} reference or a list, not 'abc'",
         "flow.yaml:14:23: node 'second': batch: max_concurrent is a whole number from 1 to 1000, not true",
         f"flow.yaml:15:11: node 'second': batch: as is {name}, not 'my-item'",
@@ -270,7 +273,7 @@ def test_all_problems_of_a_file_are_told_at_once_each_with_its_place(tmp_path):
         "flow.yaml:18:54: node 'größe': loop: until: 'a' is one ${…} reference, not 'b'",
         "flow.yaml:18:64: node 'größe': loop: keep is {max: reference} or {min: reference}, and one of them",
         "flow.yaml:19:9: edge 1 in the list: 'from' is missing",
-        "flow.yaml:19:10: edge 1 in the list: unknown key 'form'; did you mean 'from'?; known are from, to, action",
+        "flow.yaml:19:10: edge 1 in the list: unknown key 'form' (did you mean 'from'?); known are from, to, action",
         "flow.yaml:20:10: workflow: outputs is a mapping from names to values, not a list",
     ]
 
@@ -298,7 +301,7 @@ def test_json_files_have_places_too(tmp_path):
     known = "items, as, error_handling, parallel, max_concurrent, max_retries, retry_wait, timeout, max_failures, ordered"
     assert lines_of(tmp_path, text, "flow.json") == [
         "flow.json:3:13: node 'a': batch: 'items' is missing",
-        f"flow.json:3:14: node 'a': batch: unknown key 'item'; did you mean 'items'?; known are {known}",
+        f"flow.json:3:14: node 'a': batch: unknown key 'item' (did you mean 'items'?); known are {known}",
     ]
 
 
@@ -340,7 +343,7 @@ CONTINUED = {"error_handling": "continue"}
         (node(timeout=float("nan")), "node 'n': timeout is a number of seconds above 0, not nan"),
         (node(timeout=float("inf")), "node 'n': timeout is a number of seconds above 0, not inf"),
         (node(timeout=10**5000), "node 'n': timeout is a number of seconds above 0, not a very large number"),
-        (node(effect="safe"), "node 'n': effect is one of repeatable, unsafe, not 'safe'; did you mean 'unsafe'?"),
+        (node(effect="safe"), "node 'n': effect is one of repeatable, unsafe, not 'safe' (did you mean 'unsafe'?)"),
         (node(on_ambiguous="fail"), "node 'n': on_ambiguous is one of dead_letter, retry, not 'fail'"),
         (node(retry=3), "node 'n': retry is a mapping, not 3"),
         (node(retry={"attempts": 0}), "node 'n': retry: attempts is a whole number of at least 1, not 0"),
@@ -354,7 +357,7 @@ CONTINUED = {"error_handling": "continue"}
         (batch(items={"a": 1}), "node 'n': batch: items is one ${…} reference or a list, not a mapping"),
         (
             batch(error_handling="Continue"),
-            "node 'n': batch: error_handling is one of fail_fast, continue, not 'Continue'; did you mean 'continue'?",
+            "node 'n': batch: error_handling is one of fail_fast, continue, not 'Continue' (did you mean 'continue'?)",
         ),
         (batch(parallel="true"), "node 'n': batch: parallel is true or false, not 'true'"),
         (batch(max_concurrent=0), "node 'n': batch: max_concurrent is a whole number from 1 to 1000, not 0"),

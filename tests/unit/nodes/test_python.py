@@ -171,7 +171,7 @@ def test_a_value_in_between_is_what_json_makes_of_it_so_that_it_is_the_same_afte
             "nowhere_to_be_found:f",
             "can not import 'nowhere_to_be_found': No module named 'nowhere_to_be_found'; modules are looked for in ",
         ),
-        ("json:laods", "json has no 'laods'; did you mean 'loads'?"),
+        ("json:laods", "json has no 'laods' (did you mean 'loads'?)"),
         ("json:decoder.Nothing", "json has no 'Nothing'"),
         ("json:__doc__", "json:__doc__ is not a function but str"),
         ("json", "function is written module:name, not 'json'"),
@@ -212,7 +212,7 @@ def test_a_module_that_fails_while_it_is_imported_is_a_problem_of_the_workflow(t
         ),
         (
             "{function: 'json:loads', input: {}}",
-            "unknown key 'input'; did you mean 'inputs'?; known are code, function, inputs, isolation, timeout, requires",
+            "unknown key 'input' (did you mean 'inputs'?); known are code, function, inputs, isolation, timeout, requires",
         ),
         ("{function: 'json:loads', inputs: [1]}", f"inputs: a mapping is wanted, not a list ({INPUTS})"),
         ("{function: 'json:loads', inputs: null}", f"inputs: a mapping is wanted, not null ({INPUTS})"),

@@ -64,7 +64,7 @@ def test_inputs_are_held_against_the_function_s_signature(module):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("json:laods", "json has no 'laods'; did you mean 'loads'?"),
+        ("json:laods", "json has no 'laods' (did you mean 'loads'?)"),
         ("json:${f}", "json has no '${f}'"),
         ("json", "function is written module:name, not 'json'"),
     ],

@@ -150,7 +150,7 @@ def test_latencies_follow_their_curve():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rules: [{fault: trottled}]", "there is no fault 'trottled'; did you mean 'throttled'?; there are length, "),
+        ("rules: [{fault: trottled}]", "there is no fault 'trottled' (did you mean 'throttled'?); there are length, "),
         ("rulez: []", "Object contains unknown field `rulez`"),
         ("rules: [{share: 2}]", "Expected `float` <= 1.0 - at `$.rules[0].share`"),
         ("rules: [", "script.yaml can not be played: "),

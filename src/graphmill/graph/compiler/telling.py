@@ -25,5 +25,5 @@ def listed(names: Sequence[str]) -> str:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Give '; did you mean …?' for the nearest name; of thousands, the first are asked, as each takes its time."""
+    """Give ' (did you mean …?)' for the nearest name; of thousands, the first are asked, as each takes its time."""
     return suggestion(name[:_MOST_LETTERS], names[:_MOST_COMPARED])

@@ -15,13 +15,14 @@ from graphmill.graph.models.json_answer import JsonAnswer, Misfit, json_answer
 
 
 class AnswerSchema:
-    """``json`` is what a provider is sent; UsageError for what is no schema."""
+    """``json`` is what a provider is sent, ``text`` the same as text; UsageError for what is no schema."""
 
     def __init__(self, schema: Any) -> None:
         self._model = schema if is_model(schema) else None
         self.json: Mapping[str, Any] = schema.model_json_schema() if self._model is not None else schema
         if not isinstance(self.json, Mapping):
             raise UsageError(f"a schema is a JSON Schema or a pydantic model, not {schema!r:.80}")
+        self.text = to_json(self.json)
         try:
             self._check = SchemaCheck(self.json) if self._model is None else None
         except SchemaError as error:

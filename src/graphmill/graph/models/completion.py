@@ -13,7 +13,7 @@ import msgspec
 
 from graphmill.core.errors import Permanent, Transient
 from graphmill.core.fresh import fresh
-from graphmill.core.json_text import json_bytes, to_json
+from graphmill.core.json_text import json_bytes
 from graphmill.core.message import cut
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import NO_USAGE, Usage
@@ -22,7 +22,7 @@ from graphmill.graph.models.asking import ask, told
 from graphmill.graph.models.cache.content_key import content_key, is_cacheable
 from graphmill.graph.models.cache.kept import Kept
 from graphmill.graph.models.json_answer import JsonAnswer, Misfit
-from graphmill.graph.models.question import request_tokens
+from graphmill.graph.models.question import estimated_tokens
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
 
@@ -84,7 +84,7 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
     used, problem = None, ""
     for calls in range(1, MOST_REASKS + 2):
         if calls > 1:
-            await context.again(request_tokens(asked))
+            await context.again(estimated_tokens(asked))
         response = await ask(target, asked, context)
         used = response.usage if used is None else used + response.usage
         _require_whole(target, asked, response)
@@ -154,7 +154,7 @@ def _shaped(target: Target, request: ModelRequest, schema: AnswerSchema | None) 
         return request
     if target.is_native:
         return msgspec.structs.replace(request, schema=schema.json)
-    words = _ASKED + to_json(schema.json)
+    words = _ASKED + schema.text
     first, *others = request.messages
     if first.role == "system" and isinstance(first.content, str):
         return msgspec.structs.replace(request, messages=(Message("system", f"{first.content}\n\n{words}"), *others))

@@ -13,7 +13,6 @@ from graphmill.core.model_call import NO_ORIGIN, Image, Message, ModelRequest, O
 from graphmill.graph.models.target import Target
 from graphmill.graph.template import text_of
 
-_SENT = ("prompt", "system", "messages", "output_schema", "tools")
 CHARS_PER_TOKEN = 4
 USUAL_ANSWER = 500
 PARAMS = ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "tools", "logprobs", "extra")
@@ -43,17 +42,27 @@ def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[st
     return ModelRequest(model=target.model, messages=messages, origin=origin, **found)
 
 
-def estimated_tokens(target: Target, params: Mapping[str, Any]) -> int:
-    """Estimate what a call with these params takes: four characters are a token, and an answer is as long as it may be."""
-    sent = sum(len(_text(params[name])) for name in _SENT if params.get(name))
-    most = {**target.defaults, **{name: value for name, value in params.items() if value is not None}, **target.chosen}.get("max_tokens")
-    return sent // CHARS_PER_TOKEN + (most if isinstance(most, int) else USUAL_ANSWER)
+def estimated_tokens(request: ModelRequest, schema: str = "") -> int:
+    """Estimate what a request takes: four characters are a token, and an answer is as long as it may be.
+
+    ``schema`` is the text of one that has yet to be put into the request.
+    """
+    sent = len(schema) + sum(len(message.text) for message in request.messages)
+    if request.schema is not None:
+        sent += len(_text(request.schema))
+    if request.tools:
+        sent += len(_text(msgspec.to_builtins(request.tools)))
+    return sent // CHARS_PER_TOKEN + (request.max_tokens if isinstance(request.max_tokens, int) else USUAL_ANSWER)
 
 
-def request_tokens(request: ModelRequest) -> int:
-    """Estimate what a request takes, in the same way."""
-    sent = sum(len(message.text) for message in request.messages)
-    return sent // CHARS_PER_TOKEN + (request.max_tokens or USUAL_ANSWER)
+def tokens_of(target: Target, params: Mapping[str, Any]) -> int:
+    """Estimate what a node with these params asks for; of params that make no request, which its attempt tells, an answer alone."""
+    try:
+        messages = messages_of(params.get("prompt"), params.get("system"), params.get("messages"))
+        request = request_of(target, messages, {name: params.get(name) for name in ("max_tokens", "tools")})
+        return estimated_tokens(request, _text(params.get("output_schema")))
+    except (Permanent, TypeError, ValueError):
+        return USUAL_ANSWER
 
 
 def _text(value: Any) -> str:

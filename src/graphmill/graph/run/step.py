@@ -16,7 +16,7 @@ from graphmill.core.keys import canonical, digest
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.concealment import Concealment
-from graphmill.graph.models.question import estimated_tokens
+from graphmill.graph.models.question import tokens_of
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
@@ -121,8 +121,8 @@ class _ModelStep(_NodeStep):
 
     @property
     def weight(self) -> int:
-        """Estimate the tokens: what is sent, at four characters each, and the most that may come back."""
-        return estimated_tokens(self._target, self._params)
+        """Estimate the tokens of what is sent, and of what may come back."""
+        return tokens_of(self._target, self._params)
 
     def content(self) -> bytes:
         """Hash also which model it is that a name, a role or the run's choice has come to."""

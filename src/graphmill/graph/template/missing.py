@@ -72,7 +72,7 @@ def _gap(key: str | int, value: Any, *, way: str) -> str:
     if isinstance(key, int) and is_sequence(value):
         return f"{absent}; it has {len(value)} {'entry' if len(value) == 1 else 'entries'}"
     if isinstance(value, Mapping):
-        return f"{absent}; {'it has' if way else 'there is'} {_names(value)}{_nearest(key, value)}"
+        return f"{absent}{_nearest(key, value)}; {'it has' if way else 'there is'} {_names(value)}"
     return f"{absent}, which is {_kind(value)}{', with no JSON object or list in it' if isinstance(value, str) else ''}"
 
 

@@ -15,7 +15,7 @@ from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.core.exchange import MOST_BODY_BYTES, Peer, Reader, exchange, head_of, length_of, with_body
 from graphmill.core.exchange_faults import broken_off, unconnected
 from graphmill.core.message import described
-from graphmill.core.pool import Pool, connect_s
+from graphmill.core.pool import Pool, connect_timeout
 from graphmill.nodes.http.answer import Answer
 from graphmill.nodes.http.hosts import is_public
 from graphmill.nodes.http.request import Request
@@ -49,7 +49,7 @@ class Wire:
     """Sends requests; what they share is let go of by ``close``. One that is guarded connects to public addresses only."""
 
     def __init__(self, *, is_guarded: bool) -> None:
-        from aiohttp import ClientError, ClientTimeout  # noqa: PLC0415
+        from aiohttp import ClientError  # noqa: PLC0415
         from yarl import URL  # noqa: PLC0415
 
         guard = _guarded_socket if is_guarded else None
@@ -57,7 +57,6 @@ class Wire:
         self._session = self._pool.session(max_line_size=_MOST_HEADER_BYTES, max_field_size=_MOST_HEADER_BYTES)
         self._url = partial(URL, encoded=True)
         self._peer = lru_cache(maxsize=256)(lambda place: Peer(URL(place, encoded=True)))
-        self._timeout = lru_cache(maxsize=64)(partial(ClientTimeout, total=None))
         self._errors = ClientError, OSError, ValueError
 
     async def close(self) -> None:
@@ -72,7 +71,7 @@ class Wire:
         dispatch = _Dispatch()
         _dispatch.set(dispatch)
         try:
-            timeout, read = self._timeout(connect=connect_s(within_s)), partial(_read, request.method, most, ok_codes)
+            timeout, read = connect_timeout(within_s), partial(_read, request.method, most, ok_codes)
             is_small = request.body is None or len(request.body) <= MOST_BODY_BYTES
             return await (self._exchanged if is_small else self._requested)(request, timeout, read)
         except Permanent as error:
@@ -82,10 +81,11 @@ class Wire:
             raise Transient(f"{request.shown}: {error}") from None
         except self._errors as error:
             raise _translated(error, request) from None
-        except asyncio.CancelledError:
-            if dispatch.is_connected:
-                raise
-            raise Transient(f"{request.shown}: no connection in time", is_unsent=True) from None
+        except asyncio.CancelledError as error:
+            unsent = Transient(f"{request.shown}: no connection in time", is_unsent=True)
+            ended: BaseException = error if dispatch.is_connected else unsent
+            ended.awaited = request.shown  # type: ignore[attr-defined]  # for the message of a time-out
+            raise ended from None
 
     async def _exchanged(self, request: Request, timeout: ClientTimeout, read: Reader[Answer]) -> Answer:  # noqa: ASYNC109
         peer = self._peer(request.url.place)

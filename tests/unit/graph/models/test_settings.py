@@ -73,7 +73,7 @@ def test_a_file_that_changes_is_read_again(folder):
     ("text", "said"),
     [
         ("models:\n  a: gpt\n", ":2:6: models.a: model is written provider/model, not 'gpt'"),
-        ("models: {a: {model: x/y, temprature: 1}}", ":1:26: models.a: unknown key 'temprature'; did you mean 'temperature'?"),
+        ("models: {a: {model: x/y, temprature: 1}}", ":1:26: models.a: unknown key 'temprature' (did you mean 'temperature'?)"),
         ("models: {a: {temperature: 1}}", "models.a: 'model' is missing"),
         ("models: {a: {model: x/y, stop: [1]}}", "stop is text or a list of texts"),
         ("models: {a: 3}", "models.a is provider/model, or a mapping with model"),

@@ -14,8 +14,7 @@ from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.target import Target
 from graphmill.graph.secret import Secret
 
-_FORMAT = 1
-_SENT = tuple(name for name in ModelRequest.__struct_fields__ if name != "origin")
+_FORMAT = 2
 _TEMPERATURE = "temperature"
 _REAL = (_TEMPERATURE, "top_p")
 
@@ -29,17 +28,20 @@ def is_cacheable(target: Target, request: ModelRequest, cache: bool | None) -> b
 
 def content_key(target: Target, request: ModelRequest, schema: AnswerSchema | None) -> bytes | None:
     """Give the key; None for a call that can not be made, which says so itself."""
-    shape = None if schema is None else schema.json
     try:
-        asked = [_plain(name, getattr(request, name)) for name in _SENT]
-        return digest(canonical([_FORMAT, *_where(target), asked, shape, max(1, request.origin.sample)]))
+        return digest(canonical([_FORMAT, *_where(target), asked(request, schema), max(1, request.origin.sample)]))
     except (TypeError, ValueError, RecursionError, KeyError):
         return None
 
 
-def _plain(name: str, value: Any) -> Any:
-    """Give a value as data; a temperature of 0 is one of 0.0."""
-    return float(value) if name in _REAL and value is not None else msgspec.to_builtins(value)
+def asked(request: ModelRequest, schema: AnswerSchema | None) -> list[Any]:
+    """Give as data what is asked, whoever is; a temperature of 0 is one of 0.0."""
+    sent: dict[str, Any] = msgspec.to_builtins(request)
+    del sent["origin"]
+    for name in _REAL:
+        if isinstance(sent[name], int):
+            sent[name] = float(sent[name])
+    return [sent, None if schema is None else schema.json]
 
 
 def _where(target: Target) -> list[Any]:
