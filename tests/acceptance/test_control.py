@@ -37,7 +37,11 @@ async def forever(_):
     await asyncio.Event().wait()
 
 
+_immortals = []  # else a garbage collector would end them when their loop is gone
+
+
 async def immortal(_):
+    _immortals.append(asyncio.current_task())
     while True:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(3600)

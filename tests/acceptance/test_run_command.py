@@ -5,7 +5,9 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
+from contextlib import closing
 from textwrap import dedent
 
 import pytest
@@ -203,9 +205,15 @@ def test_a_job_that_fails_is_exit_3_and_can_be_retried(project):
     assert "\nfailed · " in err
 
 
+def recorded_steps(project):
+    with closing(sqlite3.connect(project / ".graphmill" / "runs.db")) as store:
+        return store.execute("SELECT count(*) FROM steps").fetchone()[0]
+
+
 def test_a_run_that_was_killed_is_resumed_with_its_inputs_and_does_no_step_twice(project):
     with Command(project, "run", "slow.yaml", "name=Zoe", "--run-id", "s") as command:
         command.until_file("begun-*")
+        command.until(lambda: recorded_steps(project) == 1)  # what ended a moment ago may not be there yet
         command.send(signal.SIGKILL)
         command.wait()
     (project / "go").touch()
