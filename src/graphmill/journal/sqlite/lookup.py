@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from graphmill.core.result import Status
 from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
@@ -90,13 +91,17 @@ class SqliteLookup:
         if self._connection is not None:
             self._connection.close()
 
+    @cached_property
+    def _reader(self) -> _Reader:
+        """Made when results are asked for: whoever wants notes alone need not pass over the rows."""
+        return _Reader(self._opened(), self._stored, self._checks)
+
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = connect(self._database.path, busy_s=self._database.busy_s)
             self._stored = read_run(self._connection, self._run.number, self._run.id, self._database.name)
             self._database.verify_once(self._connection, self._stored)
             self._place = (self._stored.number, self._stored.first, self._stored.last)
-            self._reader = _Reader(self._connection, self._stored, self._checks)
         return self._connection
 
     def _looked_for(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> sqlite3.Cursor:
