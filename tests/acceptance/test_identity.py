@@ -74,6 +74,23 @@ def test_two_equal_ids_are_found_on_resume_too_whether_known_or_new(journal, twi
         run_of(journal, iter(with_ids(*range(1500), twice)))
 
 
+def test_of_two_equal_ids_the_second_is_refused_also_where_only_that_one_is_as_it_was(journal):
+    run_of(journal, with_ids(*range(3)))
+    with pytest.raises(gm.DuplicateIdError, match="'1' at position 2"):
+        run_of(journal, [{"id": 0}, {"id": 1, "text": "new"}, {"id": 1}, {"id": 2}], on_change="invalidate")
+
+
+def test_what_stands_is_counted_as_what_it_is_wherever_it_is_among_the_rest(journal):
+    def work(item):
+        if item["id"] % 100 == 7:
+            raise gm.Permanent("no")
+
+    items = with_ids(*range(1200))
+    gm.batch(work, items, run_id="r", journal=journal)
+    again = gm.batch(work, [*items[600:], *with_ids(*range(1200, 1203)), *items[:600]], run_id="r", journal=journal)
+    assert (again.statistics.succeeded, again.statistics.failed, again.done_now) == (1191, 12, 3)
+
+
 def test_two_equal_ids_are_found_among_what_is_done_again(journal):
     run_of(journal, with_ids(*range(3)))
     with pytest.raises(gm.DuplicateIdError, match="'0' at position 1500"):

@@ -218,6 +218,17 @@ def test_outcomes_are_of_the_highest_generation(store, taken):
     assert looked_up(store, taken, []) == {}
 
 
+def test_what_is_settled_is_a_success_of_the_same_content_that_nobody_wants_again(store, taken):
+    names = ["good", "edited", "bad", "new"]
+    taken.append([result("good"), result("edited", 1, content=digest(b"2")), failed("bad", 2)])
+    keys = [item_key(name) for name in names]
+    with closing(store.archive.lookup(taken.run)) as lookup:
+        rows = lookup.settled(keys, [CONTENT] * 4)
+        assert rows[1:] == [None] * 3
+        assert rows[0] in (None, looked_up(store, taken, keys)[keys[0]].row)
+        assert set(lookup.outcomes(keys[1:])) == set(keys[1:3])
+
+
 def test_suspects_are_replaced_one_by_one(store, taken):
     taken.append([SuspectRow(item_key("a"), 1, 0), SuspectRow(item_key("b"), 1, 0)])
     taken.append([SuspectRow(item_key("a"), 2, 1)])

@@ -23,7 +23,7 @@ def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None
     """Tell by which id an item of a series goes, given the item and its position; None for one that has none."""
     if isinstance(items, Single):
         return lambda _item, _position: JOB_ID
-    return partial(_own_id, id_field)
+    return own_id if id_field is None else partial(own_id, id_field=id_field)
 
 
 def require_id(items: Any, id_field: str | None) -> None:
@@ -32,7 +32,7 @@ def require_id(items: Any, id_field: str | None) -> None:
         return
     with suppress(SourceError), closing(_first(items, 1)) as first:  # what is wrong with the source is told when it is read
         for item in first:
-            own_id(item, position=0, id_field=id_field)
+            own_id(item, 0, id_field=id_field)
 
 
 def require_fields(graph: Any, items: Any) -> None:
@@ -74,7 +74,3 @@ def _first(items: Iterable[Any], number: int) -> Generator[Any, None, None]:
 def no_item() -> UsageError:
     """Give what is raised for a job among the items."""
     return UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
-
-
-def _own_id(id_field: str | None, item: Any, position: int) -> str | None:
-    return own_id(item, position=position, id_field=id_field)

@@ -150,7 +150,7 @@ def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | 
     def identify(position: int, item: Any) -> Draft:
         if isinstance(item, Job):
             raise no_item()
-        return Draft(id_of(item, position), function, item, effect=effect)
+        return Draft(id_of(item, position), function, item, 0, "", effect)  # by place, which is faster than by name
 
     def identify_sample(position: int, item: Any) -> Draft:
         number, sample = divmod(position, samples)

@@ -18,7 +18,7 @@ def sample_id(item_id: str, sample: int) -> str:
     return item_id if sample <= 1 else f"{item_id}#{sample}"
 
 
-def own_id(item: Any, *, position: int, id_field: str | None = None) -> str | None:
+def own_id(item: Any, position: int, *, id_field: str | None = None) -> str | None:
     """Give the id that an item carries: the named field, else its own ``id``; None if it has none."""
     if isinstance(item, _MAPPINGS):
         value = item.get(id_field or "id")

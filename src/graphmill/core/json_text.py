@@ -35,7 +35,7 @@ def _ordered(value: Set[Any]) -> list[Any]:
     return sorted(value) if is_simple else sorted(value, key=to_json)
 
 
-_DECODER = json.JSONDecoder()
+_decode = msgspec.json.Decoder().decode
 _USUAL_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Enum, lambda value: value.value),
     ((datetime, date, time), lambda value: value.isoformat()),
@@ -120,15 +120,11 @@ def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _quickly(text: bytes) -> tuple[Any] | None:
-    """Read what begins with a brace and ends where its value does, as nearly every line does; None for the rest, mistakes included."""
-    if text[:1] != b"{":
-        return None
+    """Read what msgspec takes, which it reads as Python does; None for the rest: mistakes, and what Python alone can read, such as NaN."""
     try:
-        whole = text.decode()
-        value, end = _DECODER.raw_decode(whole)
-    except ValueError:
+        return (_decode(text),)
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    return (value,) if end == len(whole) else None
 
 
 def _is_utf8(text: str) -> bool:

@@ -11,16 +11,19 @@ import orjson
 from graphmill.core.json_text import PLAIN, encoder, to_json
 
 KEY_BYTES = 16
+_BLANK = blake2b(digest_size=KEY_BYTES)
 
 
 def item_key(item_id: str) -> bytes:
     """Give the key of an item within its run."""
-    return digest(item_id.encode(errors="surrogatepass"))
+    return digest(item_id.encode("utf-8", "surrogatepass"))
 
 
 def digest(data: bytes) -> bytes:
     """Hash bytes to a key."""
-    return blake2b(data, digest_size=KEY_BYTES).digest()
+    hashed = _BLANK.copy()  # two thirds of the cost of one made anew
+    hashed.update(data)
+    return hashed.digest()
 
 
 def canonical(value: Any) -> bytes:

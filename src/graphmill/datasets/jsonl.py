@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, BinaryIO
 
 from graphmill.core.json_text import from_json, json_bytes
@@ -11,22 +11,16 @@ from graphmill.datasets.row import Row
 
 def read(stream: BinaryIO) -> Generator[Any, None, None]:
     """Read item by item; blank lines are passed over."""
-    for number, line in _lines(stream):
-        yield from_json(line, first_line=number)
+    for number, line in enumerate(stream, start=1):
+        text = (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).rstrip(b"\r\n")
+        if text and not text.isspace():
+            yield from_json(text, first_line=number)
 
 
 def count(stream: BinaryIO) -> int:
     """Count the items without reading them."""
     first = stream.readline().removeprefix(b"\xef\xbb\xbf")
     return bool(first.strip()) + sum(not line.isspace() for line in stream)
-
-
-def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Give the lines that hold something, each with its number and without its end."""
-    for number, line in enumerate(stream, start=1):
-        text = (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).rstrip(b"\r\n")
-        if text and not text.isspace():
-            yield number, text
 
 
 class Writer:

@@ -192,31 +192,56 @@ class Intake:
     def _new(self, position: int, given: Any) -> Job:
         """Give the job of an item in a run that has no results."""
         item = self._item(position, given)
+        self._hash.update(item.content)
         self.count += 1
         self._require_new(item)
         return self._job(item, self._run.generation)
 
     def _require_new(self, item: _Item) -> None:
         if self._seen.add(item.key) > 1:
-            raise DuplicateIdError(item.name, first=None, second=item.position)
+            raise _repeated(item)
 
     def _admit(self, chunk: Sequence[tuple[int, Any]]) -> Iterator[Job]:
         """Give the jobs of a chunk; what is wrong with an item is raised after those before it."""
         items, error = _until_wrong(self._item(position, given) for position, given in chunk)
         self.count += len(items)
-        outcomes = self._lookup.outcomes([item.key for item in items]) if items else _NO_OUTCOMES
-        for item in items:
-            outcome = outcomes.get(item.key)
-            # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
-            if outcome is None:
-                self._require_new(item)
-            elif not self._found.add(outcome.row) or item.key in self._seen:  # new when this reading began, and done since
-                raise DuplicateIdError(item.name, first=None, second=item.position)
-            generation = self._generation(item, outcome)
-            if generation is not None and not self._edited:
+        self._hash.update(b"".join([item.content for item in items]))
+        left, wrong = _until_wrong(self._left(items))
+        for item, outcome, generation in left:
+            if not self._edited:
                 yield self._job(item if outcome is None else self._again(item, outcome), generation, outcome)
-        if error is not None:
-            raise error
+        if (first := wrong or error) is not None:
+            raise first
+
+    def _left(self, items: Sequence[_Item]) -> Iterator[tuple[_Item, Outcome | None, int]]:
+        """Give those of a chunk that are to be done, with what is recorded of each, and in which generation; count the others."""
+        rows = self._lookup.settled([item.key for item in items], [item.content for item in items]) if items else ()
+        asked = [item.key for item, row in zip(items, rows, strict=True) if row is None]
+        outcomes = self._lookup.outcomes(asked) if asked else _NO_OUTCOMES
+        settled = 0
+        try:
+            for item, row in zip(items, rows, strict=True):
+                if row is None:
+                    outcome = outcomes.get(item.key)
+                    self._require_once(item, outcome)
+                    generation = self._generation(item, outcome)
+                    if generation is not None:
+                        yield item, outcome, generation
+                elif self._found.add(row):
+                    settled += 1
+                else:
+                    raise _repeated(item)
+        finally:
+            if settled:  # all at once: nearly every item of a resume is one of them
+                self.known += settled
+                self.done[Status.SUCCEEDED] += settled
+
+    def _require_once(self, item: _Item, outcome: Outcome | None) -> None:
+        # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
+        if outcome is None:
+            self._require_new(item)
+        elif not self._found.add(outcome.row) or item.key in self._seen:  # new when this reading began, and done since
+            raise _repeated(item)
 
     def _again(self, item: _Item, outcome: Outcome) -> _Item:
         """Prepare an item that has a result to be done again: it will have another row, and, if it was stored, it is what it was."""
@@ -231,9 +256,7 @@ class Intake:
             count = self._seen.add(content + (b"=%d" % draft.sample if draft.sample else b"="))  # not to be taken for the key of an item
             name = content.hex()[:_ID_CHARS] if count == 1 else f"{content.hex()[:_ID_CHARS]}~{count}"
             name = sample_id(name, draft.sample)
-        key = item_key(name)
-        self._hash.update(content)
-        return _Item(position if draft.position is None else draft.position, draft, name, key, content)
+        return _Item(position if draft.position is None else draft.position, draft, name, item_key(name), content)
 
     @staticmethod
     def _content(draft: Draft, position: int) -> bytes:
@@ -301,6 +324,10 @@ class Intake:
         is_suspected = notes.suspect is not None and notes.suspect.crashes > 0
         self.records[job.id] = record._replace(**stands._asdict(), is_suspected=is_suspected)
         return msgspec.structs.replace(job, past=past)
+
+
+def _repeated(item: _Item) -> DuplicateIdError:
+    return DuplicateIdError(item.name, first=None, second=item.position)
 
 
 def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:

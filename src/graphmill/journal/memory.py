@@ -237,6 +237,10 @@ class MemoryLookup:
         self._store = store
         self._run = run
 
+    def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> Sequence[int | None]:
+        """Settle nothing: to ask for outcomes costs no more here."""
+        return [None for _ in zip(keys, contents, strict=True)]
+
     def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
         """Tell which of these items have a result."""
         with self._store.lock:

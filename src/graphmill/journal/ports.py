@@ -40,6 +40,12 @@ class Lookup(Protocol):
     Not for two threads at once.
     """
 
+    def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> Sequence[int | None]:
+        """Give the rows, as in an Outcome, of those that stand: they have succeeded with this content, and nothing more is wanted of them.
+
+        None for any other, and for one of which that can not be told at once: its outcome says what it is.
+        """
+
     def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
         """Tell which of these items have a result."""
 

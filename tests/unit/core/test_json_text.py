@@ -174,6 +174,31 @@ def test_a_mistake_is_named_by_line_and_column_of_the_file_it_stands_in(text, me
         from_json(text, first_line=7)
 
 
+NUMBERS = st.from_regex(r"-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+
+
+@st.composite
+def nearly_json(draw):
+    """JSON, or what a change of a few bytes makes of it."""
+    text = bytearray(draw(json_values.map(lambda value: to_json({"a": value}).encode()) | NUMBERS.map(str.encode)))
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(text)))
+        text[place : place + draw(st.integers(0, 1))] = draw(st.sampled_from(b'{}[]",:\\u0eE+-. \t\n\x00\x1f\x7f\xc2\xed\xff')).to_bytes()
+    return bytes(text)
+
+
+@given(nearly_json())
+def test_any_text_is_read_as_python_reads_it(text):
+    assert _read(from_json, text) == _read(json.loads, text)
+
+
+def _read(reader, text):
+    try:
+        return repr(reader(text))
+    except ValueError:
+        return "a mistake"
+
+
 def test_a_repeated_key_is_refused_only_where_that_is_asked_for():
     text = b'{"a": {"c": 0, "b": 1, "b": 2}}'
     assert from_json(text) == {"a": {"b": 2, "c": 0}}

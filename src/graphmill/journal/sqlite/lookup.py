@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
+from graphmill.core.result import Status
 from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
 from graphmill.journal.sqlite.checks import Checks
-from graphmill.journal.sqlite.codes import KINDS, STATUSES
+from graphmill.journal.sqlite.codes import KINDS, STATUS_CODES, STATUSES
 from graphmill.journal.sqlite.connection import connect
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import translated
@@ -18,6 +20,8 @@ from graphmill.journal.sqlite.stored_run import StoredRun, read_run
 
 _PAGE = 1000
 _MOST_KEPT = 8000
+_ROW = HEAD + 1  # where a head tells its row
+_SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
 
 
 class SqliteLookup:
@@ -28,7 +32,15 @@ class SqliteLookup:
         self._run = run
         self._checks = Checks(database.name, run)
         self._connection: sqlite3.Connection | None = None
-        self._has_results = self._has_steps = False
+        self._has_scanned = self._has_results = self._has_steps = False
+
+    def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> Sequence[int | None]:
+        """Give the rows of those that come by and have succeeded as they are."""
+        with translated(self._database.name):
+            self._opened()
+            if self._stored.wanted or self._run.generation > 1:
+                return [None] * len(keys)
+            return self._reader.settled(keys, contents)
 
     def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
         """Tell which of these items have a result."""
@@ -36,16 +48,12 @@ class SqliteLookup:
             connection = self._opened()
             found = self._reader.take(keys)
             missing = [key for key in keys if key not in found]
-            if missing:
-                self._sort_results(connection)
             for start in range(0, len(missing), MANY):
-                some = padded(missing[start : start + MANY], MANY)
-                for head in self._checks.heads(connection.execute(SQL["look_up_results"], some)):
+                for head in self._checks.heads(self._looked_for(connection, missing[start : start + MANY])):
                     found[head[1]] = head  # the newest comes last
             wanted = self._wanted(connection, list(found)) if self._stored.wanted else {}
         return {
-            key: Outcome(head[HEAD + 1], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]])
-            for key, head in found.items()
+            key: Outcome(head[_ROW], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]]) for key, head in found.items()
         }
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
@@ -55,7 +63,7 @@ class SqliteLookup:
             found = connection.execute(SQL["heads"], self._place * 2)
             for head in self._checks.all_heads(found, self._stored):
                 if head[2] >= head[-1]:
-                    yield head[HEAD + 1], head[1]
+                    yield head[_ROW], head[1]
 
     def notes(self, key: bytes) -> Notes:
         """Read what is recorded of an item beside its results."""
@@ -74,7 +82,7 @@ class SqliteLookup:
             connection = self._opened()
             self._sort_results(connection)
             heads = list(self._checks.heads(connection.execute(SQL["look_up_results"], padded([key], MANY))))
-            rows = sorted(head[HEAD + 1] for head in heads)
+            rows = sorted(head[_ROW] for head in heads)
             stored = [connection.execute(SQL["results_by_row"], padded([row], SOME)).fetchone() for row in rows]
         return self._checks.last_steps(stored)
 
@@ -83,14 +91,26 @@ class SqliteLookup:
         if self._connection is not None:
             self._connection.close()
 
+    @cached_property
+    def _reader(self) -> _Reader:
+        """Made when results are asked for: whoever wants notes alone need not pass over the rows."""
+        return _Reader(self._opened(), self._stored, self._checks)
+
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = connect(self._database.path, busy_s=self._database.busy_s)
             self._stored = read_run(self._connection, self._run.number, self._run.id, self._database.name)
             self._database.verify_once(self._connection, self._stored)
             self._place = (self._stored.number, self._stored.first, self._stored.last)
-            self._reader = _Reader(self._connection, self._stored, self._checks)
         return self._connection
+
+    def _looked_for(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> sqlite3.Cursor:
+        """Find results that have not come by: nearly all of a run is mostly done, and then there is nothing to find, and once."""
+        if self._reader.has_seen_all and not self._has_scanned:
+            self._has_scanned = True  # to sort takes as long as three scans
+            return connection.execute(SQL["scan_results"], (*self._place, *padded(keys, MANY)))
+        self._sort_results(connection)
+        return connection.execute(SQL["look_up_results"], padded(keys, MANY))
 
     def _sort_results(self, connection: sqlite3.Connection) -> None:
         if not self._has_results:
@@ -129,15 +149,34 @@ class _Reader:
         (generations,) = connection.execute(SQL["newest_generation"], (run.number, run.first, run.last)).fetchone()
         self._is_of_use = generations == 1  # else the first row of an item that comes by need not be the one that counts
 
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether every result has come by, and been kept until it was asked for."""
+        return self._is_of_use and self._next > self._run.last
+
+    def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[int | None]:
+        """Give the rows of those that come by and have succeeded with this content; they are not kept any longer, the others are."""
+        rows: list[int | None] = []
+        kept = self._kept
+        for key, content in zip(keys, contents, strict=True):
+            if key in kept or self._comes_by(key):
+                head = kept[key]
+                if head[4] == _SUCCEEDED and head[6] == content:
+                    del kept[key]
+                    rows.append(head[_ROW])
+                    continue
+            rows.append(None)
+        return rows
+
     def take(self, keys: Sequence[bytes]) -> dict[bytes, Stored]:
         """Give what comes by of these; it is not kept any longer."""
-        found: dict[bytes, Stored] = {}
-        for key in keys:
-            while key not in self._kept and self._is_of_use and self._next <= self._run.last:
-                self._read()
-            if head := self._kept.pop(key, None):
-                found[key] = head
-        return found
+        return {key: self._kept.pop(key) for key in dict.fromkeys(keys) if self._comes_by(key)}
+
+    def _comes_by(self, key: bytes) -> bool:
+        """Read on until a result is there; tell whether it is."""
+        while key not in self._kept and self._is_of_use and self._next <= self._run.last:
+            self._read()
+        return key in self._kept
 
     def pass_over_the_rest(self) -> None:
         """Check what has not come by; it will not any more."""
@@ -151,5 +190,6 @@ class _Reader:
             self._kept.clear()
             return
         page = self._connection.execute(SQL["next_heads"], (self._run.number, self._next, self._run.last, _PAGE)).fetchall()
-        self._kept.update((head[1], head) for head in self._checks.heads(page))
-        self._next = page[-1][HEAD + 1] + 1 if len(page) == _PAGE else self._run.last + 1
+        for head in self._checks.heads(page):
+            self._kept[head[1]] = head
+        self._next = page[-1][_ROW] + 1 if len(page) == _PAGE else self._run.last + 1

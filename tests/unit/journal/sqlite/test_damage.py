@@ -20,6 +20,7 @@ PLACES = 200
 SEEDS = int(os.environ.get("GRAPHMILL_DAMAGE_SEEDS", "1"))  # more, to look longer
 ITEMS = 60
 KEYS = [item_key(f"item-{number}") for number in range(ITEMS)]
+CONTENTS = [CONTENT] * ITEMS
 
 
 def appends():
@@ -57,6 +58,7 @@ def seen(store, *, is_owner):
             assert list(ledger.requests()) == []
         finally:
             ledger.release()
+    found["settled"] = looked_up(store, run, lambda lookup: lookup.settled(KEYS, CONTENTS))
     with closing(archive.lookup(run)) as lookup:
         found["outcomes"] = lookup.outcomes(KEYS)
         found["rows"] = list(lookup.rows())
@@ -78,6 +80,7 @@ def in_parts(store):
         "counts": lambda run: sorted(map(str, store.archive.counts(run))),
         "entries": lambda run: list(store.archive.entries(run, EVERYTHING)),
         "rows": lambda run: looked_up(store, run, lambda lookup: list(lookup.rows())),
+        "settled": lambda run: looked_up(store, run, lambda lookup: lookup.settled(KEYS, CONTENTS)),
         "outcomes": lambda run: looked_up(store, run, lambda lookup: lookup.outcomes(KEYS)),
         "notes": lambda run: looked_up(store, run, lambda lookup: [lookup.notes(key) for key in KEYS[:12]]),
         "histories": lambda run: [store.archive.history(run, key) for key in KEYS[:12]],

@@ -5,6 +5,10 @@ SELECT coalesce(max(generation), 0) FROM results NOT INDEXED WHERE run = ? AND r
 SELECT run, key, generation, position, status, kind, content, seal, row FROM results NOT INDEXED
 WHERE run = ? AND row BETWEEN ? AND ? ORDER BY row LIMIT ?;
 
+-- name: scan_results
+SELECT run, key, generation, position, status, kind, content, seal, row FROM results NOT INDEXED
+WHERE run = ? AND row BETWEEN ? AND ? AND key IN (@many);
+
 -- name: make_result_lookup
 CREATE TEMP TABLE found_results (key BLOB, generation INTEGER, row INTEGER, PRIMARY KEY (key, generation)) WITHOUT ROWID;
 
