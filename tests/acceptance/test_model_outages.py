@@ -114,3 +114,50 @@ def test_an_over_long_prompt_beside_good_ones_fails_alone(place, tmp_path, proto
     assert [row["id"] for row in made if row["status"] != "succeeded"] == ["q17"]
     assert (made[17]["status"], made[17]["error"]["kind"], made[17]["attempts"]) == ("failed", "permanent", 1)
     assert len(here.server.asked) == 40
+
+
+@pytest.mark.parametrize(("node", "chosen"), [("model: own/m", "other/n"), ("role: writer", "writer=other/n")])
+def test_a_run_whose_provider_is_out_of_credit_goes_on_with_another_model(tmp_path, node, chosen):
+    workflow = f"inputs: {{text: {{}}}}\nnodes: [{{id: ask, type: llm, params: {{{node}, prompt: '${{text}}', temperature: 0}}}}]"
+    with ModelServer() as own, ModelServer(answer=lambda _: reply(APIS["openai"].answer)) as other:
+        place = Place(tmp_path, own, "openai", "no_credit", 8)
+        (tmp_path / "w.yaml").write_text(workflow)
+        providers = {name: {"protocol": "openai", "address": f"{server.url}/v1"} for name, server in (("own", own), ("other", other))}
+        (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": providers, "roles": {"writer": {"model": "own/m"}}}))
+        source = write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(20)])
+        code, said = place.command("batch", "w.yaml", "--source", source, "--run-id", "r", "--concurrency", "1", argv=IMPATIENT)
+        assert code == 5, said
+        refused = place.command("resume", "r", "--model", chosen, "--on-change", "refuse")
+        assert refused[0] == 2
+        assert "run r has 8 results that were made otherwise: node 'ask' asks other/n, not own/m." in refused[1]
+        code, said = place.command("resume", "r", "--model", chosen)
+        assert (code, len(other.asked)) == (0, 12)
+        assert "run r · node 'ask' asks other/n, not own/m · 8 results stay" in said
+        assert "20/20 items succeeded" in said
+        page = place.record("show", "r")
+        assert page["manifest"]["kept"] == ["node 'ask' asks other/n, not own/m"]
+        assert {name: each["requests"] for name, each in page["usage"]["models"].items()} == {"own/m": len(own.asked), "other/n": 12}
+        write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(21)])
+        assert place.command("resume", "r")[0] == 0  # from now on that is the run's model
+        assert (len(own.asked), len(other.asked)) == (8 + place.refused, 13)
+        code, said = place.command("resume", "r", "--model", chosen, "--on-change", "invalidate")
+        assert code == 0, said
+        assert len(other.asked) == 13 + 8
+
+
+def test_another_model_hides_no_other_change_and_is_not_for_functions_or_roles_that_are_not_there(tmp_path):
+    with ModelServer(answer=lambda _: reply(APIS["openai"].answer)) as server:
+        place = Place(tmp_path, server, "openai", "no_credit", -1)
+        ask = "inputs: {text: {}}\nnodes: [{id: ask, type: llm, params: {model: own/m, prompt: '%s ${text}'}}]"
+        (tmp_path / "w.yaml").write_text(ask % "say")
+        source = write_items(tmp_path, [{"id": "1", "text": "a"}])
+        assert place.command("batch", "w.yaml", "--source", source, "--run-id", "r")[0] == 0
+        code, said = place.command("resume", "r", "--model", "writer=own/n")
+        assert (code, "has no node of the role 'writer'" in said) == (2, True)
+        (tmp_path / "w.yaml").write_text(ask % "tell")
+        code, said = place.command("resume", "r", "--model", "own/n")
+        assert (code, "1 results that were made otherwise" in said) == (2, True), said
+        (tmp_path / "w.yaml").write_text(ask % "say")
+        write_items(tmp_path, [{"id": "1", "text": "another"}])
+        code, said = place.command("resume", "r", "--model", "own/n")
+        assert (code, "--on-change" in said) == (2, True), said

@@ -13,6 +13,7 @@ import graphmill as gm
 from support.asked_model import answer, failing
 from support.command import COMMAND, Command
 from support.model_server import ModelServer, reply, silent
+from support.recount import counted, recounted
 
 POLICY = gm.Policy(concurrency=1, retry=gm.Retry(attempts=5, wait_s=0, cap_s=0))
 SCHEMA = {"type": "object", "required": ["a"]}
@@ -85,6 +86,8 @@ def test_what_was_answered_before_a_kill_is_counted_once_after_it(tmp_path, grap
         whole = sum(each in (FINE, MISFIT) for each in answers) + len(server.asked) - len(answers)
         assert statuses == str(["succeeded"] * 3)
         assert (int(requests), int(put_in), int(given)) == (len(server.asked) - 1, 5 * whole, 2 * whole)
+        total = {"own/m": {"requests": int(requests), "input_tokens": int(put_in), "output_tokens": int(given)}}
+        assert counted(tmp_path / "runs.db", "r") == recounted(tmp_path / "runs.db", "r") == total
 
 
 async def on_the_loop(item):
@@ -129,9 +132,11 @@ def test_what_an_attempt_used_that_a_stop_has_ended_is_counted_once_after_it(pla
     first = gm.batch(graph, [{}], run_id="r", journal=store, policy=POLICY, on_start=runs.append)
     assert first.stopped in ("drained", "cancelled")
     assert len(played.asked) == 3
-    (result,) = gm.batch(graph, [{}], run_id="r", journal=store, policy=POLICY).results()
+    report = gm.batch(graph, [{}], run_id="r", journal=store, policy=POLICY)
+    (result,) = report.results()
     assert result.is_success
     assert (result.usage["requests"], result.usage["input_tokens"]) == (3, 1 + 2 + 2)
+    assert {model: usage.counts for model, usage in report.statistics.usage.items()} == {"scripted/play": result.usage}
 
 
 def asking(item):

@@ -8,7 +8,7 @@ import pytest
 from graphmill.core.errors import OwnedError
 from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Result, Status
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, with_more
 from graphmill.engine.recorder import LastStep, StepOutcome
 from graphmill.journal.bodies import failure_body, failure_from, usage_body
 from graphmill.journal.last_step import more_body
@@ -322,3 +322,35 @@ def test_readers_in_many_threads_see_whole_appends_while_one_writes(store, taken
         thread.join()
     assert all(count % 10 == 0 for count in seen)
     assert len(entries(store, taken)) == 400
+
+
+def test_what_rows_have_spent_adds_up_whichever_they_are_and_however_often_the_run_is_looked_at(store, taken, clock):
+    one, other = Usage(requests=1, input_tokens=5, cost_usd=0.0), Usage(requests=2, reused=1, output_tokens=3, reasoning_tokens=2)
+    rows = [
+        result("a", 0, spent={"own/a": one}),
+        result("b", 1),
+        result("c", 2, spent={"own/a": one, "own/b": other}),
+        StepRow(item_key("d"), 1, "ask", CONTENT, 1, 0.5, b"{}", None, spent={"own/b": other}),
+        AttemptRow(item_key("d"), 1, "ask", 1, Kind.TRANSIENT, b"{}", spent={"own/a": one}),
+        result("d", 3, spent={"\ud800": one}),
+        *results(200, first=4, spent={"own/a": one}),
+    ]
+    found = {}
+    for row in rows:
+        taken.append([row])
+        found = with_more(found, row.spent or {})
+        assert store.archive.find("r").usage == taken.usage == found
+    assert found["own/a"] == Usage(requests=203, input_tokens=5 * 203, cost_usd=0.0)
+    taken.append(results(100, first=300, spent={"own/b": other}))
+    found = with_more(found, {"own/b": Usage(**{name: 100 * count for name, count in other.counts.items()})})
+    taken.append([results(1, first=500)[0]])
+    taken.release()
+    again = store.take("r")
+    assert again.run.usage == again.usage == store.archive.find("r").usage == found
+    assert history(store, again, "d").steps[0].spent == {"own/b": other}
+    again.release()
+
+
+def test_a_run_that_asked_no_model_has_spent_nothing(store, taken):
+    taken.append([result("a", 0)])
+    assert (store.archive.find("r").usage, taken.usage) == ({}, {})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.api.items import id_rule, no_item
+from graphmill.api.other_models import OtherModels
 from graphmill.api.samples import sampled
 from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
@@ -102,10 +103,11 @@ def planned(  # noqa: PLR0913
     answers: Mapping[str, Any] | None = None,
     is_elsewhere: bool = False,
     samples: int = 1,
+    other: OtherModels | None = None,
 ) -> Recording:
     """Record a batch as a new run, or go on with the one of that id; ``is_elsewhere`` says that its items may come from another file.
 
-    ``total`` counts the items, of each of which there are so many ``samples``.
+    ``total`` counts the items, of each of which there are so many ``samples``; ``other`` are the models that it goes on with.
     """
     if on_change not in ("refuse", "invalidate", "keep"):
         raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
@@ -124,6 +126,8 @@ def planned(  # noqa: PLR0913
         run_id=run_id,
         total=None if count is None else count * samples,
         on_change=on_change,
+        on_graph=None if other is None else other.on_change,
+        words={} if other is None else other.words,
         is_elsewhere=is_elsewhere,
         answers={} if answers is None else answers,
     )

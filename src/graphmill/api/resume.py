@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from graphmill.api.batch import GraphLike, execute, function_of
+from graphmill.api.other_models import other_models
 from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, planned, repeated
 from graphmill.api.single import Single
@@ -37,7 +38,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     concurrency: int | None = None,
     isolation: Isolation | None = None,
     total: int | None = None,
-    on_change: OnChange = "refuse",
+    models: Iterable[str] = (),
+    on_change: OnChange | None = None,
     **watching: Unpack[Watching],
 ) -> Report:
     """Go on with a run: do what is not done, and report on all of it.
@@ -47,12 +49,17 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
 
     ``answers`` are those to the questions that items wait with, by the ids of the items; they are durable before the first job goes on.
     An item with several open questions takes a mapping by their paths. Items without an answer are left as they are.
+
+    ``models`` are other ones to go on with, each ``NAME``, for all nodes of a workflow, or ``ROLE=NAME``; from now on they are the run's.
+    What is finished stays then, unless ``on_change`` says otherwise; else a graph or an item that is not what it was is refused.
     """
     require_known(aresume, watching)
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     series = items if items is not None else source_of(run)
     function = function_of(graph if graph is not None else graph_of(run))
+    other = other_models(run, function, [models] if isinstance(models, str) else models, on_change) if models else None
+    function = function if other is None else other.graph
     rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
     recording = planned(
         journal,
@@ -62,7 +69,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         options={"id_field": None} | {name: value for name, value in options.items() if name not in ("effect", "version")},
         run_id=run.id,
         total=total,
-        on_change=on_change,
+        on_change=on_change or "refuse",
+        other=other,
         answers=answers,
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import sys
@@ -10,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from graphmill.engine.progress import Progress
+from graphmill.engine.progress import LaneProgress, Progress
 from graphmill.report.text import clock, per_time, shown
+from graphmill.report.usage import usage_parts
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 PLAIN_EVERY_S = 5.0
 _BAR_WIDTH = 30
 _LEAST_BAR = 4
-_TROUBLE = "unavailable: "
-_TROUBLE_CHARS = 60
+_WAIT_CHARS = 80
 _NOTE_CHARS = 300
 _PATH_CHARS = 30
 
@@ -98,11 +99,21 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     yield 4, f"{progress.retrying:,} retrying" if progress.retrying else ""
     yield 2, f"{failed:,} failed" if failed else ""
     yield 3, per_time(progress.rate) if series is None else ""
+    requests, tokens = usage_parts(progress.usage)
+    yield 7, requests
+    yield 6, tokens
     yield 1, "" if progress.eta_s is None else f"eta {clock(progress.eta_s)}"
     yield 1, "" if progress.held is None else f"held: {progress.held}"
-    trouble = next((lane.trouble for lane in progress.lanes if lane.trouble), "")
-    room = _TROUBLE_CHARS if width is None else min(_TROUBLE_CHARS, width - len(f"{far} · {_TROUBLE}"))
-    yield 0, f"{_TROUBLE}{shown(trouble, room)}" if trouble else ""
+    waiting = min((lane for lane in progress.lanes if lane.waits), key=lambda lane: not lane.trouble, default=None)
+    room = _WAIT_CHARS if width is None else min(_WAIT_CHARS, width - len(f"{far} · "))
+    yield 0, "" if waiting is None else _waits(waiting, room)
+
+
+def _waits(lane: LaneProgress, room: int) -> str:
+    """Say what calls wait for, and for how long if that is not only a moment; where there is no room for both, the first."""
+    wait_s = 0 if lane.next_s is None or lane.trouble else math.ceil(lane.next_s)
+    whole = f"{lane.waits}, next in {wait_s} s" if wait_s > 1 else lane.waits
+    return whole if len(whole) <= room else shown(lane.waits, room)
 
 
 def _joined(parts: Sequence[tuple[int, str]]) -> str:

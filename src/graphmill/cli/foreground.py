@@ -108,6 +108,7 @@ class Foreground:
         lines = [
             *self.idle(report, error),
             report.closing_line(),
+            *report.usage_lines(),
             *report.error_lines(),
             *report.waiting_lines(),
             *self.next_steps(report, error),

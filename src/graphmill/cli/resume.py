@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import typer
 
 from graphmill import api
+from graphmill.api.other_models import other_models
+from graphmill.api.resume import graph_of
 from graphmill.cli.answer import AsJson, tell
 from graphmill.cli.answers import Answers, AnswersFile, answers_given
 from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
-from graphmill.cli.options import Concurrency, Output, SourceFormat, WhenChanged
+from graphmill.cli.options import Concurrency, Models, Output, SourceFormat
 from graphmill.datasets.source import source
+from graphmill.journal.intake import OnChange
 from graphmill.journal.ports import Store
 from graphmill.journal.records import Request, RunRecord, RunState
 from graphmill.report.run_view import graph_name
@@ -28,7 +32,16 @@ def resume(  # noqa: PLR0913  one parameter per option
     ] = None,
     source_format: SourceFormat = None,
     concurrency: Concurrency = None,
-    on_change: WhenChanged = "refuse",
+    models: Models = None,
+    on_change: Annotated[
+        Literal["refuse", "invalidate", "keep"] | None,
+        typer.Option(
+            "--on-change",
+            help="If the workflow or an item is not what it was: refuse, do again what it concerns, or keep old results. "
+            "Without it a change is refused, but one of --model alone is kept.",
+            show_default=False,
+        ),
+    ] = None,
     answer: Answers = None,
     answers_file: AnswersFile = None,
     output: Output = None,
@@ -38,7 +51,8 @@ def resume(  # noqa: PLR0913  one parameter per option
     """Go on with a run: do what is not done. One that `pause` holds goes on where it is.
 
     What has a result is not run again; items that are new in the source are run. An item that waits for an answer goes on when it
-    is given one. Workflow, source, policy and output are those that the run was begun with, unless they are given here.
+    is given one. Workflow, source, policy and output are those that the run was begun with, unless they are given here. With `--model`
+    it goes on with another model, as when a provider is out of credit; what is finished stays.
 
     Example: graphmill resume k7f2 --concurrency 16
     """
@@ -48,6 +62,7 @@ def resume(  # noqa: PLR0913  one parameter per option
         if found.state is RunState.HELD and not answers:
             _release(store, found)
             return
+        changes = _changes(store, found, models, on_change) if models else ()
     place = journal_place(journal, found.id)
     items = None if source_name is None else source(source_name, format=source_format)
     foreground = foreground_of(
@@ -56,13 +71,29 @@ def resume(  # noqa: PLR0913  one parameter per option
         output=output or output_of(found),
         as_json=as_json,
         journal=place,
+        details=changes,
         if_idle="everything was done already",
     )
     foreground.perform(
         lambda watching: api.resume(
-            found.id, answers=answers, items=items, journal=place, concurrency=concurrency, on_change=on_change, **watching
+            found.id,
+            answers=answers,
+            items=items,
+            journal=place,
+            concurrency=concurrency,
+            models=models or (),
+            on_change=on_change,
+            **watching,
         )
     )
+
+
+def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> tuple[str, ...]:
+    """Tell which nodes ask another model from now on, and of how many results that is to be said."""
+    other = other_models(run, graph_of(run), models, on_change)
+    results = sum(count.number for count in store.archive.counts(run))
+    fate = {"keep": f"{results:,} results stay", "invalidate": f"{results:,} results were made otherwise"}.get(str(other.on_change), "")
+    return (*other.words.values(), *([fate] if results and other.words and fate else []))
 
 
 def output_of(run: RunRecord) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,11 +13,13 @@ from graphmill.core.names import suggestion
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Counts that add up with ``+``; a cost of None is unknown, and so is every sum that holds one.
 
-    ``reasoning_tokens`` are among the output's; ``cached_tokens``, read from a provider's cache, ``cache_written_tokens``, put into it,
-    and ``image_tokens`` are among the input's. What asked for nothing costs nothing, so ``sum(usages, NO_USAGE)`` is the sum of all.
+    ``reused`` are answers that were known, so that nobody was asked. ``reasoning_tokens`` are among the output's; ``cached_tokens``,
+    read from a provider's cache, ``cache_written_tokens``, put into it, and ``image_tokens`` are among the input's. What asked for
+    nothing costs nothing, so ``sum(usages, NO_USAGE)`` is the sum of all.
     """
 
     requests: int = 0
+    reused: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
@@ -29,6 +31,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __post_init__(self) -> None:
         counts = (
             self.requests,
+            self.reused,
             self.input_tokens,
             self.output_tokens,
             self.reasoning_tokens,
@@ -46,9 +49,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __add__(self, other: Usage) -> Usage:
         if not isinstance(other, Usage):
             return NotImplemented
-        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
-        cost = None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd
-        return Usage(**counts, cost_usd=cost)
+        return summed((self, other))
 
     @property
     def tokens(self) -> int:
@@ -76,11 +77,28 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return cls(**data)
 
 
+def summed(usages: Sequence[Usage]) -> Usage:
+    """Add up some, at least one, at once."""
+    *counts, costs = zip(*map(msgspec.structs.astuple, usages), strict=True)
+    cost = None if None in costs else sum(costs)
+    return Usage(**dict(zip(_COUNTS, map(sum, counts), strict=True)), cost_usd=cost)
+
+
 def added(used: Usage | None, more: Usage | None) -> Usage | None:
     """Add two up of which either may be None: nothing is known of it."""
     return more if used is None else used if more is None else used + more
 
 
+def with_more(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mapping[str, Usage]:
+    """Add up what was used of each model, by its name."""
+    parts: dict[str, list[Usage]] = {model: [usage] for model, usage in used.items()}
+    for each in more:
+        for model, usage in each.items():
+            parts.setdefault(model, []).append(usage)
+    return {model: usages[0] if len(usages) == 1 else summed(usages) for model, usages in parts.items()}
+
+
 _WHOLE = {int}
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost_usd")
 NO_USAGE = Usage(cost_usd=0.0)
+REUSED = Usage(reused=1, cost_usd=0.0)

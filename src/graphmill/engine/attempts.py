@@ -27,6 +27,7 @@ from graphmill.engine.program import Finished, Programmed
 from graphmill.engine.question import Question, is_question, metadata_of, waiting
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
+from graphmill.engine.spending import Spending
 from graphmill.engine.steps import Steps
 from graphmill.engine.strand import Strand
 from graphmill.engine.strands import Strands
@@ -54,6 +55,7 @@ class Attempts:
         *,
         terms: Terms,
         audience: Audience,
+        spending: Spending,
         freed: Callable[[], None],
         finished: Callable[[Ticket, Result], None],
         lane_changed: Callable[[Lane, int, HealthState], None],
@@ -82,6 +84,7 @@ class Attempts:
             delivery,
             recorder,
             visits=visits,
+            spending=spending,
             retry=self._policy.retry,
             classifier=self._classifier,
             random=terms.random,

@@ -58,7 +58,7 @@ class Conductor:
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._policy = policy
-        self._figures = Figures(scheduler, total=total, before={} if recorder is None else recorder.done, now=self._loop.time())
+        self._figures = Figures(scheduler, recorder, total=total, now=self._loop.time())
         self._outbox = Outbox(lambda result: scheduler.number_of(result.job_id))
         self._recorder = recorder
         self._delivery = Delivery(scheduler, recorder, show=self._show)
@@ -75,6 +75,7 @@ class Conductor:
             recorder,
             terms=terms,
             audience=self._audience,
+            spending=self._figures.spending,
             freed=self._start_soon,
             finished=self._finished,
             lane_changed=self._lane_changed,
@@ -101,6 +102,7 @@ class Conductor:
             policy=policy,
             machine=terms.machine,
             changed=self._start_soon,
+            recorder=recorder,
             now=self._loop.time(),
         )
         self._beat()

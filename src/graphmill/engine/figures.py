@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from graphmill.core.result import Result, Status
-from graphmill.engine.lane import Lane
+from graphmill.engine.lane import Lane, Wait
 from graphmill.engine.machine import Reading
 from graphmill.engine.progress import LaneProgress, Progress, RateMeter, SeriesProgress
+from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
+from graphmill.engine.spending import Spending
 from graphmill.engine.statistics import Statistics, Tally
 
 
 class Figures:
     """Counts results and reads them out, with the scheduler's numbers beside them; every reading brings its time.
 
-    ``before`` counts what earlier processes have done of the same run, as that is found: it is shown as done, and is no part of
-    any rate.
+    What earlier processes have done of the same run is shown as done, as it is found, and is no part of any rate. ``spending`` is what
+    all of them have used.
     """
 
-    def __init__(self, scheduler: Scheduler, *, total: int | None, before: Mapping[Status, int], now: float) -> None:
+    def __init__(self, scheduler: Scheduler, recorder: Recorder | None, *, total: int | None, now: float) -> None:
         self._scheduler = scheduler
+        self.spending = Spending(recorder)
         self._tally = Tally()
-        self._before = before
+        self._before: Mapping[Status, int] = {} if recorder is None else recorder.done
         self._meter = RateMeter(now)
         self._started_at = now
         self._ended_at: float | None = None
@@ -76,12 +79,23 @@ class Figures:
             retrying=scheduler.retrying,
             concurrency=min(scheduler.limit, sum(lane.limit for lane in scheduler.lanes) or scheduler.limit),
             held=scheduler.held,
-            lanes=tuple(map(_reading, scheduler.lanes)),
+            lanes=tuple(self._lanes(now)),
             rate=rate,
             eta_s=None if left is None or not rate or not scheduler.is_going_on else left / rate,
             elapsed_s=self.elapsed_s(now),
             series=self._series() if self._total == 1 else None,
+            usage=self.spending.used,
         )
+
+    def _lanes(self, now: float) -> Iterator[LaneProgress]:
+        scheduler = self._scheduler
+        has_slot, has_retries = scheduler.held is None and scheduler.running < scheduler.limit, scheduler.retrying > 0
+        for lane in scheduler.lanes:
+            yield _reading(lane, lane.wait(now, has_slot=has_slot, has_retries=has_retries))
+
+    def waits(self, now: float) -> LaneProgress | None:
+        """Read the first lane whose calls wait for the other side."""
+        return next((lane for lane in self._lanes(now) if lane.waits), None)
 
     def _series(self) -> SeriesProgress | None:
         """Read the batch inside of the only job, unless it is over."""
@@ -99,6 +113,7 @@ class Figures:
             stuck=stuck,
             hook_errors=hook_errors,
             reading=self._reading,
+            usage=self.spending.used,
         )
 
     def _count(self, status: Status) -> int:
@@ -111,7 +126,7 @@ class Figures:
         return now if self._ended_at is None else self._ended_at
 
 
-def _reading(lane: Lane) -> LaneProgress:
+def _reading(lane: Lane, wait: Wait | None) -> LaneProgress:
     return LaneProgress(
         key=lane.key,
         running=lane.running,
@@ -121,4 +136,6 @@ def _reading(lane: Lane) -> LaneProgress:
         throttled_share=lane.throttled.value,
         health=lane.health.state,
         trouble=lane.health.reason,
+        waits_for="" if wait is None else wait.what,
+        next_s=None if wait is None else wait.next_s,
     )

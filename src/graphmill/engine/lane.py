@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import NO_USAGE, Usage
@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 
 _IN_A_ROW = 3  # refusals without an answer in between: then the wait that is asked for is everybody's
 _MOST_GATE_S = 60.0
+_ASKED = "as long as it has asked to"
+_ANSWER = "an answer"
 _NOT_USED = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.PERMANENT})  # of all else nobody knows what it has used
 _THROTTLED = Kind.THROTTLED  # a global is found faster than a member
+
+
+class Wait(NamedTuple):
+    """What calls wait for, in words, and how long the next of them still has to; None where nobody knows."""
+
+    what: str
+    next_s: float | None
 
 
 class Lane:
@@ -35,6 +44,7 @@ class Lane:
         "_gated_until",
         "_in_a_row",
         "_known",
+        "_retry_at",
         "_throttled_at",
         "guests",
         "health",
@@ -61,7 +71,7 @@ class Lane:
         self.pace: LanePace | None = None
         self._gated_until = 0.0
         self._in_a_row = 0
-        self._throttled_at = -inf
+        self._throttled_at = self._retry_at = -inf
         self._ceiling = limit
         self._known: int | None = None
         self._controller = Controller(ceiling=limit) if is_adaptive else None
@@ -107,6 +117,24 @@ class Lane:
             return at
         first = ticket or self.guests.first or self.queue.first
         return self.pace.opens_at(now, _weight(first, self.pace)) if first is not None and first.is_call else at
+
+    def wait(self, now: float, *, has_slot: bool, has_retries: bool) -> Wait | None:
+        """Tell what calls wait for that are not let in though there is a slot for them, if any do; or, refused, by themselves."""
+        first = self.guests.first or (self.queue.first if has_slot else None)
+        if first is None or not first.is_call:
+            is_asked = has_retries and not self.running and self._retry_at > now
+            return Wait(_ASKED, self._retry_at - now) if is_asked else None
+        if self.running >= self.limit and self.running:
+            return None
+        if not self.health.is_closed:
+            at = self.health.opens_at()
+            return Wait(_ANSWER, None if at is None else max(0.0, at - now))
+        gated_s = max(self._gated_until, 0.0 if self._controller is None else self._controller.gated_until) - now
+        if gated_s > 0:
+            return Wait(_ASKED, gated_s)
+        if self.pace is None or (wait_s := self.pace.wait_s(now, weight := _weight(first, self.pace))) == 0.0:
+            return None
+        return Wait(self.pace.limit_for(weight), wait_s)
 
     @property
     def is_free(self) -> bool:
@@ -182,6 +210,9 @@ class Lane:
         """Let nothing start for the wait that is asked for once several were refused and none was answered; an answer ends it."""
         self._in_a_row = self._in_a_row + 1 if self.succeeded_at < self._throttled_at else 1
         self._throttled_at = now
+        if failure.retry_after_s is not None:
+            at = now + failure.retry_after_s
+            self._retry_at = min(self._retry_at, at) if self._retry_at > now else at
         if self._in_a_row >= _IN_A_ROW and failure.retry_after_s is not None:
             self._gated_until = max(self._gated_until, now + min(failure.retry_after_s, _MOST_GATE_S))
 

@@ -57,6 +57,14 @@ class Lease:
             return self._own.opens_at(weight)
         return None if self._asking is not None else self._ask_at
 
+    def wait_s(self, now: float, weight: int) -> float | None:
+        """Tell how long a start has to wait; None while the store is asked, or is about to be."""
+        if self._own is not None:
+            return max(0.0, self._own.opens_at(weight) - now)
+        if not (self._pace.request_s or self._pace.token_s) or self._is_enough(now, weight):
+            return 0.0
+        return self._ask_at - now if self._asking is None and self._ask_at > now else None
+
     def started(self, now: float, reserved: Reservation) -> None:
         """Note a start."""
         if self._own is not None:

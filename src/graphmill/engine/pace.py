@@ -72,6 +72,11 @@ class _Track:
         allowed = min(self.per_minute or inf, self.allowed if is_learned and self.allowed else inf)
         return MINUTE_S / allowed
 
+    @property
+    def most(self) -> int | None:
+        """How many a minute it is, as set or as told, whichever is less."""
+        return min((each for each in (self.per_minute, self.allowed) if each is not None), default=None)
+
     def opens_at(self, need: int) -> float:
         if self.left < min(need, self.allowed or need):
             return max(self.at, self.back_at)
@@ -154,6 +159,15 @@ class Pace:
         with self._lock:
             at = max(self._requests.opens_at(1), self._tokens.opens_at(weight))
             return max(at, self._room_at(weight)) if self._minute else at
+
+    def limit_for(self, weight: int) -> str:
+        """Name the limit for which the next has to wait, if it takes so many tokens."""
+        with self._lock:
+            tokens_at = max(self._tokens.opens_at(weight), self._room_at(weight))
+            is_of_tokens = tokens_at > self._requests.opens_at(1)
+            most = (self._tokens if is_of_tokens else self._requests).most
+        word = "tokens" if is_of_tokens else "requests"
+        return f"its limit of {word}" if most is None else f"its limit of {most:,} {word} a minute"
 
     def started(self, now: float, tokens: int) -> Reservation:
         """Note a start, and how many tokens it may take."""

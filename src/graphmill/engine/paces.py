@@ -49,6 +49,17 @@ class LanePace:
             return at
         return self._lease.opens_at(now, weight, self._woken)
 
+    def wait_s(self, now: float, weight: int) -> float | None:
+        """Tell how long the next has to wait, if it takes so many tokens; None while others are asked. It asks nobody."""
+        at = self._pace.opens_at(weight)
+        if self._lease is None or at > now:
+            return max(0.0, at - now)
+        return self._lease.wait_s(now, weight)
+
+    def limit_for(self, weight: int) -> str:
+        """Name the limit for which it has to wait."""
+        return self._pace.limit_for(weight)
+
     def started(self, now: float, tokens: int) -> Reservation:
         """Note a start, and how many tokens it may take."""
         reserved = self._pace.started(now, tokens)

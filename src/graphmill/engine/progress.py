@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from graphmill.core.usage import Usage
 from graphmill.engine.health import HealthState
 
 _RATE_OVER_S = 30.0
@@ -14,7 +16,8 @@ _RATE_OVER_S = 30.0
 class LaneProgress:
     """How the jobs of one key stand: their limit, why it was last changed, what share of late was throttled, and their health.
 
-    ``health`` is closed, open, half_open or parked, ``trouble`` why it is not closed.
+    ``health`` is closed, open, half_open or parked, ``trouble`` why it is not closed. ``waits_for`` says what calls wait for that could
+    be made else, such as a limit, and is empty if none do; ``next_s`` how long the next of them still waits, where that is known.
     """
 
     key: str
@@ -25,6 +28,16 @@ class LaneProgress:
     throttled_share: float
     health: HealthState
     trouble: str
+    waits_for: str = ""
+    next_s: float | None = None
+
+    @property
+    def waits(self) -> str:
+        """Say in a few words what its calls wait for; empty if they do not."""
+        if self.trouble:
+            named = "" if self.trouble.startswith(self.key) else f"{self.key}: "
+            return f"unavailable: {named}{self.trouble}"
+        return f"{self.key}: waits for {self.waits_for}" if self.waits_for else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +56,7 @@ class Progress:
     ``done`` counts all jobs that have a result, ``rate`` those that succeeded or failed, per second of late; ``total`` and ``eta_s`` are
     None where they are not known. ``concurrency`` is the most attempts at once as things stand. ``held`` says why nothing new
     starts, if so: the run was paused, or the machine is full, which still lets one attempt run at a time.
-    Of a run of one job ``series`` is the batch inside that is under way, if there is one.
+    Of a run of one job ``series`` is the batch inside that is under way, if there is one. ``usage`` is by model.
     """
 
     total: int | None
@@ -63,6 +76,7 @@ class Progress:
     eta_s: float | None
     elapsed_s: float
     series: SeriesProgress | None = None
+    usage: Mapping[str, Usage] = field(default_factory=dict)
 
 
 class RateMeter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,7 +13,15 @@ from graphmill.engine.figures import Figures
 from graphmill.engine.guards import Guard
 from graphmill.engine.machine import Reading
 from graphmill.engine.policy import Policy
+from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
+
+_NOTE_S = 2.0  # at the least between two notes, and a wait that is worth to say its end
+
+
+def next_at(wait_s: float) -> str:
+    """Say when a wait of some length ends, by the clock on the wall: ', next at 14:03:07'."""
+    return time.strftime(", next at %H:%M:%S", time.localtime(time.time() + wait_s)) if wait_s >= _NOTE_S else ""
 
 
 class Readable(Protocol):
@@ -34,6 +43,7 @@ class Pulse:
         policy: Policy,
         machine: Readable,
         changed: Callable[[], None],
+        recorder: Recorder | None,
         now: float,
     ) -> None:
         self._scheduler = scheduler
@@ -43,17 +53,31 @@ class Pulse:
         self._watch = Watch(policy.alerts, now)
         self._machine = machine
         self._changed = changed
+        self._recorder = recorder
+        self._noted = ""
+        self._noted_at = now
 
     def beat(self, now: float) -> None:
         """Look and tell."""
         self._read(now)
         self._alert(now)
+        if self._recorder is not None and now - self._noted_at >= _NOTE_S:
+            self._note(self._recorder, now)
         self._audience.tell_progress(lambda: self._figures.progress(now))
 
     def saw(self, result: Result, now: float) -> None:
         """Note a result."""
         if result.is_success or result.is_failure:
             self._watch.result(now, is_failure=result.is_failure)
+
+    def _note(self, recorder: Recorder, now: float) -> None:
+        """Let those see what the run waits for who look at it from elsewhere."""
+        lane = self._figures.waits(now)
+        wait_s = 0.0 if lane is None or lane.next_s is None else lane.next_s
+        waits = "" if lane is None else f"{lane.waits}{next_at(wait_s)}"
+        if waits != self._noted:
+            self._noted, self._noted_at = waits, now
+            recorder.note(waits=waits)
 
     def _read(self, now: float) -> None:
         reading = self._machine.read()

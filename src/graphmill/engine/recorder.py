@@ -115,6 +115,13 @@ class Recorder(Protocol):
     def fail(self, job: Job, attempt: int, failure: Failure, path: str = "", *, usage: Usage | None = None) -> int:
         """Note an attempt that failed and will be followed by another, and what it used; 0 if that needs no row."""
 
+    def spend(self, job: Job, model: str, usage: Usage) -> None:
+        """Let the next row of a job tell that this was used."""
+
+    @property
+    def used(self) -> Mapping[str, Usage]:
+        """What the rows of the run tell that was used, by model."""
+
     def recall(self, job: Job) -> Recall:
         """Tell what is recorded of a job's steps."""
 
@@ -136,8 +143,8 @@ class Recorder(Protocol):
     def hurry(self) -> None:
         """Let what was handed over wait for nothing more."""
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None) -> None:
-        """Note that the run starts nothing new for now, or does so again; how many it runs at once from now on; or its span."""
+    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None, waits: str | None = None) -> None:
+        """Note that the run starts nothing new for now, or does so again; how many it runs at once from now on; its span; or its wait."""
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""

@@ -6,10 +6,12 @@ import math
 import resource
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
 
 from graphmill.core.result import Result, Status
+from graphmill.core.usage import Usage
 from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
 from graphmill.engine.machine import Reading
 
@@ -45,7 +47,8 @@ class Statistics:
     ``throughput`` is jobs per second, cancelled and paused ones left out; ``hook_errors`` how often ``on_result`` and the other hooks
     raised; ``stuck`` how many abandoned functions still run; ``held_s`` for how long nothing new was started, because the
     run was paused or the machine was full. ``memory`` and ``cpu`` are the last readings: shares of what this process may
-    use; ``peak_memory_bytes`` is the whole process's.
+    use; ``peak_memory_bytes`` is the whole process's. ``usage`` is what was used of each model that was asked, by its name, of failed
+    attempts too; of a recorded run since it was begun.
     """
 
     total: int | None
@@ -69,6 +72,7 @@ class Statistics:
     memory: float
     cpu: float
     peak_memory_bytes: int
+    usage: Mapping[str, Usage]
 
     @property
     def success_rate(self) -> float:
@@ -150,7 +154,15 @@ class Tally:
         return self.done - self.by_status[Status.CANCELLED] - self.by_status[Status.PAUSED]
 
     def statistics(
-        self, *, total: int | None, elapsed_s: float, held_s: float, stuck: int, hook_errors: int, reading: Reading
+        self,
+        *,
+        total: int | None,
+        elapsed_s: float,
+        held_s: float,
+        stuck: int,
+        hook_errors: int,
+        reading: Reading,
+        usage: Mapping[str, Usage],
     ) -> Statistics:
         """Read all figures."""
         return Statistics(
@@ -175,6 +187,7 @@ class Tally:
             memory=reading.memory,
             cpu=reading.cpu,
             peak_memory_bytes=peak_memory_bytes(),
+            usage=usage,
         )
 
     def _rank(self, result: Result) -> None:

@@ -29,6 +29,7 @@ from graphmill.engine.question import ASK, Question, Waiting
 from graphmill.engine.recorder import NO_ATTEMPTS, FailedAttempts, Recall, Recorder, StepOutcome, no_recall
 from graphmill.engine.retry import next_wait_s
 from graphmill.engine.shared import Shared
+from graphmill.engine.spending import Spending
 from graphmill.engine.strand import Strand
 from graphmill.engine.tracing import Tracing
 from graphmill.engine.visits import Visits
@@ -50,19 +51,21 @@ class _Tried(NamedTuple):
 class Steps:
     """Runs the steps of one run's jobs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it works with
         self,
         workers: Workers,
         delivery: Delivery,
         recorder: Recorder | None,
         *,
         visits: Visits,
+        spending: Spending,
         retry: Retry,
         classifier: Classifier,
         random: Random,
         tracing: Tracing | None,
     ) -> None:
         self.visits = visits
+        self.spending = spending
         self._workers = workers
         self._delivery = delivery
         self._recorder = recorder

@@ -77,8 +77,8 @@ class Frame(Protocol):
     def key(self) -> str:
         """Give a text that is the same in every attempt of its step."""
 
-    def report(self, usage: Usage) -> None:
-        """Add to what the attempt has used."""
+    def report(self, usage: Usage, model: str) -> None:
+        """Add to what the attempt has used, of this model."""
 
     def again(self, weight: int) -> Awaitable[None]:
         """Wait until one more call may be made in this attempt."""
@@ -156,10 +156,10 @@ class Context:
         """What this attempt has used so far; None for nothing."""
         return None if self._frame is None else self._frame.usage
 
-    def report_usage(self, usage: Usage) -> None:
-        """Add to what this attempt has used; it counts although the attempt should fail."""
+    def report_usage(self, usage: Usage, model: str = "") -> None:
+        """Add to what this attempt has used of a model, by default its own; it counts although the attempt should fail."""
         if self._frame is not None:
-            self._frame.report(usage)
+            self._frame.report(usage, model or ("" if self.target is None else self.target.lane))
 
 
 class ParamError(ValueError):

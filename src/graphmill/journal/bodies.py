@@ -11,6 +11,7 @@ from graphmill.core.errors import Permanent
 from graphmill.core.json_text import json_bytes, json_of
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import Usage
+from graphmill.journal.records import Spent
 
 MOST_LEVELS = 500
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -53,6 +54,25 @@ def failure_from(body: bytes) -> Failure:
 def usage_body(usage: Usage | None) -> bytes | None:
     """Give the body of a usage; None for none."""
     return None if usage is None else json_bytes(usage.to_json())
+
+
+def spent_body(spent: Spent | None) -> bytes | None:
+    """Give the body of what was spent, without counts of nought; None for nothing."""
+    if not spent:
+        return None
+    return json_bytes({model: _without_noughts(usage) for model, usage in spent.items()})
+
+
+def _without_noughts(usage: Usage) -> dict[str, Any]:
+    found = {name: value for name, value in usage.to_json().items() if value}
+    if usage.cost_usd is not None:
+        found["cost_usd"] = usage.cost_usd
+    return found
+
+
+def spent_from(body: bytes | None) -> Spent:
+    """Read what was spent."""
+    return {} if body is None else {model: Usage.from_json(usage) for model, usage in json.loads(body).items()}
 
 
 def usage_from(body: bytes | None) -> Usage | None:

@@ -27,6 +27,7 @@ _WANTED_AT_ONCE = 1000
 _REMEDY = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
 _ALL_AGAIN = "do them again"
 _SOME_AGAIN = "only steps whose node, or what it is given, has changed run again; all other finished steps stand"
+_NO_WORDS: Mapping[str, str] = {}
 _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
 
 
@@ -34,6 +35,7 @@ _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again st
 class Plan:
     """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not.
 
+    ``on_graph`` says what a change of the graph comes to, where that is not what one of an item does; ``words`` tell changes better.
     ``is_elsewhere`` says that its items may come from another file than before; ``answers`` are those to its items that wait for one.
     """
 
@@ -43,6 +45,8 @@ class Plan:
     run_id: str | None = None
     total: int | None = None
     on_change: OnChange = "refuse"
+    on_graph: OnChange | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
     is_elsewhere: bool = False
     answers: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,7 +104,7 @@ class Journal:
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
             answers = answer_rows(self.archive, ledger.run, plan.answers)
-            run = self._renewed(ledger, plan.manifest, plan.on_change)
+            run = self._renewed(ledger, plan.manifest, plan.on_graph or plan.on_change, words=plan.words)
             if answers:
                 ledger.append(answers)
                 run = replace(run, notes=run.notes + len(answers))
@@ -166,10 +170,13 @@ class Journal:
         """Let go of the store."""
         self.store.close()
 
-    def _renewed(self, ledger: Ledger, now: Mapping[str, Any], on_change: OnChange, *, is_retry: bool = False) -> RunRecord:
+    def _renewed(
+        self, ledger: Ledger, now: Mapping[str, Any], on_change: OnChange, *, words: Mapping[str, str] = _NO_WORDS, is_retry: bool = False
+    ) -> RunRecord:
         """Compare a run with what it was; note what it is now."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
-        changes = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
+        found = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
+        changes = [words.get(change, change) for change in found]
         kept = manifest.pop("kept", [])  # changes that were made while results stood, which so are of an earlier graph
         generation = run.generation
         if changes or (kept and on_change == "invalidate"):

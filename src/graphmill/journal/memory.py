@@ -32,6 +32,7 @@ from graphmill.journal.records import (
     Row,
     RunRecord,
     RunState,
+    Spent,
     StepRow,
 )
 from graphmill.journal.run_id import new_run_id, require_run_id
@@ -140,6 +141,11 @@ class MemoryLedger:
         self._run = run
         self._epoch = run.record.epoch
         self._heard = 0
+
+    @property
+    def usage(self) -> Spent:
+        """What all rows say was spent."""
+        return self._run.record.usage
 
     def append(self, rows: Sequence[Row]) -> None:
         """Record these, all or none."""

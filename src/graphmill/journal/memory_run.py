@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphmill.core.keys import KEY_BYTES, canonical
+from graphmill.core.usage import with_more
 from graphmill.journal.records import (
     AttemptRow,
     Notes,
@@ -66,14 +67,22 @@ def _keep_result(run: MemoryRun, row: ResultRow, now: float) -> None:
     run.rows.setdefault(row.key, len(run.rows))
     recorded[row.generation] = (row, now)
     run.record = replace(run.record, rows=run.record.rows + 1)
+    _spend(run, row)
 
 
 def _keep_step(run: MemoryRun, row: StepRow, _now: float) -> None:
     run.steps[row.key, row.generation, row.path, row.content] = row
+    _spend(run, row)
 
 
 def _keep_attempt(run: MemoryRun, row: AttemptRow, _now: float) -> None:
     run.attempts[row.key, row.generation, row.path, row.attempt] = row
+    _spend(run, row)
+
+
+def _spend(run: MemoryRun, row: ResultRow | StepRow | AttemptRow) -> None:
+    if row.spent:
+        run.record = replace(run.record, usage=with_more(run.record.usage, row.spent))
 
 
 def _keep_wanted(run: MemoryRun, row: WantedRow, _now: float) -> None:

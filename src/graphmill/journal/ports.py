@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from graphmill.engine.allowance import Allowances
-from graphmill.journal.records import Count, Entry, History, Notes, Outcome, Query, Request, Row, RunRecord, StepRow
+from graphmill.journal.records import Count, Entry, History, Notes, Outcome, Query, Request, Row, RunRecord, Spent, StepRow
 
 
 class Ledger(Protocol):
@@ -23,6 +23,10 @@ class Ledger(Protocol):
     @property
     def folder(self) -> Path | None:
         """Where on this machine to keep what is worth nothing elsewhere; None if nowhere."""
+
+    @property
+    def usage(self) -> Spent:
+        """What all rows of the run that are durable say was spent; may be read by any thread."""
 
     def append(self, rows: Sequence[Row]) -> None:
         """Make these durable, all or none, in this order. No result and no step comes twice."""

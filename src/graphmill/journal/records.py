@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from graphmill.core.result import Kind, Result, Status
+from graphmill.core.usage import Usage
 from graphmill.engine.question import ASK
 
+Spent = Mapping[str, Usage]  # by model; that of a row is in no other row, so that all of a run add up to what it has used
 _ASKED = f"{ASK}#"
 
 
@@ -41,13 +43,13 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run as the store knows it. Times are seconds of the store's wall clock.
+    """A run as the store knows it. Times are seconds of the store's wall clock. ``reason`` says why it ended, or what it waits for.
 
     Results of a lower ``generation`` than the run's are to be made anew. ``is_read`` says that its source was read to the
     end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way
     before its present or last owner, and with that one's once it has ended in order. ``rows`` counts its
     results, ``steps`` the outcomes of steps inside them, ``notes`` what is noted of attempts, steps and suspicions, ``orphans``
-    the items that have left the source. The ``epoch`` is the number of owners it has had.
+    the items that have left the source. The ``epoch`` is the number of owners it has had. ``usage`` adds up what its rows say was spent.
     """
 
     number: int
@@ -67,6 +69,7 @@ class RunRecord:
     notes: int = 0
     orphans: int = 0
     manifest: Mapping[str, Any]
+    usage: Spent = field(default_factory=dict)
 
     def elapsed_at(self, now: float) -> float:
         """Tell how long it was under way in all until now; of a process that died, until the last that it recorded."""
@@ -78,7 +81,8 @@ class RunRecord:
 class ResultRow(NamedTuple):
     """The outcome of one item in one generation; recorded once. Bodies are canonical JSON; ``content`` is the input's hash.
 
-    ``more`` is what is to be noted beside the outcome: usage, cost, and flags; ``is_degraded`` is one of these, for counts.
+    ``more`` is what is to be noted beside the outcome: usage, cost, and flags; ``is_degraded`` is one of these, for counts. The usage
+    is all that led to the outcome, whichever rows tell of it too; what was ``spent`` no row before has told.
     """
 
     key: bytes
@@ -96,6 +100,7 @@ class ResultRow(NamedTuple):
     error: bytes | None
     more: bytes | None = None
     is_degraded: bool = False
+    spent: Spent | None = None
 
 
 class StepRow(NamedTuple):
@@ -115,6 +120,7 @@ class StepRow(NamedTuple):
     error: bytes | None
     usage: bytes | None = None
     began_s: float = 0.0
+    spent: Spent | None = None
 
     @property
     def is_note(self) -> bool:
@@ -146,6 +152,7 @@ class AttemptRow(NamedTuple):
     kind: Kind | None
     error: bytes | None
     usage: bytes | None = None
+    spent: Spent | None = None
 
 
 class WantedRow(NamedTuple):

@@ -16,7 +16,7 @@ from graphmill.core.errors import GraphmillError, InternalError, JournalError
 from graphmill.core.job import Job
 from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, with_more
 from graphmill.engine.allowance import Allowances
 from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome, no_recall
 from graphmill.engine.threads import Mailbox
@@ -26,7 +26,7 @@ from graphmill.journal.intake import Intake
 from graphmill.journal.last_step import more_body
 from graphmill.journal.page_file import PageFile
 from graphmill.journal.ports import Ledger
-from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, StepRow, SuspectRow
+from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, Spent, StepRow, SuspectRow
 from graphmill.journal.standing import NOT_COUNTED
 
 LOOK_S = 0.5
@@ -64,6 +64,7 @@ class Scribe:
         self.done = done
         self.suspects = suspects
         self._rows: deque[Row] = deque()
+        self._spent: dict[str, Spent] = {}  # by job: what its next row is to tell
         self._waiting = 0
         self._number = 0
         self._committed = 0
@@ -97,8 +98,20 @@ class Scribe:
             self.leave(job)
         if failure.kind in NOT_COUNTED and not path and job.effect != "unsafe" and usage is None:
             return 0
-        record = self._records[job.id]
-        return self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, failure_body(failure), usage_body(usage)))
+        record, spent = self._records[job.id], None if usage is None else self._spent.pop(job.id, None)
+        error = failure_body(failure)
+        return self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, error, usage_body(usage), spent))
+
+    def spend(self, job: Job, model: str, usage: Usage) -> None:
+        """Keep it for the job's next row; what comes too late for any has none."""
+        if job.id in self._records:
+            before, now = self._spent.get(job.id), {model: usage}
+            self._spent[job.id] = now if before is None else with_more(before, now)
+
+    @property
+    def used(self) -> Spent:
+        """What is durable of it, by this process and those before."""
+        return self._ledger.usage
 
     def recall(self, job: Job) -> Recall:
         """Tell what an earlier process has recorded of a job's steps."""
@@ -118,7 +131,8 @@ class Scribe:
             self._put(SuspectRow(record.key, 0, 0))
         error = None if outcome.failure is None else failure_body(outcome.failure)
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
-        return self._put(row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s))
+        spent = self._spent.pop(job.id, None)
+        return self._put(row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s, spent=spent))
 
     def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_passing: bool) -> int:
         """Queue a note's row."""
@@ -158,6 +172,7 @@ class Scribe:
                 said,
                 None if last is None and result.usage is None and not result.metadata else more_body(result, last),
                 result.is_degraded,
+                self._spent.pop(job.id, None) if self._spent else None,
             )
         )
 
@@ -177,7 +192,7 @@ class Scribe:
         """The span of the process that had the run before."""
         return self._run.manifest.get("traced")
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None) -> None:
+    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None, waits: str | None = None) -> None:
         """Let others see it."""
         if is_held is not None:
             self._put(RunRow(state=RunState.HELD if is_held else RunState.RUNNING))
@@ -185,6 +200,8 @@ class Scribe:
             self._note_manifest("policy", {**self._run.manifest.get("policy", {}), "concurrency": limit})
         if traced is not None:
             self._note_manifest("traced", traced)
+        if waits is not None:
+            self._put(RunRow(reason=waits))
 
     def _note_manifest(self, name: str, value: Any) -> None:
         self._run = replace(self._run, manifest={**self._run.manifest, name: value})

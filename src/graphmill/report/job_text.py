@@ -1,4 +1,4 @@
-"""One job in a line: how it ended, after how many attempts, how long it took, what it used."""
+"""One job in a line: how it ended, after how many attempts, how long it took, what it cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _tokens_text(usage: Mapping[str, int]) -> str:
 
 def job_lines(result: Result) -> list[str]:
     """Say how a job ended and, if it failed, why."""
-    told = [standing(result), seconds(result.duration_s), usage_text(result.usage, result.cost)]
+    told = [standing(result), seconds(result.duration_s), usage_text(None, result.cost)]
     if result.attempts > 1:
         told.insert(1, tries(result.attempts))
     lines = [" · ".join(filter(None, told))]

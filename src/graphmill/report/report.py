@@ -14,6 +14,7 @@ from graphmill.engine.policy import Policy
 from graphmill.engine.statistics import Statistics
 from graphmill.report.aggregate import Conflict, merge_outputs
 from graphmill.report.text import error_lines, seconds, shown, summary_line, waiting_lines
+from graphmill.report.usage import usage_lines
 
 T = TypeVar("T")
 Where = Callable[[Result], bool]
@@ -71,6 +72,10 @@ class Report:
         now = f" · {self.done_now:,} done now, {before:,} before" if self.run_id is not None and before and self.done_now else ""
         gone = f" · {self.orphans:,} no longer in the source" if self.orphans else ""
         return f"{self.summary()}{stopped}{now}{gone} · {seconds(self.statistics.elapsed_s)}"
+
+    def usage_lines(self) -> list[str]:
+        """Say what was used of models, if any were asked: requests, answers that were known, and tokens; of each, if they are several."""
+        return usage_lines(self.statistics.usage)
 
     def error_lines(self) -> list[str]:
         """Show the first five failures, one line each, and how many more there are."""

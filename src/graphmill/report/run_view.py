@@ -17,6 +17,7 @@ from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord, RunState
 from graphmill.report.pace import rate_of
 from graphmill.report.text import ERRORS_SHOWN, clock, counts_line, moment, per_time, seconds, shown, waiting_lines
+from graphmill.report.usage import usage_lines, usage_record
 
 _ID_CHARS = 64
 NAME_CHARS = 40
@@ -46,6 +47,11 @@ class RunView:
     def name(self) -> str:
         """The run's id, fit to be shown."""
         return run_name(self.run)
+
+    @property
+    def reason(self) -> str:
+        """Why it stands so, or what it waits for; of one whose process has died, nothing: what that waited for is over."""
+        return "" if self.run.state is RunState.INTERRUPTED else self.run.reason
 
     @property
     def done(self) -> int:
@@ -160,14 +166,13 @@ def graph_name(manifest: Mapping[str, Any]) -> str:
 
 def status_line(view: RunView) -> str:
     """Say in one line where a run stands."""
-    return f"run {view.name} · {view.run.state} · {view.summary()}{_pace(view)}"
+    return f"run {view.name} · {_state(view)} · {view.summary()}{_pace(view)}"
 
 
 def status_lines(view: RunView) -> list[str]:
     """Say where a run stands: what it is, how far, since when, and what failed."""
     run = view.run
-    reason = f": {shown(run.reason, _REASON_CHARS)}" if run.reason else ""
-    head = " · ".join(filter(None, (f"run {view.name}", shown(graph_name(run.manifest), NAME_CHARS), f"{run.state}{reason}")))
+    head = " · ".join(filter(None, (f"run {view.name}", shown(graph_name(run.manifest), NAME_CHARS), _state(view))))
     lines = [
         head,
         f"{view.summary()}{_pace(view)} · {seconds(view.elapsed_s)}",
@@ -177,7 +182,12 @@ def status_lines(view: RunView) -> list[str]:
         lines.append(f"  under way on {shown(run.owner.host, NAME_CHARS)} (pid {run.owner.pid}) since {moment(run.owner.since)}")
     if view.kinds:
         lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
+    lines += usage_lines(run.usage)
     return lines + waiting_lines(view.waiting, view.counts.get(Status.PAUSED, 0))
+
+
+def _state(view: RunView) -> str:
+    return f"{view.run.state}: {shown(view.reason, _REASON_CHARS)}" if view.reason else str(view.run.state)
 
 
 def _pace(view: RunView) -> str:
@@ -193,7 +203,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         "id": run.id,
         "state": run.state,
         "is_live": run.state.is_live,
-        "reason": run.reason,
+        "reason": view.reason,
         "graph": graph_name(run.manifest),
         "created_at": instant(run.created_at),
         "changed_at": instant(run.changed_at),
@@ -207,6 +217,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         if is_known
         else None,
         "kinds": {str(kind): count for kind, count in view.kinds.items()} if is_known else None,
+        "usage": usage_record(run.usage),
         "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in view.waiting],
         "damage": view.damage or None,
     }

@@ -38,7 +38,7 @@ class StoredResults:
         seen = live.statistics
         # If all rows are of this process they tell what it has counted already.
         is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
-        statistics = seen if is_all else _statistics(archive, run, seen)
+        statistics = replace(seen, usage=run.usage) if is_all else _statistics(archive, run, seen)
         failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN))
         return replace(
             live,
@@ -63,6 +63,7 @@ def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistic
         stuck=live.stuck,
         hook_errors=live.hook_errors,
         reading=Reading(memory=live.memory, cpu=live.cpu),
+        usage=run.usage,
     )
     # What a stop has left undone has no row; what waits for an answer has one.
     return replace(found, paused=max(found.paused, live.paused), cancelled=max(found.cancelled, live.cancelled))

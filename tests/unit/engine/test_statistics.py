@@ -19,7 +19,7 @@ def statistics(results):
     tally = Tally()
     for one in results:
         tally.add(one)
-    return tally.statistics(total=None, elapsed_s=2.0, held_s=0.0, stuck=0, hook_errors=0, reading=Reading(memory=0.0, cpu=0.0))
+    return tally.statistics(total=None, elapsed_s=2.0, held_s=0.0, stuck=0, hook_errors=0, reading=Reading(memory=0.0, cpu=0.0), usage={})
 
 
 @given(durations, st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))

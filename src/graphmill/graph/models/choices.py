@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -38,6 +38,11 @@ class Choices:
             found[role] = name
         model = found.pop("", None)
         return cls(model=model, roles=MappingProxyType(found), temperature=temperature, max_tokens=max_tokens)
+
+    def over(self, before: Choices) -> Choices:
+        """Give what was chosen before with these in its place: a model for all nodes also replaces those for roles."""
+        roles = self.roles if self.model else MappingProxyType({**before.roles, **self.roles})
+        return replace(before, model=self.model or before.model, roles=roles, **self.params)
 
     @property
     def params(self) -> dict[str, Any]:

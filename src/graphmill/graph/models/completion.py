@@ -16,7 +16,7 @@ from graphmill.core.fresh import fresh
 from graphmill.core.json_text import json_bytes
 from graphmill.core.message import cut
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
-from graphmill.core.usage import NO_USAGE, Usage
+from graphmill.core.usage import NO_USAGE, REUSED, Usage
 from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.asking import ask, told
 from graphmill.graph.models.cache.content_key import content_key, is_cacheable
@@ -76,7 +76,7 @@ async def complete(
     kept = Kept(key, target.lane, written=_written, read=partial(_read, schema))
     shared, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)
     made = _copied(shared)  # by all who were given it, before any of them can change it
-    return made if is_asked else _used_again(made, context)
+    return made if is_asked else _used_again(made, context, target.lane)
 
 
 async def _asked(target: Target, asked: ModelRequest, context: Context, schema: AnswerSchema | None) -> Completion:
@@ -141,9 +141,9 @@ def _copied(shared: Completion) -> Completion:
     return replace(shared, **own)
 
 
-def _used_again(made: Completion, context: Context) -> Completion:
+def _used_again(made: Completion, context: Context, model: str) -> Completion:
     """Give an answer that was not asked for here: it took nothing, and says what it took whoever asked."""
-    context.report_usage(NO_USAGE)
+    context.report_usage(REUSED, model)
     metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
     return replace(made, usage=NO_USAGE, metadata=metadata)
 

@@ -48,6 +48,16 @@ def asked_models(graph: Graph) -> tuple[str, ...]:
     return () if models is None else tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
 
 
+def models_by_node(graph: Graph) -> dict[str, str]:
+    """Name what each node asks, itself or in its child, as far as that is known before there are items."""
+    models = graph.models()
+    if models is None:
+        return {}
+    asking = {node: [each for each in nodes_within(node) if _is_known(each)] for node in graph.nodes.values()}
+    named = {f"node {node.id!r}": dict.fromkeys(_of(models, each).lane for each in within) for node, within in asking.items() if within}
+    return {part: ", ".join(lanes) for part, lanes in named.items()}
+
+
 def require_use(graph: Graph, choices: Choices) -> None:
     """Refuse choices that would change nothing."""
     nodes = list(graph.model_nodes())

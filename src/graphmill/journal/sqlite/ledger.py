@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
 from graphmill.core.errors import OwnedError
 from graphmill.core.keys import KEY_BYTES
-from graphmill.journal.records import AttemptRow, OrphansRow, Request, ResultRow, Row, RunRecord, RunRow, StepRow, SuspectRow, WantedRow
+from graphmill.core.usage import with_more
+from graphmill.journal.bodies import spent_body, spent_from
+from graphmill.journal.records import (
+    AttemptRow,
+    OrphansRow,
+    Request,
+    ResultRow,
+    Row,
+    RunRecord,
+    RunRow,
+    Spent,
+    StepRow,
+    SuspectRow,
+    WantedRow,
+)
 from graphmill.journal.sqlite.connection import write_alone, writing
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged, translated
@@ -56,6 +70,7 @@ class SqliteLedger:
         self._connection = connection
         self._row = row
         self._last = row.last
+        self.usage = self._counted = spent_from(row.usage)
         self._has_room = False
         self._name = database.name
         self._released = released
@@ -115,6 +130,7 @@ class SqliteLedger:
         if not added.rowcount:
             raise self._fenced()
         self._last = last
+        self.usage = _with_spent(self.usage, rows)
         return True
 
     def _may_be_behind(self, more: int, now: float) -> bool:
@@ -129,12 +145,14 @@ class SqliteLedger:
             if uncounted > _MANY and not self._has_room:
                 self._has_room = True
                 make_room(self._database.path)
-            run = self._row._replace(changed_at=now, last=self._last, rows=self._row.rows + uncounted)
+            usage = _with_spent(self.usage, chain(groups[ResultRow], groups[StepRow], groups[AttemptRow]))
+            counted = self._row._replace(changed_at=now, last=self._last, rows=self._row.rows + uncounted)
+            run = counted if usage is self._counted else counted._replace(usage=spent_body(usage))
             after = self._write(groups, run)
             write = write_run if groups[RunRow] else write_counters
             if not write(self._connection, after, self._row.epoch):
                 raise self._fenced()
-        self._row, self._last = after, after.last
+        self._row, self._last, self.usage, self._counted = after, after.last, usage, usage
         if groups[RunRow]:
             self._watch.look()
 
@@ -203,6 +221,11 @@ class SqliteLedger:
 
     def _fenced(self) -> OwnedError:
         return OwnedError(f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded")
+
+
+def _with_spent(usage: Spent, rows: Iterable[Any]) -> Spent:
+    spent = [row.spent for row in rows if row.spent]
+    return with_more(usage, *spent) if spent else usage
 
 
 def _grouped(rows: Sequence[Row]) -> dict[type, list[Any]]:

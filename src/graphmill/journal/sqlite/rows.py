@@ -8,7 +8,8 @@ from marshal import dumps
 from typing import Any, NamedTuple
 
 from graphmill.core.result import Status
-from graphmill.journal.records import AttemptRow, ResultRow, StepRow, SuspectRow, WantedRow
+from graphmill.journal.bodies import spent_body, spent_from
+from graphmill.journal.records import AttemptRow, ResultRow, Spent, StepRow, SuspectRow, WantedRow
 from graphmill.journal.sqlite.codes import DEGRADED, KIND_CODES, KINDS, STATUS_CODES, STATUSES
 
 Stored = tuple[Any, ...]
@@ -46,6 +47,11 @@ def _digest(head: bytes, tail: Stored) -> bytes:
     return blake2b(head + dumps(tail, PACKING), digest_size=_DIGEST_BYTES).digest()
 
 
+def _without_nothing(values: Stored) -> Stored:
+    """Leave out what was spent, which is the last, where that is nothing: its row has the digest it had before there was a place for it."""
+    return values[:-1] if values[-1] is None else values
+
+
 def seal_of(values: Stored) -> int:
     """Check a few small values, at a tenth of the cost of a digest: finds every change within four neighbouring bytes."""
     return zlib.crc32(dumps(values, PACKING))
@@ -53,17 +59,17 @@ def seal_of(values: Stored) -> int:
 
 def encode_result(run: int, row: ResultRow, at: float) -> Stored:
     """Give the values of ``insert_result``."""
-    key, generation, item_id, position, content, status, kind, attempts, queued_s, duration_s, given, output, error, more, is_degraded = row
+    key, generation, item_id, position, content, status, kind, attempts, queued_s, took_s, given, output, error, more, degraded, spent = row
     # The usual case without a look-up: the hash of an Enum is a call into Python.
     status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
-    kind_code = DEGRADED if is_degraded else 0 if kind is None else KIND_CODES[kind]
+    kind_code = DEGRADED if degraded else 0 if kind is None else KIND_CODES[kind]
     head = (run, key, generation, position, status_code, kind_code, content)
     # + 0.0, since what is stored as a real comes back as a float, and never as minus nought
     tail = (
         at,
         attempts,
         queued_s + 0.0,
-        duration_s + 0.0,
+        took_s + 0.0,
         item_id.encode(errors="surrogatepass"),
         given if given is None or len(given) <= _COMPRESS_ABOVE else compressed(given),
         output if output is None or len(output) <= _COMPRESS_ABOVE else compressed(output),
@@ -71,17 +77,19 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
         more if more is None or len(more) <= _COMPRESS_ABOVE else compressed(more),
     )
     packed = dumps(head, PACKING)  # once, for the seal and for the digest
-    return (*head, zlib.crc32(packed), _digest(packed, tail), *tail)
+    body = None if spent is None else spent_body(spent)
+    digest = _digest(packed, tail if body is None else (*tail, body))
+    return (*head, zlib.crc32(packed), digest, *tail, body)
 
 
 def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
     """Give a row, without its row number, as it was appended and when; None if it is not what was written."""
     head, seal, digest, tail = stored[:HEAD], stored[HEAD], stored[HEAD + 1], stored[HEAD + 2 :]
     packed = dumps(head, PACKING)
-    if digest != _digest(packed, tail) or seal != zlib.crc32(packed):
+    if digest != _digest(packed, _without_nothing(tail)) or seal != zlib.crc32(packed):
         return None
     _, key, generation, position, status, kind, content = head
-    at, attempts, queued_s, duration_s, item_id, given, output, error, more = tail
+    at, attempts, queued_s, duration_s, item_id, given, output, error, more, spent = tail
     row = ResultRow(
         key=key,
         generation=generation,
@@ -98,6 +106,7 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
         error=_body(error),
         more=_body(more),
         is_degraded=kind == DEGRADED,
+        spent=_spent(spent),
     )
     return row, at
 
@@ -106,38 +115,45 @@ def encode_step(run: int, row: StepRow) -> Stored:
     """Give the values of ``insert_step``."""
     head = (run, row.key, row.generation, bytes_of(row.path))
     place = (*head, seal_of(head), row.content, row.attempts, row.duration_s + 0.0, row.began_s + 0.0)
-    bodies = (_stored(row.output), _stored(row.error), row.usage)
-    return (*place, digest_of((place, bodies)), *bodies)
+    bodies = (_stored(row.output), _stored(row.error), row.usage, spent_body(row.spent))
+    return (*place, _step_digest(place, bodies), *bodies)
 
 
 def decode_step(stored: Stored) -> StepRow | None:
     """Give a step as it was appended; None if it is not what was written."""
-    *place, digest, output, error, usage = stored
-    if digest != digest_of((tuple(place), (output, error, usage))):
+    *place, digest, output, error, usage, spent = stored
+    if digest != _step_digest(tuple(place), (output, error, usage, spent)):
         return None
     _, key, generation, path, _, content, attempts, duration_s, began_s = place
-    return StepRow(key, generation, text_of(path), content, attempts, duration_s, _body(output), _body(error), usage, began_s)
+    return StepRow(
+        key, generation, text_of(path), content, attempts, duration_s, _body(output), _body(error), usage, began_s, _spent(spent)
+    )
+
+
+def _step_digest(place: Stored, bodies: Stored) -> bytes:
+    return digest_of((place, _without_nothing(bodies)))
 
 
 def encode_attempt(run: int, row: AttemptRow) -> Stored:
     """Give the values of ``insert_attempt``."""
     place = (run, row.key, row.generation, bytes_of(row.path), row.attempt, KIND_CODES[row.kind])
-    bodies = (_stored(row.error), row.usage)
-    return (*place, _attempt_digest(place, *bodies), *bodies)
+    bodies = (_stored(row.error), row.usage, spent_body(row.spent))
+    return (*place, _attempt_digest(place, bodies), *bodies)
 
 
 def decode_attempt(stored: Stored) -> AttemptRow | None:
     """Give an attempt as it was appended; None if it is not what was written."""
-    *place, digest, error, usage = stored
-    if digest != _attempt_digest(tuple(place), error, usage):
+    *place, digest, error, usage, spent = stored
+    if digest != _attempt_digest(tuple(place), (error, usage, spent)):
         return None
     _, key, generation, path, attempt, kind = place
-    return AttemptRow(key, generation, text_of(path), attempt, KINDS[kind], _body(error), usage)
+    return AttemptRow(key, generation, text_of(path), attempt, KINDS[kind], _body(error), usage, _spent(spent))
 
 
-def _attempt_digest(place: Stored, error: bytes | None, usage: bytes | None) -> bytes:
-    """Hash an attempt; one without usage as before there was a place for it."""
-    return digest_of((place, error) if usage is None else (place, error, usage))
+def _attempt_digest(place: Stored, bodies: Stored) -> bytes:
+    """Hash an attempt; one without usage, or without what was spent, as before there was a place for it."""
+    error, usage, spent = bodies
+    return digest_of((place, *bodies) if spent is not None else (place, error) if usage is None else (place, error, usage))
 
 
 def encode_wanted(run: int, row: WantedRow) -> Stored:
@@ -185,6 +201,10 @@ def decompressed(stored: bytes) -> bytes:
 
 def _stored(body: bytes | None) -> bytes | None:
     return None if body is None else compressed(body)
+
+
+def _spent(body: bytes | None) -> Spent | None:
+    return None if body is None else spent_from(body)
 
 
 def _body(stored: bytes | None) -> bytes | None:

@@ -22,7 +22,7 @@ from graphmill.journal.sqlite.faults import translated
 from graphmill.journal.sqlite.ledger import SqliteLedger
 from graphmill.journal.sqlite.local_folder import LocalFolder
 from graphmill.journal.sqlite.pruning import forget, sweep
-from graphmill.journal.sqlite.rows import bytes_of, digest_of
+from graphmill.journal.sqlite.rows import bytes_of
 from graphmill.journal.sqlite.statements import SQL
 from graphmill.journal.sqlite.stored_run import StoredRun, read_manifest, read_run, read_runs, write_manifest, write_run
 from graphmill.journal.sqlite.verification import verify
@@ -48,7 +48,7 @@ class SqliteStore:
             if run_id in [run.name for run in runs]:
                 raise UsageError(f"{self.name} holds a run {run_id} already; resume it, or give another id")
             run = _new_run(connection, run_id or _new_id(connection, now, [run.name for run in runs]), now)
-            connection.execute(SQL["insert_run"], (run.name, *run[2:], digest_of(tuple(run))))
+            connection.execute(SQL["insert_run"], (run.name, *run[2:], run.digest))
             connection.execute(SQL["put_meta"], ("runs", len(runs) + 1))
             write_manifest(connection, run.number, manifest)
             return run.record(read_manifest(connection, run, self.name), is_owned=True)
@@ -105,9 +105,9 @@ class SqliteStore:
             connection = database.connect()
             try:
                 with reading(connection):
-                    verify(connection, read_run(connection, number, run_id, self.name), self.name)
+                    verify(connection, read_run(connection, number, run_id, self.name, is_strict=True), self.name)
                 with writing(connection, busy_s=database.busy_s):
-                    before = read_run(connection, number, run_id, self.name)
+                    before = read_run(connection, number, run_id, self.name, is_strict=True)
                     record = before.record(read_manifest(connection, before, self.name), is_owned=False)
                     now = database.clock() + 0.0
                     after = _owned_run(before, now, elapsed_s=record.elapsed_at(now))

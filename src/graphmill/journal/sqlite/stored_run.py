@@ -9,17 +9,22 @@ from typing import Any, NamedTuple
 
 from graphmill.core.errors import UnknownRunError
 from graphmill.core.keys import canonical
+from graphmill.core.usage import with_more
+from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import Owner, RunRecord, RunRow, RunState
 from graphmill.journal.sqlite.codes import STATE_CODES, STATES
 from graphmill.journal.sqlite.faults import damaged
-from graphmill.journal.sqlite.rows import Stored, bytes_of, digest_of, text_of
+from graphmill.journal.sqlite.rows import Stored, bytes_of, decode_result, digest_of, text_of
 from graphmill.journal.sqlite.statements import SQL
 
 MOST_UNCOUNTED = 128  # results; their rows follow the last one that is counted, without a gap
 
 
 class StoredRun(NamedTuple):
-    """The columns of ``runs`` before the digest, in their order. In the database ``last`` and ``rows`` may be a little behind."""
+    """The columns of ``runs`` but the digest. In the database ``last``, ``rows`` and ``usage`` may be a little behind.
+
+    ``usage`` adds up what its rows say was spent; None is nothing.
+    """
 
     number: int
     id: bytes
@@ -43,6 +48,12 @@ class StoredRun(NamedTuple):
     wanted: int
     suspects: int
     orphans: int
+    usage: bytes | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """That of the row; of a run that has spent nothing as before there was a place for it."""
+        return digest_of(self[:-1] if self.usage is None else tuple(self))
 
     @property
     def name(self) -> str:
@@ -93,6 +104,7 @@ class StoredRun(NamedTuple):
             steps=self.steps,
             notes=self.attempts + self.steps + self.suspects,
             manifest=manifest,
+            usage=spent_from(self.usage),
         )
 
 
@@ -104,29 +116,31 @@ def read_runs(connection: sqlite3.Connection, name: str) -> list[StoredRun]:
     return runs
 
 
-def read_run(connection: sqlite3.Connection, number: int, run_id: str, name: str) -> StoredRun:
+def read_run(connection: sqlite3.Connection, number: int, run_id: str, name: str, *, is_strict: bool = False) -> StoredRun:
     """Read one run that was there before."""
     for stored in connection.execute(SQL["one_run"], (number,)).fetchall():
-        return _whole(connection, stored, name)
+        return _whole(connection, stored, name, is_strict=is_strict)
     read_runs(connection, name)  # one that can not be found through a damaged page is not one that was pruned
     raise UnknownRunError(f"{name} no longer holds run {run_id}: it was pruned")
 
 
 def read_named(connection: sqlite3.Connection, run_id: str, name: str) -> StoredRun | None:
     """Read the run of this id without reading the others; None if the index leads to none, or to another, which may be its fault."""
-    found = [_whole(connection, stored, name) for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),)).fetchall()]
+    found = [
+        _whole(connection, stored, name, is_strict=True) for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),)).fetchall()
+    ]
     return next((run for run in found if run.name == run_id), None)
 
 
 def write_run(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> bool:
     """Write a run's row; False, and nothing done, if its epoch is not this one any more."""
-    values = (*run[2:6], *run[7:], digest_of(tuple(run)), run.number, epoch)
+    values = (*run[2:6], *run[7:], run.digest, run.number, epoch)
     return connection.execute(SQL["update_run"], values).rowcount == 1
 
 
 def write_counters(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> bool:
     """Write what changes with an append, and no more."""
-    values = (run.changed_at, *run[-8:], digest_of(tuple(run)), run.number, epoch)
+    values = (run.changed_at, *run[-9:], run.digest, run.number, epoch)
     return connection.execute(SQL["update_counters"], values).rowcount == 1
 
 
@@ -145,13 +159,30 @@ def read_manifest(connection: sqlite3.Connection, run: StoredRun, name: str) -> 
     raise damaged(name, f"the manifest of run {run.name}")
 
 
-def _whole(connection: sqlite3.Connection, stored: Stored, name: str) -> StoredRun:
-    """Check a run's row, and count what it does not count yet: one for each row, so that one that is missing is missed."""
-    *values, digest = stored
-    run = StoredRun(*values)
-    if digest != digest_of(tuple(run)):
+def _whole(connection: sqlite3.Connection, stored: Stored, name: str, *, is_strict: bool = False) -> StoredRun:
+    """Check a run's row, and count what it does not count yet: one for each row, so that one that is missing is missed.
+
+    What a result has spent that is damaged is missing then, unless this ``is_strict``: such a run can be listed, and pruned.
+    """
+    *values, digest, usage = stored
+    run = StoredRun(*values)._replace(usage=usage)
+    if digest != run.digest:
         raise damaged(name, f"row {run.number} of runs")
     if not run.may_be_behind:
         return run
     (last,) = connection.execute(SQL["last_of_run"], (run.number, run.last, run.last + MOST_UNCOUNTED)).fetchone()
-    return run if last is None else run._replace(rows=run.rows + last - run.last, last=last)
+    if last is None:
+        return run
+    usage = _with_uncounted(connection, run, last, name if is_strict else None)
+    return run._replace(rows=run.rows + last - run.last, last=last, usage=usage)
+
+
+def _with_uncounted(connection: sqlite3.Connection, run: StoredRun, last: int, name: str | None) -> bytes | None:
+    """Add up what the results up to this one have spent that are not counted yet; without a name of the store damage is passed over."""
+    usage = spent_from(run.usage)
+    for number, *values in connection.execute(SQL["spent_uncounted"], (run.number, run.last + 1, last)):
+        found = decode_result(tuple(values))
+        if found is None and name is not None:
+            raise damaged(name, f"row {number} of results (run {run.name})")
+        usage = with_more(usage, {} if found is None else found[0].spent or {})
+    return spent_body(usage)

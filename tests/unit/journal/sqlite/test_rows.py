@@ -1,4 +1,7 @@
+import pytest
+
 from graphmill.core.result import Kind, Status
+from graphmill.core.usage import Usage
 from graphmill.journal.records import RunState
 from graphmill.journal.sqlite.codes import KIND_CODES, STATE_CODES, STATUS_CODES
 from graphmill.journal.sqlite.rows import HEAD, decode_result, digest_of, encode_result, seal_of
@@ -33,13 +36,14 @@ def test_a_row_comes_back_as_it_was_and_whole_seconds_and_minus_nought_do_too():
 
 def test_long_bodies_are_kept_compressed_unless_that_makes_them_longer():
     stored = encode_result(1, result(input=b'"' + b"x" * 5000 + b'"', output=b"[]"), 0.0)
-    assert len(stored[-4]) < 100
-    assert stored[-4][:1] == b"x"
-    assert stored[-3] == b"[]"
+    assert len(stored[-5]) < 100
+    assert stored[-5][:1] == b"x"
+    assert stored[-4] == b"[]"
 
 
-def test_any_changed_value_of_a_row_is_noticed():
-    stored = encode_result(1, failed("a", 3, input=b'"' + b"x" * 5000 + b'"'), 1.0)
+@pytest.mark.parametrize("spent", [None, {"own/m": Usage(requests=1, input_tokens=7)}])
+def test_any_changed_value_of_a_row_is_noticed(spent):
+    stored = encode_result(1, failed("a", 3, input=b'"' + b"x" * 5000 + b'"', spent=spent), 1.0)
     for place, value in enumerate(stored):
         for other in _others(value):
             assert decode_result((*stored[:place], other, *stored[place + 1 :])) is None, place

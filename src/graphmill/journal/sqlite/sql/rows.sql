@@ -4,31 +4,33 @@ SELECT coalesce(max(row), 0) FROM results;
 -- name: insert_result
 INSERT INTO results (
   run, key, generation, position, status, kind, content, seal, digest, at, attempts, queued_s, duration_s, item_id, input, output, error,
-  more
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  more, spent
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_result
 -- A transaction of its own, with its own fence. The row's number is given: what is not counted follows what is, without a gap.
 INSERT INTO results (
   row, run, key, generation, position, status, kind, content, seal, digest, at, attempts, queued_s, duration_s, item_id, input, output,
-  error, more
+  error, more, spent
 )
-SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
 WHERE EXISTS (SELECT 1 FROM runs WHERE number = ? AND epoch = ?);
 
 -- name: insert_step
-INSERT INTO steps (run, key, generation, path, seal, content, attempts, duration_s, began_s, digest, output, error, usage)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO steps (run, key, generation, path, seal, content, attempts, duration_s, began_s, digest, output, error, usage, spent)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_attempt
-INSERT INTO attempts (run, key, generation, path, attempt, kind, digest, error, usage) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO attempts (run, key, generation, path, attempt, kind, digest, error, usage, spent)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, key, generation, path, attempt) DO NOTHING;
 
 -- name: replace_attempt
 -- After insert_attempt, and apart from it: so that those really inserted can be counted.
-UPDATE attempts SET kind = new.kind, digest = new.digest, error = new.error, usage = new.usage
+UPDATE attempts SET kind = new.kind, digest = new.digest, error = new.error, usage = new.usage, spent = new.spent
 FROM (
-  SELECT ? AS run, ? AS key, ? AS generation, ? AS path, ? AS attempt, ? AS kind, ? AS digest, ? AS error, ? AS usage
+  SELECT ? AS run, ? AS key, ? AS generation, ? AS path, ? AS attempt, ? AS kind, ? AS digest, ? AS error, ? AS usage,
+    ? AS spent
 ) AS new
 WHERE attempts.run = new.run AND attempts.key = new.key AND attempts.generation = new.generation
   AND attempts.path = new.path AND attempts.attempt = new.attempt;

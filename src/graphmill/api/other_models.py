@@ -1,0 +1,55 @@
+"""Going on with other models than a run was begun with: which nodes that changes, and what becomes of the results that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphmill.core.changes import changed
+from graphmill.core.errors import UsageError
+from graphmill.graph.fingerprint import graph_fingerprints
+from graphmill.graph.graph import Graph
+from graphmill.graph.models.choices import Choices
+from graphmill.graph.models.nodes import models_by_node
+from graphmill.journal.intake import OnChange
+from graphmill.journal.records import RunRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherModels:
+    """The graph with its new models; ``words`` tell of each node that this changes, by how changes are told else.
+
+    ``on_change`` is what becomes of results if nobody says so: they are kept, unless more than the models has changed.
+    """
+
+    graph: Graph
+    words: Mapping[str, str]
+    on_change: OnChange | None
+
+
+def other_models(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None) -> OtherModels:
+    """Choose models, as ``NAME`` or ``ROLE=NAME``, over those that were chosen before."""
+    if not isinstance(graph, Graph):
+        raise UsageError(f"the function of run {run.id} names its models itself; models can be chosen for a workflow")
+    now = graph.with_choices(Choices.of(models).over(graph.choices))
+    named, asked = models_by_node(now), _models_before(graph)
+    words = {
+        f"{part} changed": f"{part} asks {named[part]}, not {model}" for part, model in asked.items() if named.get(part, model) != model
+    }
+    return OtherModels(graph=now, words=words, on_change=on_change or ("keep" if _is_else_the_same(run, graph) else "refuse"))
+
+
+def _models_before(graph: Graph) -> dict[str, str]:
+    try:
+        return models_by_node(graph)
+    except UsageError:  # they are no longer set
+        return {}
+
+
+def _is_else_the_same(run: RunRecord, graph: Graph) -> bool:
+    options = run.manifest.get("options", {})
+    try:
+        return not changed(run.manifest.get("fingerprints", {}), graph_fingerprints(graph, version=options.get("version")))
+    except UsageError:
+        return False
