@@ -92,7 +92,7 @@ def _coding(encoding: str) -> str:
 
 async def read_whole(content: StreamReader, decoder: Decoder) -> bytes:
     """Read a body to its end."""
-    while piece := await content.readany():
+    while piece := content.read_nowait() if content.is_eof() else await content.readany():
         for _ in decoder.feed(piece):
             await asyncio.sleep(0)
     return decoder.whole()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from graphmill.core.names import suggestion
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Counts that add up with ``+``; a cost of None is unknown, and so is every sum that holds one.
 
     ``reused`` are answers that were known, so that nobody was asked. ``reasoning_tokens`` are among the output's; ``cached_tokens``,
@@ -49,7 +49,17 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __add__(self, other: Usage) -> Usage:
         if not isinstance(other, Usage):
             return NotImplemented
-        return summed((self, other))
+        return Usage(
+            requests=self.requests + other.requests,
+            reused=self.reused + other.reused,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_written_tokens=self.cache_written_tokens + other.cache_written_tokens,
+            image_tokens=self.image_tokens + other.image_tokens,
+            cost_usd=None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd,
+        )
 
     @property
     def tokens(self) -> int:
@@ -77,13 +87,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return cls(**data)
 
 
-def summed(usages: Sequence[Usage]) -> Usage:
-    """Add up some, at least one, at once."""
-    *counts, costs = zip(*map(msgspec.structs.astuple, usages), strict=True)
-    cost = None if None in costs else sum(costs)
-    return Usage(**dict(zip(_COUNTS, map(sum, counts), strict=True)), cost_usd=cost)
-
-
 def added(used: Usage | None, more: Usage | None) -> Usage | None:
     """Add two up of which either may be None: nothing is known of it."""
     return more if used is None else used if more is None else used + more
@@ -91,11 +94,11 @@ def added(used: Usage | None, more: Usage | None) -> Usage | None:
 
 def with_more(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mapping[str, Usage]:
     """Add up what was used of each model, by its name."""
-    parts: dict[str, list[Usage]] = {model: [usage] for model, usage in used.items()}
+    sums = dict(used)
     for each in more:
         for model, usage in each.items():
-            parts.setdefault(model, []).append(usage)
-    return {model: usages[0] if len(usages) == 1 else summed(usages) for model, usages in parts.items()}
+            sums[model] = sums[model] + usage if model in sums else usage
+    return sums
 
 
 _WHOLE = {int}

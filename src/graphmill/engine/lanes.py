@@ -107,6 +107,8 @@ class Lanes:
 
     def opens_at(self, now: float, *, is_for_tickets: bool) -> float | None:
         """Tell when a lane that now lets nothing start will do so by itself; None if none will."""
+        if not is_for_tickets and not self._visited:
+            return None
         lanes = [lane for lane in self if lane.queue] if is_for_tickets else []
         times = [at for lane in (*lanes, *self._visited.values()) if (at := lane.opens_at(now)) is not None and at > now]
         return min(times, default=None)

@@ -38,7 +38,7 @@ class Binding:
         return found
 
     def _found(self, item: Any) -> dict[str, Any]:
-        if isinstance(item, Mapping):
+        if type(item) is dict or isinstance(item, Mapping):
             return {name: item[name] for name in self._names if name in item and name not in self._given}
         if len(self._open) == 1:
             return {self._open[0]: item}

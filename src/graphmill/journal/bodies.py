@@ -7,6 +7,8 @@ import re
 from itertools import accumulate
 from typing import Any
 
+import msgspec
+
 from graphmill.core.errors import Permanent
 from graphmill.core.json_text import json_bytes, json_of
 from graphmill.core.result import Failure, Kind
@@ -52,22 +54,13 @@ def failure_from(body: bytes) -> Failure:
 
 
 def usage_body(usage: Usage | None) -> bytes | None:
-    """Give the body of a usage; None for none."""
-    return None if usage is None else json_bytes(usage.to_json())
+    """Give the body of a usage, without counts of nought; None for none."""
+    return None if usage is None else msgspec.json.encode(usage)
 
 
 def spent_body(spent: Spent | None) -> bytes | None:
-    """Give the body of what was spent, without counts of nought; None for nothing."""
-    if not spent:
-        return None
-    return json_bytes({model: _without_noughts(usage) for model, usage in spent.items()})
-
-
-def _without_noughts(usage: Usage) -> dict[str, Any]:
-    found = {name: value for name, value in usage.to_json().items() if value}
-    if usage.cost_usd is not None:
-        found["cost_usd"] = usage.cost_usd
-    return found
+    """Give the body of what was spent; None for nothing."""
+    return json_bytes(msgspec.to_builtins(spent)) if spent else None
 
 
 def spent_from(body: bytes | None) -> Spent:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from graphmill.core.json_text import json_bytes, to_json
 from graphmill.core.result import Result
+from graphmill.core.usage import Usage
 from graphmill.engine.recorder import LastStep
 from graphmill.journal.bodies import failure_body, usage_body
 from graphmill.journal.records import ResultRow, StepRow
@@ -34,20 +35,27 @@ def _step_text(last: LastStep, result: Result) -> str:
         text += f',"output":{outcome.body.decode()}'
     if outcome.failure is not None and outcome.failure is not result.error:
         text += f',"error":{failure_body(outcome.failure).decode()}'
-    if (usage := usage_body(outcome.usage)) is not None:
-        text += f',"usage":{usage.decode()}'
+    if not _is_all(outcome.usage, result):
+        text += f',"usage":{(usage_body(outcome.usage) or b"null").decode()}'
     return text + "}"
+
+
+def _is_all(usage: Usage | None, result: Result) -> bool:
+    """Tell whether a step has used what its whole job has, so that this need not be told twice."""
+    return result.usage is None if usage is None else usage.counts == result.usage and usage.cost_usd == result.cost
 
 
 def last_step_of(row: ResultRow) -> StepRow | None:
     """Read the step back; None for a job that has none. KeyError, TypeError or ValueError for what we do not write."""
-    step = None if row.more is None else json.loads(row.more).get("step")
+    more = {} if row.more is None else json.loads(row.more)
+    step = more.get("step")
     if step is None:
         return None
     attempts, duration_s, began_s = step["times"]
     output = json_bytes(step["output"]) if "output" in step else None
     error = json_bytes(step["error"]) if "error" in step else row.error if output is None else None
-    usage = json_bytes(step["usage"]) if "usage" in step else None
+    used = step.get("usage") if "usage" in step or not more.get("usage") else {**more["usage"], "cost_usd": more["cost"]}
+    usage = None if used is None else json_bytes(used)
     content = bytes.fromhex(step["content"])
     return StepRow(row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s)
 

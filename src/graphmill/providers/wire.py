@@ -49,6 +49,9 @@ class _Time(NamedTuple):
         return None if self.limit_s is None or self.ends_at is None else self.ends_at - _LAST_SHARE * self.limit_s
 
 
+_ENDLESS = _Time(None, None)
+
+
 class _Dispatch:
     """How far one request has come: before it ``is_connected`` nothing of it was sent."""
 
@@ -96,7 +99,7 @@ class Wire:
         ends_at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         try:
             if ends_at is None:
-                return await self._sent(sent, _Time(None, None))
+                return await self._sent(sent, _ENDLESS)
             async with asyncio.timeout_at(ends_at):
                 return await self._sent(sent, _Time(timeout_s, ends_at))
         except self._errors as error:

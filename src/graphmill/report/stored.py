@@ -39,7 +39,8 @@ class StoredResults:
         # If all rows are of this process they tell what it has counted already.
         is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
         statistics = replace(seen, usage=run.usage) if is_all else _statistics(archive, run, seen)
-        failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN))
+        has_failures = statistics.failed or statistics.timed_out
+        failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN)) if has_failures else ()
         return replace(
             live,
             statistics=statistics,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -33,8 +33,7 @@ _ASKED = "Answer with one JSON value and nothing else: no fence, no words around
 _AGAIN = "That can not be used: {problem}. Answer again with the whole JSON value, and nothing else."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """What a model has answered: its ``text``, and, where a schema was given, the ``data`` in it.
 
     ``usage`` is of all calls that it took, ``metadata`` says how many these were and what had to be left out to read the data; of an
@@ -48,11 +47,11 @@ class Completion:
     model: str = ""
     tool_calls: tuple[Mapping[str, Any], ...] = ()
     logprobs: tuple[Mapping[str, Any], ...] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
 
     def to_json(self) -> dict[str, Any]:
         """Give it as data."""
-        return asdict(replace(self, usage=NO_USAGE)) | {"usage": self.usage.to_json(), "tool_calls": list(self.tool_calls)}
+        return msgspec.structs.asdict(self) | {"usage": self.usage.to_json(), "tool_calls": list(self.tool_calls)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Completion:
@@ -131,21 +130,21 @@ def _read(schema: AnswerSchema | None, body: bytes) -> Completion | None:
         made = Completion.from_json(json.loads(body))
         if schema is None or made.tool_calls:
             return made
-        return replace(made, data=schema.read(made.text).value)
+        return msgspec.structs.replace(made, data=schema.read(made.text).value)
     except (ValueError, TypeError, KeyError, AttributeError, Misfit):
         return None
 
 
 def _copied(shared: Completion) -> Completion:
     own = {name: fresh(getattr(shared, name)) for name in ("data", "tool_calls", "logprobs", "metadata")}
-    return replace(shared, **own)
+    return msgspec.structs.replace(shared, **own)
 
 
 def _used_again(made: Completion, context: Context, model: str) -> Completion:
     """Give an answer that was not asked for here: it took nothing, and says what it took whoever asked."""
     context.report_usage(REUSED, model)
     metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
-    return replace(made, usage=NO_USAGE, metadata=metadata)
+    return msgspec.structs.replace(made, usage=NO_USAGE, metadata=metadata)
 
 
 def _shaped(target: Target, request: ModelRequest, schema: AnswerSchema | None) -> ModelRequest:

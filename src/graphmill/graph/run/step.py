@@ -126,7 +126,7 @@ class _ModelStep(_NodeStep):
 
     def content(self) -> bytes:
         """Hash also which model it is that a name, a role or the run's choice has come to."""
-        return digest(b'["%b",%b]' % (content_of(self._node, self._params).hex().encode(), self._target.mark))
+        return digest(content_of(self._node, self._params) + self._target.mark)
 
     def _context(self) -> Context:
         return Context(self.path, current.get(), root=self._root, target=self._target)
