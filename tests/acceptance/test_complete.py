@@ -266,7 +266,8 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         (None, {"role": "juge"}, "no model for the role 'juge' (did you mean 'judge'?)"),
         (None, {"role": 7}, "a model or a role is a name, not 7"),
         (None, {}, "no model is named"),
-        ("fast", {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
+        ("Is it kind?", {"prompt": None}, "there is no prompt: the first argument, 'Is it kind?', is the model"),
+        (None, {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
     ],
 )

@@ -179,6 +179,18 @@ def test_the_second_signal_cancels_what_runs_and_writes_what_is_done(project, fu
     assert "Traceback" not in command.err
 
 
+def test_of_a_recorded_run_the_second_signal_does_not_say_that_the_output_is_written(project):
+    with Command(project, *(part for part in batch("hang", "--run-id", "r") if part != "--no-journal")) as command:
+        command.until_file("started-*", 3)
+        command.send(signal.SIGTERM)
+        command.until_said("once more cancels it\n")
+        once_more(command, signal.SIGINT)
+        assert command.wait(CANCELS_WITHIN_S) == 143, command.err
+    assert not list(project.glob("out.*"))
+    assert "SIGINT: what runs is cancelled, what is done stays in the journal; once more leaves at once\n" in command.err
+    assert command.err.endswith("nothing was written for out.jsonl, in haste: graphmill export r FILE does it\n")
+
+
 def test_the_third_signal_leaves_at_once_and_leaves_no_file(project):
     with Command(project, *batch("deaf_once_cancelled")) as command:
         command.until_file("started-*", 3)

@@ -67,6 +67,8 @@ def complete(  # noqa: PLR0913  one parameter per choice
         raise UsageError(f"model and role are both given; leave one out: gm.complete(prompt=…, role={role!r:.80})")
     if cache is not None and not isinstance(cache, bool):
         raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
+    if prompt is None and model is not None:
+        raise UsageError(f"there is no prompt: the first argument, {model!r:.80}, is the model; say gm.complete(model, prompt) or prompt=…")
     if not isinstance(prompt, Sequence):
         raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
     if isinstance(schema, type) and not is_model(schema):

@@ -157,6 +157,8 @@ def _graph(workflow: str | None, inputs: Sequence[str], *, prompt: str | None, s
         return load(workflow), inputs
     if workflow is not None and "=" not in workflow:
         raise UsageError(f"--prompt and the workflow {workflow!r} are both given; leave one out")
+    if not prompt.strip():
+        raise UsageError("--prompt is empty; in a shell it stands within '…', for within \"…\" ${name} is replaced by nothing")
     graph = prompt_workflow(prompt, system=system)
     if not graph.inputs:
         tell_note("the prompt names no field of the items, and asks the same for each; ${name} is one, in a shell within '…', not \"…\"")

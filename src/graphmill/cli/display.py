@@ -23,6 +23,7 @@ PLAIN_EVERY_S = 5.0
 _BAR_WIDTH = 30
 _LEAST_BAR = 4
 _WAIT_CHARS = 80
+_LEAST_WAIT = 30
 _NOTE_CHARS = 300
 _PATH_CHARS = 30
 
@@ -94,19 +95,25 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     """Give the parts of a line, each with how easily it can be done without."""
     done, failed, series = _done(progress), progress.failed + progress.timed_out, progress.series
     far = _counted(done, progress.total) if series is None else f"{shown(series.path, _PATH_CHARS)} {_counted(*_far(progress))} items"
+    broken = f"{failed:,} failed" if failed else ""
     yield 0, far
     yield 5, f"{progress.running:,} running"
     yield 4, f"{progress.retrying:,} retrying" if progress.retrying else ""
-    yield 2, f"{failed:,} failed" if failed else ""
+    yield 1, broken
     yield 3, per_time(progress.rate) if series is None else ""
     requests, tokens = usage_parts(progress.usage)
     yield 7, requests
     yield 6, tokens
-    yield 1, "" if progress.eta_s is None else f"eta {clock(progress.eta_s)}"
+    yield 2, "" if progress.eta_s is None else f"eta {clock(progress.eta_s)}"
     yield 1, "" if progress.held is None else f"held: {progress.held}"
     waiting = min((lane for lane in progress.lanes if lane.waits), key=lambda lane: not lane.trouble, default=None)
-    room = _WAIT_CHARS if width is None else min(_WAIT_CHARS, width - len(f"{far} · "))
-    yield 0, "" if waiting is None else _waits(waiting, room)
+    yield 0, "" if waiting is None else _waits(waiting, _WAIT_CHARS if width is None else _room(width, far, broken))
+
+
+def _room(width: int, far: str, broken: str) -> int:
+    """Tell how much of a line is left for what calls wait for: failures stay beside it, unless it could hardly be read then."""
+    beside = width - len(f"{far} · {broken} · ") if broken else 0
+    return min(_WAIT_CHARS, beside if beside >= _LEAST_WAIT else width - len(f"{far} · "))
 
 
 def _waits(lane: LaneProgress, room: int) -> str:

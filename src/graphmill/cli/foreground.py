@@ -59,11 +59,14 @@ class Foreground:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
         target = None if self.output is None else sink(self.output)
         display = Display(is_moving=self.output != "-" or not sys.stdout.isatty())
-        interruption = Interruption(display, target)
+        is_later = self.is_recorded and isinstance(target, FileSink) and not target.is_special
+        interruption = Interruption(display, target, is_later=is_later)
         with interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
-            report, error = self._followed(work, target, display, interruption)
+            report, error = self._followed(work, target, display, interruption, is_later=is_later)
         is_told = self._tell(report, error)
         _tell_partial(target)
+        if is_later and interruption.is_hasty:
+            typer.echo(f"nothing was written for {self.output}, in haste: graphmill export {report.run_id} FILE does it", err=True)
         if interruption.code is not None:
             if error is not None:
                 tell_error(error)
@@ -73,10 +76,9 @@ class Foreground:
         raise typer.Exit(_exit_code(report, is_told=is_told))
 
     def _followed(
-        self, work: Callable[[Watching], Report], target: Sink | None, display: Display, interruption: Interruption
+        self, work: Callable[[Watching], Report], target: Sink | None, display: Display, interruption: Interruption, *, is_later: bool
     ) -> tuple[Report, Ended | None]:
         """Run where it can be seen and ended; what ended it early still has a report, if it had begun."""
-        is_later = self.is_recorded and isinstance(target, FileSink) and not target.is_special
 
         def start(run: Run) -> None:
             interruption.watch(run)

@@ -24,12 +24,14 @@ _LAST_S = 1.5  # a run in haste ends within this, unless nobody reads what it wr
 class Interruption:
     """The first signal drains the run, the second cancels what runs and still writes what is done, the third leaves at once.
 
-    ``code`` is the exit status that the first one asked for.
+    ``code`` is the exit status that the first one asked for; ``is_later`` says that the output is written from the journal, which
+    haste leaves to others.
     """
 
-    def __init__(self, display: Display, target: Sink | None, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, display: Display, target: Sink | None, *, is_later: bool = False, now: Callable[[], float] = time.monotonic) -> None:
         self._display = display
         self._target = target
+        self._is_later = is_later
         self._now = now
         self._struck_at = -ECHO_S
         self._count = 0
@@ -72,7 +74,8 @@ class Interruption:
 
     def _hurry(self, run: Run, name: str) -> None:
         run.drain(0, because=_WORDS.get(name, name))
-        self._display.note(f"{name}: what runs is cancelled, what is done is written; once more leaves at once, without writing")
+        kept, more = ("stays in the journal", "") if self._is_later else ("is written", ", without writing")
+        self._display.note(f"{name}: what runs is cancelled, what is done {kept}; once more leaves at once{more}")
         if not isinstance(self._target, FileSink) or self._target.is_special:  # what its reader does not take by then can not be kept
             last = Timer(_LAST_S, self._leave, [self.code])
             last.daemon = True

@@ -10,6 +10,7 @@ from graphmill.core.usage import Usage
 from graphmill.engine.health import HealthState
 
 _RATE_OVER_S = 30.0
+UNAVAILABLE = "unavailable: "  # so begins what is said, and recorded, of a model that does not answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class LaneProgress:
         """Say in a few words what its calls wait for; empty if they do not."""
         if self.trouble:
             named = "" if self.trouble.startswith(self.key) else f"{self.key}: "
-            return f"unavailable: {named}{self.trouble}"
+            return f"{UNAVAILABLE}{named}{self.trouble}"
         return f"{self.key}: waits for {self.waits_for}" if self.waits_for else ""
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
+from graphmill.engine.progress import UNAVAILABLE
 from graphmill.journal.answers import is_answered
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord, RunState
@@ -72,7 +73,9 @@ class RunView:
 
     @property
     def eta_s(self) -> float | None:
-        """How long it will take at this rate; None where that can not be said."""
+        """How long it will take at this rate; None where that can not be said, as while a model is unavailable."""
+        if self.reason.startswith(UNAVAILABLE):
+            return None
         return self.left / self.rate if self.rate and self.left is not None else None
 
     @property

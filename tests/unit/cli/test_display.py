@@ -1,5 +1,6 @@
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -43,8 +44,15 @@ def test_a_reading_is_one_line(changes, line):
 def test_on_a_narrow_terminal_the_trouble_is_cut_not_left_out():
     trouble = "local/m answered 429: You exceeded your current quota, please check your plan"
     line = progress_line(reading(lanes=(lane(trouble),)), 80)
-    assert line == "118/164 · unavailable: local/m answered 429: You exceeded your current quota, p…"
+    assert line == "118/164 · 2 failed · unavailable: local/m answered 429: You exceeded your curre…"
     assert len(line) == 80
+
+
+def test_what_calls_wait_for_hides_no_failures_unless_it_could_hardly_be_read():
+    limited = replace(lane(), key="local/m", waits_for="its limit of 60 requests a minute")
+    assert progress_line(reading(lanes=(limited,)), 80) == "118/164 · 2 failed · local/m: waits for its limit of 60 requests a minute"
+    assert progress_line(reading(lanes=(limited,)), 60) == "118/164 · 2 failed · local/m: waits for its limit of 60 req…"
+    assert progress_line(reading(lanes=(limited,)), 40) == "118/164 · local/m: waits for its limit …"
 
 
 WIDE = {"total": 2000, "succeeded": 1201, "failed": 3, "timed_out": 0, "running": 17, "retrying": 12, "rate": 371.4, "eta_s": 6122.0}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from graphmill.core.errors import DamagedError
 from graphmill.journal.memory import MemoryStore
 from graphmill.journal.records import RunRow, RunState
@@ -98,3 +100,13 @@ def test_a_graph_is_named_by_the_manifest_if_it_names_one():
     assert graph_name({"graph": "module:function"}) == "module:function"
     assert graph_name({"name": "a"}) == "a"
     assert graph_name({"graph": {"name": 7}}) == graph_name({}) == ""
+
+
+def test_while_a_model_is_unavailable_nobody_knows_how_long_it_will_take():
+    store = MemoryStore()
+    record(store, "a", [succeeded("a", 0)])
+    seen = replace(view(store, "a"), rate=2.0)
+    going = replace(seen, run=replace(seen.run, state=RunState.RUNNING, total=9))
+    assert going.eta_s == 4.0
+    assert replace(going, run=replace(going.run, reason="own/m: waits for its limit of 60 requests a minute")).eta_s == 4.0
+    assert replace(going, run=replace(going.run, reason="unavailable: own/m answered 402: no credit")).eta_s is None
