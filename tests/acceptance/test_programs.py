@@ -256,7 +256,7 @@ def test_usage_of_all_steps_and_of_failed_attempts_adds_up():
     attempts = []
 
     async def act(_):
-        frame_here().report(Usage(requests=1, output_tokens=10, cost_usd=0.5))
+        frame_here().report(Usage(requests=1, output_tokens=10, cost_usd=0.5), "own/m")
         attempts.append(1)
         if len(attempts) == 1:
             raise gm.Transient("no")
