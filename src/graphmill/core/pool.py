@@ -43,10 +43,10 @@ class Kept:
 
 
 class Pool:
-    """Connections by whom they lead to; made on the loop that it is used on.
+    """Connections by whom they lead to; made on the loop that it is used on. aiohttp's own costs as much as the rest of an exchange.
 
     ``connected`` is called whenever a request has got its connection; options are those of aiohttp's TCPConnector. What goes
-    through a session ``over`` it has a connection of its own each time.
+    through its ``session`` has a connection of its own each time.
     """
 
     def __init__(self, *, connected: Callable[[], None] | None = None, **options: Any) -> None:
