@@ -84,7 +84,7 @@ class Figures:
             eta_s=None if left is None or not rate or not scheduler.is_going_on else left / rate,
             elapsed_s=self.elapsed_s(now),
             series=self._series() if self._total == 1 else None,
-            usage=self.spending.used,
+            usage=self.spending.usage,
         )
 
     def _lanes(self, now: float) -> Iterator[LaneProgress]:
@@ -113,7 +113,7 @@ class Figures:
             stuck=stuck,
             hook_errors=hook_errors,
             reading=self._reading,
-            usage=self.spending.used,
+            usage=self.spending.usage,
         )
 
     def _count(self, status: Status) -> int:
