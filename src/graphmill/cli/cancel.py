@@ -77,19 +77,19 @@ def _is_surely_absent(run: RunRecord, item_id: str) -> bool:
         items = noted_source(run.manifest.get("source"))
         if items is None or not items.is_stored or items.place.stat().st_mtime >= run.owner.since:
             return False
-        return names.isdisjoint(_ids(items, options.get("id_field")))
-    except (UsageError, SourceError, OSError, TimeoutError):
+        ids = _ids(items, options.get("id_field"))
+    except (UsageError, SourceError, OSError):
         return False
+    return ids is not None and names.isdisjoint(ids)
 
 
-def _ids(items: Iterable[Any], id_field: str | None) -> set[str]:
-    """Give the ids of all items; TimeoutError if that takes long, UsageError if one has none."""
+def _ids(items: Iterable[Any], id_field: str | None) -> set[str] | None:
+    """Give the ids of all items; None if that takes long, or one goes by its content."""
     ids, latest = set[str](), time.monotonic() + _READING_S
     for position, item in enumerate(items):
-        if position % 1000 == 0 and time.monotonic() > latest:
-            raise TimeoutError
-        if (found := own_id(item, position=position, id_field=id_field)) is None:
-            raise UsageError(f"the item at position {position} goes by its content")
+        found = own_id(item, position, id_field=id_field)
+        if found is None or (position % 1000 == 0 and time.monotonic() > latest):
+            return None
         ids.add(found)
     return ids
 
