@@ -54,7 +54,7 @@ def _told(branch: Branch, generation: int) -> str:
     if row is not None and row.attempts > 1:
         parts.insert(0, tries(row.attempts))
     if usage is not None:
-        parts.append("cached" if usage.reused and not usage.requests else usage_text(usage.counts, usage.cost_usd))
+        parts.append("cached" if not (usage.requests or usage.tokens) else usage_text(usage.counts, usage.cost_usd))
     if row is not None and row.generation < generation:
         parts.append(f"of generation {row.generation}")
     return " · ".join(filter(None, parts))
