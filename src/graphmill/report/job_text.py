@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphmill.core.result import Result
-from graphmill.report.text import failure_text, seconds, shown_message
+from graphmill.report.text import counted, failure_text, seconds, shown_message
 
 _FLAGS = ("degraded", "partial")
 _MESSAGE_CHARS = 300
@@ -19,7 +19,7 @@ def standing(result: Result) -> str:
 
 def tries(count: int) -> str:
     """Say how many attempts there were."""
-    return "1 attempt" if count == 1 else f"{count:,} attempts"
+    return counted(count, "attempt")
 
 
 def usage_text(usage: Mapping[str, int] | None, cost: float | None) -> str:
