@@ -21,6 +21,7 @@ from graphmill.journal.intake import OnChange
 from graphmill.journal.ports import Store
 from graphmill.journal.records import Request, RunRecord, RunState
 from graphmill.report.run_view import graph_name
+from graphmill.report.text import counted
 
 
 def resume(  # noqa: PLR0913  one parameter per option
@@ -84,8 +85,8 @@ def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnC
     """Tell which nodes ask another model from now on, and of how many results that is to be said."""
     other = other_models(run, graph_of(run), models, on_change)
     results = sum(count.number for count in store.archive.counts(run))
-    fate = {"keep": f"{results:,} results stay", "invalidate": f"{results:,} results were made otherwise"}.get(other.on_change, "")
-    return (*other.words.values(), *([fate] if results and other.words and fate else []))
+    fate = {"keep": "kept", "invalidate": "made otherwise"}.get(other.on_change)
+    return (*other.words.values(), *([f"{counted(results, 'result')} {fate}"] if results and other.words and fate else []))
 
 
 def output_of(run: RunRecord) -> str | None:
