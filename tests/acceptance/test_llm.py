@@ -95,6 +95,12 @@ class TestNames:
         played.output({"prompt": "x", "role": "judge"}, model=None)
         assert (played.asked[0].model, played.asked[0].temperature, played.asked[0].seed) == ("quick", 1, 1)
 
+    def test_an_empty_list_of_stops_takes_those_away_that_are_set_for_the_model(self, played):
+        played.settings("models: {fast: {model: scripted/quick, stop: [end]}}")
+        played.output({"model": "fast", "prompt": "x"})
+        played.output({"model": "fast", "prompt": "x", "stop": []})
+        assert [asked.stop for asked in played.asked] == [("end",), ()]
+
     def test_without_a_name_the_model_called_default_is_asked(self, played):
         played.settings("models: {default: scripted/usual}")
         played.output({"prompt": "x"}, model=None)

@@ -132,7 +132,7 @@ def test_a_run_whose_provider_is_out_of_credit_goes_on_with_another_model(tmp_pa
         assert "run r has 8 results that were made otherwise: node 'ask' asks other/n, not own/m." in refused[1]
         code, said = place.command("resume", "r", "--model", chosen)
         assert (code, len(other.asked)) == (0, 12)
-        assert "run r · node 'ask' asks other/n, not own/m · 8 results stay" in said
+        assert "run r · node 'ask' asks other/n, not own/m · 8 results kept" in said
         assert "20/20 items succeeded" in said
         page = place.record("show", "r")
         assert page["manifest"]["kept"] == ["node 'ask' asks other/n, not own/m"]

@@ -20,12 +20,12 @@ from graphmill.journal.records import RunRecord
 class OtherModels:
     """The graph with its new models; ``words`` tell of each node that this changes, by how changes are told else.
 
-    ``on_change`` is what becomes of results if nobody says so: they are kept, unless more than the models has changed.
+    ``on_change`` is what becomes of results: as was said or, where nothing was, they are kept, unless more than the models has changed.
     """
 
     graph: Graph
     words: Mapping[str, str]
-    on_change: OnChange | None
+    on_change: OnChange
 
 
 def other_models(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None) -> OtherModels:

@@ -14,7 +14,7 @@ from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
 from graphmill.core.names import suggestion
 from graphmill.core.result import Kind
-from graphmill.datasets.source import FileSource, source
+from graphmill.datasets.source import FileSource, noted_source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.graph.models.choices import Choices
@@ -146,12 +146,12 @@ def source_of(run: RunRecord) -> FileSource | Single:
         return single
     if "graph" not in run.manifest:
         raise _of_jobs(run)
-    if not note.get("path"):
+    if (items := noted_source(note)) is None:
         raise UsageError(
             f"the items of run {run.id} can not be had again from where they came; give them once more: --source FILE, or "
             f"gm.batch(function, items, run_id={run.id!r})"
         )
-    return source(note["path"], format=note["format"], offset=note.get("offset", 0), limit=note.get("limit"))
+    return items
 
 
 def _of_jobs(run: RunRecord) -> UsageError:

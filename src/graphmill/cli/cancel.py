@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +14,7 @@ from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.errors import SourceError, UsageError
 from graphmill.core.identity import JOB_ID, own_id
 from graphmill.core.keys import item_key
-from graphmill.datasets.source import source
+from graphmill.datasets.source import noted_source
 from graphmill.journal.ports import Archive, Store
 from graphmill.journal.records import Request, RunRecord, RunRow, RunState
 from graphmill.report.run_view import is_single, run_name
@@ -68,28 +68,28 @@ def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
 
 def _is_surely_absent(run: RunRecord, item_id: str) -> bool:
     """Tell whether a run's file holds no item of this id: only if it is as it was, all items have ids, and they are soon looked through."""
-    note = run.manifest.get("source")
-    if run.owner is None or not isinstance(note, Mapping) or not note.get("path"):
+    if run.owner is None:
         return False
     options = run.manifest.get("options", {})
     sampled, hash_, sample = item_id.rpartition("#")
     names = {item_id, sampled} if hash_ and sample.isdecimal() and options.get("samples", 1) > 1 else {item_id}
     try:
-        items = source(note["path"], format=note["format"], offset=note.get("offset", 0), limit=note.get("limit"))
-        is_as_it_was = items.is_stored and items.place.stat().st_mtime < run.owner.since
-        return is_as_it_was and names.isdisjoint(_ids(items, options.get("id_field")))
-    except (UsageError, SourceError, OSError, TimeoutError):
+        items = noted_source(run.manifest.get("source"))
+        if items is None or not items.is_stored or items.place.stat().st_mtime >= run.owner.since:
+            return False
+        ids = _ids(items, options.get("id_field"))
+    except (UsageError, SourceError, OSError):
         return False
+    return ids is not None and names.isdisjoint(ids)
 
 
-def _ids(items: Iterable[Any], id_field: str | None) -> set[str]:
-    """Give the ids of all items; TimeoutError if that takes long, UsageError if one has none."""
+def _ids(items: Iterable[Any], id_field: str | None) -> set[str] | None:
+    """Give the ids of all items; None if that takes long, or one goes by its content."""
     ids, latest = set[str](), time.monotonic() + _READING_S
     for position, item in enumerate(items):
-        if position % 1000 == 0 and time.monotonic() > latest:
-            raise TimeoutError
-        if (found := own_id(item, position=position, id_field=id_field)) is None:
-            raise UsageError(f"the item at position {position} goes by its content")
+        found = own_id(item, position, id_field=id_field)
+        if found is None or (position % 1000 == 0 and time.monotonic() > latest):
+            return None
         ids.add(found)
     return ids
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from graphmill.engine.progress import LaneProgress, Progress
+from graphmill.engine.progress import LaneProgress, Progress, told_lane
 from graphmill.report.text import clock, per_time, shown
 from graphmill.report.usage import usage_parts
 
@@ -106,7 +106,7 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     yield 6, tokens
     yield 2, "" if progress.eta_s is None else f"eta {clock(progress.eta_s)}"
     yield 1, "" if progress.held is None else f"held: {progress.held}"
-    waiting = min((lane for lane in progress.lanes if lane.waits), key=lambda lane: not lane.trouble, default=None)
+    waiting = told_lane(progress.lanes)
     yield 0, "" if waiting is None else _waits(waiting, _WAIT_CHARS if width is None else _room(width, far, broken))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from graphmill.engine.policy import Policy
+from graphmill.journal.intake import OnChange
 
 _DEFAULTS = Policy()
 RETRIES = _DEFAULTS.retry.attempts - 1
@@ -26,10 +27,14 @@ Models = Annotated[
 ]
 Temperature = Annotated[float | None, typer.Option(metavar="T", help="The temperature of all calls of models.", min=0)]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="The most tokens of an answer of a model.", min=1)]
-WhenChanged = Annotated[
-    Literal["refuse", "invalidate", "keep"],
+_WHEN_CHANGED = "If the workflow or an item is not what it was: refuse, do again what it concerns, or keep old results."
+WhenChanged = Annotated[OnChange, typer.Option("--on-change", help=_WHEN_CHANGED)]
+WhenResumed = Annotated[
+    OnChange | None,
     typer.Option(
-        "--on-change", help="If the workflow or an item is not what it was: refuse, do again what it concerns, or keep old results."
+        "--on-change",
+        help=f"{_WHEN_CHANGED} Without it a change is refused, but one of --model alone is kept.",
+        show_default=False,
     ),
 ]
 Output = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -15,12 +15,13 @@ from graphmill.cli.answers import Answers, AnswersFile, answers_given
 from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
-from graphmill.cli.options import Concurrency, Models, Output, SourceFormat
+from graphmill.cli.options import Concurrency, Models, Output, SourceFormat, WhenResumed
 from graphmill.datasets.source import source
 from graphmill.journal.intake import OnChange
 from graphmill.journal.ports import Store
 from graphmill.journal.records import Request, RunRecord, RunState
 from graphmill.report.run_view import graph_name
+from graphmill.report.text import counted
 
 
 def resume(  # noqa: PLR0913  one parameter per option
@@ -33,15 +34,7 @@ def resume(  # noqa: PLR0913  one parameter per option
     source_format: SourceFormat = None,
     concurrency: Concurrency = None,
     models: Models = None,
-    on_change: Annotated[
-        Literal["refuse", "invalidate", "keep"] | None,
-        typer.Option(
-            "--on-change",
-            help="If the workflow or an item is not what it was: refuse, do again what it concerns, or keep old results. "
-            "Without it a change is refused, but one of --model alone is kept.",
-            show_default=False,
-        ),
-    ] = None,
+    on_change: WhenResumed = None,
     answer: Answers = None,
     answers_file: AnswersFile = None,
     output: Output = None,
@@ -92,8 +85,8 @@ def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnC
     """Tell which nodes ask another model from now on, and of how many results that is to be said."""
     other = other_models(run, graph_of(run), models, on_change)
     results = sum(count.number for count in store.archive.counts(run))
-    fate = {"keep": f"{results:,} results stay", "invalidate": f"{results:,} results were made otherwise"}.get(str(other.on_change), "")
-    return (*other.words.values(), *([fate] if results and other.words and fate else []))
+    fate = {"keep": "kept", "invalidate": "made otherwise"}.get(other.on_change)
+    return (*other.words.values(), *([f"{counted(results, 'result')} {fate}"] if results and other.words and fate else []))
 
 
 def output_of(run: RunRecord) -> str | None:

@@ -55,7 +55,6 @@ class Pool:
         self._loop = get_running_loop()
         self._idle: dict[Hashable, list[Kept]] = {}
         self._timer: TimerHandle | None = None
-        self._session: ClientSession | None = None
 
     def idle(self, key: Hashable) -> Kept | None:
         """Give a connection that was used before, if one can be used again; the last one first."""
@@ -95,7 +94,7 @@ class Pool:
         """Give a session over it that does nothing by itself: it keeps no cookie, asks no proxy, decodes and sends nothing again."""
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
-        session = self._session = ClientSession(
+        session = ClientSession(
             connector=self._connector,
             cookie_jar=DummyCookieJar(),
             auto_decompress=False,
@@ -114,7 +113,7 @@ class Pool:
             for kept in waiting:
                 kept.close()
         self._idle.clear()
-        await (self._connector if self._session is None else self._session).close()
+        await self._connector.close()  # which a session over it takes for its own end
 
     def _clear_out(self) -> None:
         """Close what nobody has used for a while."""

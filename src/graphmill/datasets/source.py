@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -122,6 +122,13 @@ def source(path: str | Path, *, format: str | None = None, offset: int = 0, limi
     if name != "-":
         _require_readable(Path(name))
     return FileSource(name, Path(name) if name == "-" else Path(name).absolute(), format, offset, limit)
+
+
+def noted_source(note: Any) -> FileSource | None:
+    """Open again what a manifest notes, if that can be."""
+    if not isinstance(note, Mapping) or not note.get("path"):
+        return None
+    return source(note["path"], format=note["format"], offset=note.get("offset", 0), limit=note.get("limit"))
 
 
 def _require_readable(path: Path) -> None:

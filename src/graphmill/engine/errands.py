@@ -48,7 +48,7 @@ class _Ending:
     __slots__ = ("_ended", "_grace", "_left")
 
     def __init__(self, left: set[Task[None]], ended: Callable[[], None], grace: Deadlines[Any]) -> None:
-        self._left = left.copy()
+        self._left = left
         self._ended: Callable[[], None] | None = ended
         self._grace = grace
         for task in left:

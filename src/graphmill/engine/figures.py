@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from graphmill.core.result import Result, Status
 from graphmill.engine.lane import Lane, Wait
 from graphmill.engine.machine import Reading
-from graphmill.engine.progress import LaneProgress, Progress, RateMeter, SeriesProgress
+from graphmill.engine.progress import LaneProgress, Progress, RateMeter, SeriesProgress, told_lane
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.spending import Spending
@@ -84,7 +84,7 @@ class Figures:
             eta_s=None if left is None or not rate or not scheduler.is_going_on else left / rate,
             elapsed_s=self.elapsed_s(now),
             series=self._series() if self._total == 1 else None,
-            usage=self.spending.used,
+            usage=self.spending.usage,
         )
 
     def _lanes(self, now: float) -> Iterator[LaneProgress]:
@@ -94,8 +94,8 @@ class Figures:
             yield _reading(lane, lane.wait(now, has_slot=has_slot, has_retries=has_retries))
 
     def waits(self, now: float) -> LaneProgress | None:
-        """Read the first lane whose calls wait for the other side."""
-        return next((lane for lane in self._lanes(now) if lane.waits), None)
+        """Read the lane whose wait is to be told, if calls wait for the other side."""
+        return told_lane(self._lanes(now))
 
     def _series(self) -> SeriesProgress | None:
         """Read the batch inside of the only job, unless it is over."""
@@ -113,7 +113,7 @@ class Figures:
             stuck=stuck,
             hook_errors=hook_errors,
             reading=self._reading,
-            usage=self.spending.used,
+            usage=self.spending.usage,
         )
 
     def _count(self, status: Status) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from graphmill.core.usage import Usage
@@ -39,6 +39,11 @@ class LaneProgress:
             named = "" if self.trouble.startswith(self.key) else f"{self.key}: "
             return f"{UNAVAILABLE}{named}{self.trouble}"
         return f"{self.key}: waits for {self.waits_for}" if self.waits_for else ""
+
+
+def told_lane(lanes: Iterable[LaneProgress]) -> LaneProgress | None:
+    """Give the one whose wait is told where there is room for one: the first in trouble, else the first that waits."""
+    return min((lane for lane in lanes if lane.waits), key=lambda lane: not lane.trouble, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

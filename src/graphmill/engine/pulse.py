@@ -19,7 +19,7 @@ from graphmill.engine.scheduler import Scheduler
 _NOTE_S = 2.0  # at the least between two notes, and a wait that is worth to say its end
 
 
-def next_at(wait_s: float) -> str:
+def _next_at(wait_s: float) -> str:
     """Say when a wait of some length ends, by the clock on the wall: ', next at 14:03:07'."""
     return time.strftime(", next at %H:%M:%S", time.localtime(time.time() + wait_s)) if wait_s >= _NOTE_S else ""
 
@@ -74,7 +74,7 @@ class Pulse:
         """Let those see what the run waits for who look at it from elsewhere."""
         lane = self._figures.waits(now)
         wait_s = 0.0 if lane is None or lane.next_s is None else lane.next_s
-        waits = "" if lane is None else f"{lane.waits}{next_at(wait_s)}"
+        waits = "" if lane is None else f"{lane.waits}{_next_at(wait_s)}"
         if waits != self._noted:
             self._noted, self._noted_at = waits, now
             recorder.note(waits=waits)

@@ -119,7 +119,7 @@ class Recorder(Protocol):
         """Let the next row of a job tell that this was used."""
 
     @property
-    def used(self) -> Mapping[str, Usage]:
+    def usage(self) -> Mapping[str, Usage]:
         """What the rows of the run tell that was used, by model."""
 
     def recall(self, job: Job) -> Recall:

@@ -14,16 +14,16 @@ class Spending:
 
     def __init__(self, recorder: Recorder | None) -> None:
         self._recorder = recorder
-        self._used: Mapping[str, Usage] = {}
+        self._usage: Mapping[str, Usage] = {}
 
     def add(self, job: Job, model: str, usage: Usage) -> None:
         """Count what a call of a job has used."""
         if self._recorder is None:
-            self._used = with_more(self._used, {model: usage})
+            self._usage = with_more(self._usage, {model: usage})
         else:
             self._recorder.spend(job, model, usage)
 
     @property
-    def used(self) -> Mapping[str, Usage]:
+    def usage(self) -> Mapping[str, Usage]:
         """All of it, by model."""
-        return self._used if self._recorder is None else self._recorder.used
+        return self._usage if self._recorder is None else self._recorder.usage

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
 from functools import partial
 from itertools import count
@@ -312,7 +311,7 @@ def done_in(frame: Frame, work: Callable[[], Awaitable[Any]]) -> Any:
 
 def _cancelled(future: Future[Any]) -> None:
     if not future.done():
-        future.set_exception(FutureCancelledError())
+        future.set_exception(asyncio.CancelledError())
 
 
 async def _into(future: Future[Any], work: Callable[[], Awaitable[Any]]) -> None:

@@ -109,7 +109,7 @@ class Scribe:
             self._spent[job.id] = now if before is None else with_more(before, now)
 
     @property
-    def used(self) -> Spent:
+    def usage(self) -> Spent:
         """What is durable of it, by this process and those before."""
         return self._ledger.usage
 

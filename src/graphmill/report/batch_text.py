@@ -10,7 +10,7 @@ from graphmill.core.json_text import to_json
 from graphmill.core.result import Status
 from graphmill.report.job_text import tries
 from graphmill.report.step_body import error_message, visible
-from graphmill.report.text import ERRORS_SHOWN, columns, counts_line
+from graphmill.report.text import ERRORS_SHOWN, columns, counted, counts_line
 from graphmill.report.trace import Branch
 
 _ITEM_CHARS = 40
@@ -45,9 +45,7 @@ class BatchView:
         """Say how many items succeeded, as in '8/10 items succeeded, 2 failed'."""
         if not self.is_ended:  # how many there are is known at its end only
             told = ((self.failed, "failed"), (self.rest, self.reason))
-            return f"{self.succeeded:,} {'item' if self.succeeded == 1 else 'items'} succeeded so far" + "".join(
-                f", {count:,} {word}" for count, word in told if count
-            )
+            return f"{counted(self.succeeded, 'item')} succeeded so far" + "".join(f", {count:,} {word}" for count, word in told if count)
         return counts_line({Status.SUCCEEDED: self.succeeded, Status.FAILED: self.failed}, self.count, rest=self.reason)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphmill.journal.sqlite.cache_file import Holding
 from graphmill.report.run_view import instant
-from graphmill.report.text import columns, shown, size
+from graphmill.report.text import columns, counted, shown, size
 
 _MODEL_CHARS = 36
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
@@ -51,7 +51,7 @@ def none_here(path: Path) -> str:
 
 def answers(count: int) -> str:
     """Count answers."""
-    return "1 answer" if count == 1 else f"{count:,} answers"
+    return counted(count, "answer")
 
 
 def age(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphmill.core.result import Result
-from graphmill.report.text import failure_text, seconds, shown_message
+from graphmill.report.text import counted, failure_text, seconds, shown_message
 
 _FLAGS = ("degraded", "partial")
 _MESSAGE_CHARS = 300
@@ -19,13 +19,16 @@ def standing(result: Result) -> str:
 
 def tries(count: int) -> str:
     """Say how many attempts there were."""
-    return "1 attempt" if count == 1 else f"{count:,} attempts"
+    return counted(count, "attempt")
 
 
 def usage_text(usage: Mapping[str, int] | None, cost: float | None) -> str:
     """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty where nothing was metered."""
-    parts = [_tokens_text(usage or {}), "" if not cost else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"]
-    return " · ".join(filter(None, parts))
+    return " · ".join(filter(None, [_tokens_text(usage or {}), _cost_text(cost)]))
+
+
+def _cost_text(cost: float | None) -> str:
+    return "" if not cost else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
 
 
 def _tokens_text(usage: Mapping[str, int]) -> str:
@@ -36,7 +39,7 @@ def _tokens_text(usage: Mapping[str, int]) -> str:
 
 def job_lines(result: Result) -> list[str]:
     """Say how a job ended and, if it failed, why."""
-    told = [standing(result), seconds(result.duration_s), usage_text(None, result.cost)]
+    told = [standing(result), seconds(result.duration_s), _cost_text(result.cost)]
     if result.attempts > 1:
         told.insert(1, tries(result.attempts))
     lines = [" · ".join(filter(None, told))]

@@ -9,7 +9,7 @@ from graphmill.core.identity import JOB_ID
 from graphmill.core.result import Kind, Status
 from graphmill.journal.records import RunState
 from graphmill.report.run_view import RunView
-from graphmill.report.text import shown
+from graphmill.report.text import counted, shown
 
 _ID_CHARS = 40
 _COMMAND_CHARS = 37  # a longer one does not push away what the others do
@@ -47,8 +47,7 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
     if view.failed and not view.run.state.is_live:
         yield from _again(view, name)
     if view.done and not view.is_single:
-        rows = f"{view.done:,} {'row' if view.done == 1 else 'rows'}"
-        yield f"graphmill export {name} FILE", f"writes {rows}, as .jsonl, .json or .csv"
+        yield f"graphmill export {name} FILE", f"writes {counted(view.done, 'row')}, as .jsonl, .json or .csv"
 
 
 def _going_on(view: RunView, name: str) -> tuple[str, str]:

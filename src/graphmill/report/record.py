@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from graphmill.engine.statistics import Statistics
 from graphmill.report.report import Report
 from graphmill.report.usage import usage_record
 
 
 def report_record(report: Report, error: Exception | None = None) -> dict[str, Any]:
     """Give the summary, why it stopped, what went wrong beside the items, and all figures."""
+    statistics = report.statistics
     return {
         "run": report.run_id,
         "summary": report.summary(),
@@ -22,10 +21,6 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
         "stopped_because": report.stopped_because,
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
         "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in report.waiting],
-        "usage": usage_record(report.statistics.usage),
-        "statistics": {name: value for name, value in _figures(report.statistics) if name != "usage"},
+        "usage": usage_record(statistics.usage),
+        "statistics": {field.name: getattr(statistics, field.name) for field in fields(statistics) if field.name != "usage"},
     }
-
-
-def _figures(statistics: Statistics) -> Iterator[tuple[str, Any]]:
-    return ((field.name, getattr(statistics, field.name)) for field in fields(statistics))

@@ -66,8 +66,7 @@ def _question(asked: Any) -> str:
 def _told(result: Result) -> tuple[str, str]:
     if result.error is None:
         return str(result.status), ""
-    tries = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
-    return str(result.error.kind), f"{shown_message(failure_text(result.error), _MESSAGE_CHARS)} ({tries})"
+    return str(result.error.kind), f"{shown_message(failure_text(result.error), _MESSAGE_CHARS)} ({counted(result.attempts, 'attempt')})"
 
 
 def failure_text(failure: Failure) -> str:
@@ -90,6 +89,11 @@ def shown_message(text: str, width: int) -> str:
 
 def _short_word(word: str) -> str:
     return word if len(word) <= _WORD_CHARS else f"{word[: _WORD_CHARS - _WORD_END_CHARS - 1]}…{word[-_WORD_END_CHARS:]}"
+
+
+def counted(count: int, word: str) -> str:
+    """Count things: '1 attempt', '1,200 attempts'."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def seconds(value: float) -> str:

@@ -13,7 +13,7 @@ from graphmill.report.batch_text import batch_view
 from graphmill.report.folding import Folded, folded
 from graphmill.report.job_text import tries, usage_text
 from graphmill.report.step_body import MOST_BYTES, body_text, error_message, read_body, read_output, visible
-from graphmill.report.text import columns, seconds
+from graphmill.report.text import columns, counted, seconds
 from graphmill.report.trace import Branch
 
 _NAME_CHARS = 60
@@ -54,7 +54,7 @@ def _told(branch: Branch, generation: int) -> str:
     if row is not None and row.attempts > 1:
         parts.insert(0, tries(row.attempts))
     if usage is not None:
-        parts.append("cached" if usage.reused and not usage.requests else usage_text(usage.counts, usage.cost_usd))
+        parts.append("cached" if not (usage.requests or usage.tokens) else usage_text(usage.counts, usage.cost_usd))
     if row is not None and row.generation < generation:
         parts.append(f"of generation {row.generation}")
     return " · ".join(filter(None, parts))
@@ -67,7 +67,7 @@ def _outcome(branch: Branch) -> str:
     if branch.is_batch:
         return batch_view(branch).summary()
     if branch.rounds:
-        return "1 round" if len(branch.rounds) == 1 else f"{len(branch.rounds):,} rounds"
+        return counted(len(branch.rounds), "round")
     return "" if branch.step_count else "not ended"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphmill.core.usage import NO_USAGE, Usage
-from graphmill.report.text import columns, shown
+from graphmill.report.text import columns, counted, shown
 
 _MODEL_CHARS = 50
 _UNNAMED = "other"
@@ -26,7 +26,7 @@ def usage_lines(used: Mapping[str, Usage]) -> list[str]:
 def usage_parts(used: Mapping[str, Usage]) -> tuple[str, str]:
     """Say it in a few words, for a line that has more to tell: '120 requests', '57.6k tokens'; empty if no model was asked."""
     usage = sum(used.values(), NO_USAGE)
-    return (_counted(usage.requests, "request"), f"{_short(usage.tokens)} tokens") if used else ("", "")
+    return (counted(usage.requests, "request"), f"{_short(usage.tokens)} tokens") if used else ("", "")
 
 
 def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:
@@ -38,18 +38,14 @@ def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:
 
 
 def _text(usage: Usage) -> str:
-    asked = [_counted(usage.requests, "request"), f"{_counted(usage.reused, 'answer')} reused" if usage.reused else ""]
-    given = f"{usage.input_tokens:,} tokens in{_among(usage.cached_tokens, 'cached')}"
+    asked = [counted(usage.requests, "request"), f"{counted(usage.reused, 'answer')} reused" if usage.reused else ""]
+    given = f"{counted(usage.input_tokens, 'token')} in{_among(usage.cached_tokens, 'cached')}"
     made = f"{usage.output_tokens:,} out{_among(usage.reasoning_tokens, 'reasoning')}"
     return f"{', '.join(filter(None, asked))} · {given}, {made}"
 
 
 def _among(count: int, word: str) -> str:
     return f" ({count:,} {word})" if count else ""
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _short(count: int) -> str:

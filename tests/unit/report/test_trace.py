@@ -127,6 +127,11 @@ def test_usage_adds_up_and_a_step_that_calls_others_counts_them_already():
     assert trace_lines(trace)[0].endswith("2 items succeeded so far · 2,400 tokens · $0.5000")
 
 
+@pytest.mark.parametrize("usage", [Usage(reused=1, cost_usd=0.0), Usage(cost_usd=0.0)], ids=["now", "before answers were counted"])
+def test_a_step_whose_answer_was_known_says_so(usage):
+    assert [line.endswith("· cached") for line in trace_lines(trace_of([row("ask", usage=usage)]))] == [True]
+
+
 def test_what_failed_attempts_used_counts_until_their_step_has_ended_and_says_so_itself():
     one = Usage(requests=1, cost_usd=0.25)
     attempts = [AttemptRow(b"k", 1, path, 1, Kind.TRANSIENT, None, body(one.to_json())) for path in ("a", "b")]

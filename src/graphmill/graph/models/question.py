@@ -33,7 +33,7 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
 
 def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN) -> ModelRequest:
     """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
-    found = {**target.defaults, **{name: value for name, value in params.items() if value or value == 0}, **target.chosen}
+    found = {**target.defaults, **{name: value for name, value in params.items() if value is not None and value != {}}, **target.chosen}
     for name, read in _READ.items():
         if name in found:
             found[name] = read(found[name])

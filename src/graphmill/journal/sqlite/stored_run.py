@@ -165,7 +165,7 @@ def _whole(connection: sqlite3.Connection, stored: Stored, name: str, *, is_stri
     What a result has spent that is damaged is missing then, unless this ``is_strict``: such a run can be listed, and pruned.
     """
     *values, digest, usage = stored
-    run = StoredRun(*values)._replace(usage=usage)
+    run = StoredRun._make((*values, usage))
     if digest != run.digest:
         raise damaged(name, f"row {run.number} of runs")
     if not run.may_be_behind:
