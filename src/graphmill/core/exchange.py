@@ -73,9 +73,9 @@ async def exchange(
 
     No redirect is followed, no cookie kept and nothing decoded. A connection on which not all was read is not used again.
     """
-    kept = pool.idle(peer.key) or await pool.connect(peer.request, timeout)
+    link = pool.idle(peer.key) or await pool.connect(peer.request, timeout)
     try:
-        protocol = kept.protocol
+        protocol = link.protocol
         protocol.set_response_params(
             skip_payload=not has_content,
             read_until_eof=True,
@@ -88,12 +88,12 @@ async def exchange(
         message, content = await _answered(protocol, peer)
         made = await read(message.code, message.headers, content)
     except BaseException:
-        kept.close()
+        link.close()
         raise
     if protocol.should_close:
-        kept.close()
+        link.close()
     else:
-        pool.keep(peer.key, kept)
+        pool.keep(peer.key, link)
     return made
 
 

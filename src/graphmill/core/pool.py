@@ -1,4 +1,4 @@
-"""The pool of connections that requests go over: how long one is kept, and that one on which something came unasked is not used again."""
+"""The pool of connections that requests go over: how long one is link, and that one on which something came unasked is not used again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONNECT_S = 10.0
 _CONNECT_SHARE = 0.9
 
 
-class Kept:
+class Link:
     """A connection that can be used again, and since when it waits for that."""
 
     __slots__ = ("_connection", "_poll", "protocol", "since")
@@ -53,22 +53,22 @@ class Pool:
         self._connected = connected
         self._connector = _connector_class()(connected, **options)
         self._loop = get_running_loop()
-        self._idle: dict[Hashable, list[Kept]] = {}
+        self._idle: dict[Hashable, list[Link]] = {}
         self._timer: TimerHandle | None = None
 
-    def idle(self, key: Hashable) -> Kept | None:
+    def idle(self, key: Hashable) -> Link | None:
         """Give a connection that was used before, if one can be used again; the last one first."""
         waiting, oldest = self._idle.get(key), self._loop.time() - _KEEP_ALIVE_S
         while waiting:
-            kept = waiting.pop()
-            if kept.since >= oldest and kept.is_clean:
+            link = waiting.pop()
+            if link.since >= oldest and link.is_clean:
                 if self._connected is not None:
                     self._connected()
-                return kept
-            kept.close()
+                return link
+            link.close()
         return None
 
-    async def connect(self, request: Any, timeout: ClientTimeout) -> Kept:  # noqa: ASYNC109  it is for the connection
+    async def connect(self, request: Any, timeout: ClientTimeout) -> Link:  # noqa: ASYNC109  it is for the connection
         """Make a connection."""
         try:
             connection = await self._connector.connect(request, traces=[], timeout=timeout)
@@ -81,12 +81,12 @@ class Pool:
 
             connection.close()
             raise ServerDisconnectedError
-        return Kept(connection, connection.protocol)
+        return Link(connection, connection.protocol)
 
-    def keep(self, key: Hashable, kept: Kept) -> None:
+    def keep(self, key: Hashable, link: Link) -> None:
         """Take a connection back on which an exchange has ended well."""
-        kept.since = self._loop.time()
-        self._idle.setdefault(key, []).append(kept)
+        link.since = self._loop.time()
+        self._idle.setdefault(key, []).append(link)
         if self._timer is None:
             self._timer = self._loop.call_later(_KEEP_ALIVE_S, self._clear_out)
 
@@ -110,8 +110,8 @@ class Pool:
         if self._timer is not None:
             self._timer.cancel()
         for waiting in self._idle.values():
-            for kept in waiting:
-                kept.close()
+            for link in waiting:
+                link.close()
         self._idle.clear()
         await self._connector.close()  # which a session over it takes for its own end
 
@@ -119,10 +119,10 @@ class Pool:
         """Close what nobody has used for a while."""
         oldest, self._timer = self._loop.time() - _KEEP_ALIVE_S, None
         for key, waiting in list(self._idle.items()):
-            for kept in waiting:
-                if kept.since < oldest:
-                    kept.close()
-            self._idle[key] = [kept for kept in waiting if kept.since >= oldest]
+            for link in waiting:
+                if link.since < oldest:
+                    link.close()
+            self._idle[key] = [link for link in waiting if link.since >= oldest]
             if not self._idle[key]:
                 del self._idle[key]
         if self._idle:
