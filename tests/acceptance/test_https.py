@@ -1,8 +1,10 @@
 """The http node over TLS: a certificate that nobody vouches for is refused, and from https nothing leads to http."""
 
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
 
 import pytest
 
@@ -73,3 +75,27 @@ def test_tls_where_http_is_spoken_reaches_nobody(tmp_path):
         result = asked(tmp_path, {"url": f"https://{plain.place}/", "body": {}}, retry={"attempts": 1})
         assert (result.status, result.error.kind) == ("failed", "transient")
         assert plain.seen == []
+
+
+def test_a_server_that_says_no_good_bye_leaves_nothing_open(tmp_path, certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "certificate.pem", certificate / "key.pem")
+
+    def answer():
+        connection, _ = listening.accept()
+        with context.wrap_socket(connection, server_side=True) as wrapped:
+            wrapped.recv(1 << 16)
+            wrapped.sendall(reply(b"{}"))
+            is_over.wait(HANG_S)
+
+    is_over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer, daemon=True).start()
+        path = workflow(tmp_path, {"url": f"https://127.0.0.1:{listening.getsockname()[1]}/"}, retry={"attempts": 1})
+        trusting = environment(SSL_CERT_FILE=str(certificate / "certificate.pem"), PYTHONWARNINGS="always::ResourceWarning")
+        program = f"import gc, graphmill as gm; print(gm.batch({str(path)!r}, [{{}}]).summary()); gc.collect()"
+        command = [COMMAND[0], "-c", program]
+        done = subprocess.run(command, cwd=tmp_path, env=trusting, capture_output=True, text=True, timeout=HANG_S, check=False)
+        is_over.set()
+    assert done.stdout == "1/1 items succeeded\n", done.stderr
+    assert "unclosed" not in done.stderr

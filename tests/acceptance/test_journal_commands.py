@@ -432,6 +432,18 @@ def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
     assert owner.heard == [Request("pause")]
 
 
+@pytest.mark.parametrize("option", [["--model", "own/n"], ["--concurrency", 2], ["--on-change", "keep"], ["--output", "x.jsonl"]])
+def test_a_held_run_does_not_go_on_as_if_nothing_else_had_been_asked_for(tmp_path, store, option):
+    source = {"path": str(tmp_path / write_items(tmp_path, [{"id": "a"}])), "format": "jsonl"}
+    written = {"nodes": [{"id": "ask", "type": "llm", "params": {"model": "scripted/m", "prompt": "x"}}]}
+    ledger = begin(store, "now", total=5, manifest={**MANIFEST, "graph": {"kind": "workflow", "written": written}, "source": source})
+    (tmp_path / "graphmill.yaml").write_text("providers: {own: {protocol: scripted}}")
+    ledger.append([RunRow(state=RunState.HELD)])
+    assert "run now is under way in process" in refused(tmp_path, "resume", "now", *option, code=75)
+    assert ledger.requests() == []
+    ledger.release()
+
+
 def test_the_concurrency_of_a_live_run_is_changed_by_asking_it(tmp_path, store):
     ledger = begin(store, "now", total=5)
     with Answering(ledger, lambda ledger: ledger.append([RunRow(manifest={**MANIFEST, "policy": {"concurrency": 40}})])) as owner:

@@ -220,3 +220,23 @@ def test_a_call_that_nobody_waits_for_ends_with_its_attempt_and_is_counted(serve
     served.left += [play]
     (result,) = gm.batch(leave, [{"id": "a"}], run_id="r").results()
     assert (result.output, result.usage["requests"]) == ("gone", 1)
+
+
+def test_a_thread_is_not_left_waiting_for_a_step_that_does_not_end_with_its_run():
+    ended = threading.Event()
+
+    async def stubborn():
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    def wait(item):
+        try:
+            gm.step(stubborn)
+        finally:
+            ended.set()
+
+    policy = gm.Policy(timeout_s=0.1, grace_s=0.1, retry=gm.Retry(attempts=1))
+    (result,) = gm.batch(wait, [{"id": "a"}], policy=policy).results()
+    assert result.status == "timed_out"
+    assert ended.wait(30)

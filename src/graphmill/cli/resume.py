@@ -52,7 +52,8 @@ def resume(  # noqa: PLR0913  one parameter per option
     answers = answers_given(answer or (), answers_file)
     with opened(journal) as store:
         found = store.archive.find(run)
-        if found.state is RunState.HELD and not answers:
+        is_as_it_was = (source_name, concurrency, models, on_change, output) == (None,) * 5 and not answers
+        if found.state is RunState.HELD and is_as_it_was:  # else that is for its process to refuse, not to be passed over
             _release(store, found)
             return
         changes = _changes(store, found, models, on_change) if models else ()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
 _KEEP_ALIVE_S = 4.0  # less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read
+_MOST_KEPT = 100  # of those that wait, unless more were in use at once: each is an open file, of which a process may have few
 _CONNECT_S = 10.0
 _CONNECT_SHARE = 0.9
 
@@ -38,7 +39,8 @@ class Link:
         return not _has_begun_more(protocol._parser) and not self._poll.poll(0)  # also what the loop has not seen yet
 
     def close(self) -> None:
-        """Use it no more."""
+        """Use it no more; nobody waits for what it has not sent, or for the other side to say good-bye."""
+        self.protocol.abort()
         self._connection.close()
 
 
@@ -53,7 +55,9 @@ class Pool:
         self._connected = connected
         self._connector = _connector_class()(connected, **options)
         self._loop = get_running_loop()
-        self._idle: dict[Hashable, list[Link]] = {}
+        self._idle: dict[Hashable, list[Link]] = {}  # those come last that were used last
+        self._count = 0
+        self._most = _MOST_KEPT
         self._timer: TimerHandle | None = None
 
     def idle(self, key: Hashable) -> Link | None:
@@ -61,6 +65,7 @@ class Pool:
         waiting, oldest = self._idle.get(key), self._loop.time() - _KEEP_ALIVE_S
         while waiting:
             link = waiting.pop()
+            self._count -= 1
             if link.since >= oldest and link.is_clean:
                 if self._connected is not None:
                     self._connected()
@@ -81,12 +86,18 @@ class Pool:
 
             connection.close()
             raise ServerDisconnectedError
+        self._most = max(self._most, len(self._connector._acquired) - self._count)
         return Link(connection, connection.protocol)
 
     def keep(self, key: Hashable, link: Link) -> None:
         """Take a connection back on which an exchange has ended well."""
         link.since = self._loop.time()
-        self._idle.setdefault(key, []).append(link)
+        waiting = self._idle.pop(key, [])
+        waiting.append(link)
+        self._idle[key] = waiting
+        self._count += 1
+        if self._count > self._most:
+            self._drop_oldest()
         if self._timer is None:
             self._timer = self._loop.call_later(_KEEP_ALIVE_S, self._clear_out)
 
@@ -109,11 +120,18 @@ class Pool:
         """Close all connections."""
         if self._timer is not None:
             self._timer.cancel()
+        await self._connector.close()  # first: it waits until they are, and a session over it takes it for its own end
         for waiting in self._idle.values():
             for link in waiting:
                 link.close()
         self._idle.clear()
-        await self._connector.close()  # which a session over it takes for its own end
+
+    def _drop_oldest(self) -> None:
+        """Close the one that waits longest, of those to whom was spoken least lately."""
+        while not (waiting := self._idle[key := next(iter(self._idle))]):
+            del self._idle[key]
+        waiting.pop(0).close()
+        self._count -= 1
 
     def _clear_out(self) -> None:
         """Close what nobody has used for a while."""
@@ -125,6 +143,7 @@ class Pool:
             self._idle[key] = [link for link in waiting if link.since >= oldest]
             if not self._idle[key]:
                 del self._idle[key]
+        self._count = sum(map(len, self._idle.values()))
         if self._idle:
             self._timer = self._loop.call_later(_KEEP_ALIVE_S, self._clear_out)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from asyncio import Task
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from graphmill.engine.deadlines import Deadlines
@@ -17,6 +20,26 @@ class Errands:
     def __init__(self, grace: Deadlines[Any]) -> None:
         self.under_way: dict[Frame, set[Task[None]]] = {}
         self._grace = grace
+        self._awaited: set[Future[Any]] = set()
+        self._is_closed = False
+        self._lock = Lock()
+
+    def expect(self, future: Future[Any]) -> None:
+        """Take note, in any thread, of what a thread waits for: it is told when nothing will come of it any more."""
+        with self._lock:
+            if self._is_closed:
+                raise CancelledError
+            self._awaited.add(future)
+        future.add_done_callback(self._awaited.discard)
+
+    def close(self) -> None:
+        """Let no thread wait any longer: the loop may never turn again."""
+        with self._lock:
+            self._is_closed = True
+            left = list(self._awaited)
+        for future in left:
+            with suppress(InvalidStateError):  # it has just come
+                future.set_exception(CancelledError())
 
     def begin(self, frame: Frame, task: Task[None]) -> None:
         """Take note of one that was asked for in this frame."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from random import Random
@@ -122,6 +123,7 @@ class Steps:
     def submit(self, frame: Frame, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
         """Do on the run's loop what is asked for in another thread; it ends with the attempt that it is asked for in."""
         future: Future[Any] = Future()
+        self._workers.errands.expect(future)
 
         def begin() -> None:
             task = self._workers.spawn(_into(future, work))
@@ -310,18 +312,24 @@ def done_in(frame: Frame, work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _cancelled(future: Future[Any]) -> None:
-    if not future.done():
-        future.set_exception(asyncio.CancelledError())
+    _told(future, None, asyncio.CancelledError())
 
 
 async def _into(future: Future[Any], work: Callable[[], Awaitable[Any]]) -> None:
     try:
-        future.set_result(await work())
-    except asyncio.CancelledError as error:
-        future.set_exception(error)
-        raise
-    except BaseException as error:  # noqa: BLE001  raised where it is waited for
-        future.set_exception(error)
+        value = await work()
+    except BaseException as error:
+        _told(future, None, error)
+        if isinstance(error, asyncio.CancelledError):
+            raise
+    else:
+        _told(future, value, None)
+
+
+def _told(future: Future[Any], value: Any, error: BaseException | None) -> None:
+    """Tell a thread how it ended; one that was told before that nothing will come waits no longer."""
+    with suppress(InvalidStateError):
+        future.set_result(value) if error is None else future.set_exception(error)
 
 
 def _content(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:

@@ -155,6 +155,7 @@ class Workers:
                 for pool in pools:
                     await pool.close(self.grace_s)
             finally:
+                self.errands.close()
                 await self.shared.close(self.grace_s)
 
 

@@ -126,6 +126,30 @@ def test_a_connection_on_which_something_came_after_its_answer_is_not_used_again
     assert server.connections == 2
 
 
+def test_of_connections_to_many_only_the_last_are_kept():
+    async def kept() -> list[int]:
+        writers: list[asyncio.StreamWriter] = []
+        listening = await asyncio.start_server(lambda _, writer: writers.append(writer), "127.0.0.1", 0)
+        peer, pool = Peer(URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/")), Pool()
+        try:
+            for number in range(150):
+                pool.keep(number, await pool.connect(peer.request, ClientTimeout(total=None)))
+            found = [(number, pool.idle(number)) for number in range(150)]
+            for _, each in found:
+                if each is not None:
+                    each.close()
+            return [number for number, each in found if each is not None]
+        finally:
+            await pool.close()
+            listening.close()
+            for writer in writers:
+                writer.close()
+                with suppress(ConnectionError):
+                    await writer.wait_closed()
+
+    assert asyncio.run(kept()) == list(range(50, 150))
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
