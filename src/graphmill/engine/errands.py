@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from asyncio import Task
+from asyncio import CancelledError, Task
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from threading import Lock

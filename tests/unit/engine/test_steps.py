@@ -13,7 +13,8 @@ def test_what_is_cancelled_before_its_first_turn_raises_what_all_that_is_cancell
             task.cancel()
             return task
 
-        workers = SimpleNamespace(loop=loop, spawn=spawn, errands=SimpleNamespace(begin=lambda frame, task: None))
+        errands = SimpleNamespace(expect=lambda future: None, begin=lambda frame, task: None)
+        workers = SimpleNamespace(loop=loop, spawn=spawn, errands=errands)
         future = Steps.submit(SimpleNamespace(_workers=workers), None, None)
         for _ in range(9):
             await asyncio.sleep(0)

@@ -24,7 +24,7 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
     door = context.shared(("door", target.lane), partial(_Door, target, context))
     access = door.access
     try:
-        response = await observed(target)(
+        response = await door.complete(
             request, session=door.session, address=access.address, key=access.key, headers=access.headers, timeout_s=timeout_s
         )
     except asyncio.CancelledError as error:
@@ -51,6 +51,7 @@ class _Door:
     def __init__(self, target: Target, context: Context) -> None:
         self.access = target.access()
         self.session = context.shared(("model", target.provider.name), target.provider.open)
+        self.complete = observed(target)
 
     async def close(self) -> None:
         """Forget the key."""
