@@ -39,6 +39,7 @@ from graphmill.engine.workers import Workers
 BEAT_S = 0.5
 MOST_STUCK = 100
 HASTE_S = 0.5
+SHOW_S = 0.001  # where few run at once, what comes next goes before what is durable: several commits are shown together
 _MOST_STARTED_AT_ONCE = 20  # no turn of the loop is long, and what a burst has made is gone before a garbage collector looks at it
 
 _TOO_MUCH = {StopReason.FAIL_FAST: "and the first failure ends it", StopReason.MAX_FAILURES: "more than max_failures allows"}
@@ -84,7 +85,7 @@ class Conductor:
             tracing=self._tracing,
         )
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._unhanging = self._opening = self._draining = self._beating = self._gathering = _NO_TIMER
+        self._unhanging = self._opening = self._draining = self._beating = self._gathering = self._showing = _NO_TIMER
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
@@ -287,7 +288,7 @@ class Conductor:
 
     async def _clean_up(self) -> None:
         self._is_closed = True
-        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining, self._gathering):
+        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining, self._gathering, self._showing):
             if timer is not None:
                 timer.cancel()
         self._admission.close()
@@ -384,7 +385,7 @@ class Conductor:
     @acting
     def _committed(self, number: int) -> None:
         if self._delivery.committed(number):
-            self._loop.call_soon(self._loop.call_soon, self._show_durable)
+            self._showing = self._loop.call_later(SHOW_S, self._show_durable)
         if not self._is_starting and not self._is_closed:
             self._start_ready()  # at once: nothing more comes in this turn, and where few run at once every turn counts
         self._is_quiet.set()
