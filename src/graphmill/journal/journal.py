@@ -104,7 +104,7 @@ class Journal:
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
             answers = answer_rows(self.archive, ledger.run, plan.answers)
-            run = self._renewed(ledger, plan.manifest, plan.on_graph or plan.on_change, words=plan.words)
+            run = self._renewed(ledger, self._manifest(ledger.run, plan), plan.on_graph or plan.on_change, words=plan.words)
             if answers:
                 ledger.append(answers)
                 run = replace(run, notes=run.notes + len(answers))
@@ -132,6 +132,14 @@ class Journal:
             return self._scribe(
                 ledger, run, items, lambda _, entry: bind(entry), total=run.total, on_change="keep", is_whole=False, stands=stands
             )
+
+    def _manifest(self, run: RunRecord, plan: Plan) -> Mapping[str, Any]:
+        """Give what a run is from now on; other models that find nothing left to do, nor to retry, are not its own."""
+        if plan.on_graph != "keep" or run.state is not RunState.FINISHED or plan.total != run.total:
+            return plan.manifest
+        if any(count.status in FAILURES for count in self.archive.counts(run)):
+            return plan.manifest
+        return {**plan.manifest, **{name: run.manifest[name] for name in ("graph", "fingerprints") if name in run.manifest}}
 
     def _created(self, plan: Plan) -> RunRecord:
         try:
