@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
-from graphmill.engine.progress import UNAVAILABLE
+from graphmill.engine.progress import NOTHING_ANSWERED
 from graphmill.journal.answers import is_answered
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord, RunState
@@ -73,8 +73,8 @@ class RunView:
 
     @property
     def eta_s(self) -> float | None:
-        """How long it will take at this rate; None where that can not be said, as while a model is unavailable."""
-        if self.reason.startswith(UNAVAILABLE):
+        """How long it will take at this rate; None where that can not be said, as while a model answers nothing."""
+        if self.reason.startswith(NOTHING_ANSWERED):
             return None
         return self.left / self.rate if self.rate and self.left is not None else None
 
