@@ -186,3 +186,15 @@ def test_another_model_for_a_run_in_which_nothing_is_left_to_do_changes_nothing(
         assert place.command("resume", "r", "--model", "own/n")[0] == 3  # nothing to do, but to retry
         assert place.command("retry", "r")[0] == 0
         assert server.asked[-1].data["model"] == "n"
+
+
+@pytest.mark.parametrize(("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")])
+def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goes_on_with_it(tmp_path, first, then, words):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "no_credit", -1)
+        (tmp_path / "w.yaml").write_text("inputs: {text: {}}\nnodes: [{id: ask, type: llm, params: {role: answer, prompt: '${text}'}}]")
+        write_items(tmp_path, [{"id": "1", "text": "a"}])
+        asking = ("batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "-m")
+        assert place.command(*asking, first)[0] == 0
+        code, said = place.command(*asking, then)
+        assert (code, f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said) == (2, True)
