@@ -77,7 +77,7 @@ def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_
     code, said = here.command(*asking, "--concurrency", str(CONCURRENCY), argv=IMPATIENT)
     reason = here.error[1]["error"]["message"].split(":")[0].split(".")[0]
     assert code == 5, said
-    assert (reason in said, "graphmill resume night" in said) == (True, True), said
+    assert (reason in said, "graphmill resume night" in said, "graphmill resume night --model OTHER" in said) == (True, True, True), said
     assert (f"parked: own/m answered {here.error[0]}: " in said, "own/m: own/m" in said) == (True, False), said
     refused = here.refused
     assert 1 <= refused <= CONCURRENCY + 2

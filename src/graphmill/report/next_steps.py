@@ -40,6 +40,8 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
         yield _answering(view, name)
     if view.can_go_on and (view.left or not view.waiting or view.run.state is RunState.INTERRUPTED):
         yield _going_on(view, name)
+        if view.is_held_by_model and view.can_be_opened:
+            yield f"graphmill resume {name} --model OTHER", "goes on with another model"
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
     elif view.failed or view.degraded:

@@ -105,6 +105,12 @@ class RunView:
         return bool(graph.get("path") or graph.get("function") or graph.get("written"))
 
     @property
+    def is_held_by_model(self) -> bool:
+        """Whether it is a workflow that waits because a model can not be used, and could go on with another."""
+        is_named = any(model and model in self.reason for model in self.run.usage)
+        return self.run.state is RunState.PAUSED and is_named and self.run.manifest.get("graph", {}).get("kind") == "workflow"
+
+    @property
     def is_single(self) -> bool:
         """Whether it is a run of one job, whose input was given by hand."""
         return is_single(self.run)
