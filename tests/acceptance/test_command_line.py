@@ -103,6 +103,16 @@ def test_failures_are_shown_five_at_most_and_the_exit_status_tells(project):
     assert "\x1b" not in out
 
 
+def test_the_summary_names_the_file_that_was_written_and_proposes_an_export_only_without_one(project):
+    write_items(project, [{"id": "1", "value": 1}])
+    asked = ("batch", "doubling.yaml", "--source", "items.jsonl")
+    (project / "out").mkdir()
+    out = run(project, *asked, "--output", "out/rows.jsonl")[1]
+    assert ("results in out/rows.jsonl\n" in out, "graphmill export" in out) == (True, False), out
+    out = run(project, *asked)[1]
+    assert ("results in" in out, "graphmill export" in out) == (False, True), out
+
+
 def test_tolerated_failures_are_exit_0_and_all_failed_never_is(project):
     write_items(project, [{"value": "bad" if number == 5 else 1} for number in range(20)])
     assert run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "1")[0] == 0
