@@ -193,6 +193,9 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["results", "x"], "No such command 'results' (did you mean 'export' or 'show'?)"),
         (["prune"], "did you mean 'runs prune'?"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--source", "items.jsonl"], "--source is given twice; leave one out"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "2", "-c", "2"], "--concurrency is given twice; leave one out"),
+        (["runs", "prune", "--older", "1d", "--older", "2d"], "--older is given twice; leave one out"),
     ],
 )
 def test_a_wrong_argument_is_exit_2_and_says_what_would_be_right(project, arguments, message):
