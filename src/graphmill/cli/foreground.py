@@ -36,7 +36,7 @@ class Foreground:
     """How a command shows its run.
 
     ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if all
-    was done before.
+    was done before, ``if_empty`` if there was no item.
     """
 
     title: str
@@ -46,6 +46,7 @@ class Foreground:
     is_recorded: bool
     journal: str | Path | None = None
     if_idle: str = ""
+    if_empty: str = ""
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -126,7 +127,11 @@ class Foreground:
 
     def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Say that there was nothing to do, or that all was done before, if so."""
-        if not self.if_idle or report.done_now or report.stopped is not None or error is not None:
+        if report.done_now or report.stopped is not None or error is not None:
+            return []
+        if self.if_empty and not report.statistics.done:
+            return [self.if_empty]
+        if not self.if_idle:
             return []
         if report.waiting:
             return ["all that is left waits for an answer"]

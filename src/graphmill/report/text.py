@@ -8,10 +8,12 @@ from typing import Any
 
 from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.engine.error_groups import ErrorGroup
 from graphmill.engine.statistics import Statistics
 
 ERRORS_SHOWN = 5
 _MESSAGE_CHARS = 160
+_GROUP_CHARS = 120
 _WORD_CHARS = 60  # a path, a URL: of one that is longer the beginning and the end are shown
 _WORD_END_CHARS = 15
 
@@ -50,6 +52,13 @@ def error_lines(first: Sequence[Result], failed: int) -> list[str]:
     if failed > len(first):
         lines.append(f"  ...and {failed - len(first):,} more")
     return lines
+
+
+def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
+    """Show failures that are alike, a line for each group."""
+    rows = [(f"{group.count:,} ×", group.kind, shown_message(group.message, _GROUP_CHARS)) for group in groups]
+    width = max((len(count) for count, _, _ in rows), default=0)
+    return [f"  {line}" for line in columns([(f"{count:>{width}}", kind, message) for count, kind, message in rows])]
 
 
 def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:
