@@ -32,6 +32,7 @@ class Report:
     Results are in input order, whatever order they came in; those of a recorded run, which has a ``run_id``, are read from its
     journal each time; ``done_now`` of them are of this time, the others of before, and ``orphans`` of items that are no longer in
     the source. ``is_whole`` is False for one whose items were not all reached, or wait for an answer.
+    ``samples`` is how often each item is done.
     """
 
     run_id: str | None = None
@@ -45,6 +46,7 @@ class Report:
     policy: Policy
     kept: Iterable[Result] | None
     waiting: tuple[Result, ...] = ()
+    samples: int = 1
 
     @property
     def is_failure(self) -> bool:
@@ -62,7 +64,7 @@ class Report:
 
     def summary(self) -> str:
         """Say in one line how many items succeeded."""
-        return summary_line(self.statistics)
+        return summary_line(self.statistics, samples=self.samples)
 
     def closing_line(self) -> str:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""

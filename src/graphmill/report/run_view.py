@@ -118,7 +118,15 @@ class RunView:
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
         rest = "to do" if self.run.state.is_live or self.can_go_on else "not reached"
-        return counts_line(self.counts, self.run.total, degraded=self.degraded, rest=rest) + (" so far" if self.left is None else "")
+        return counts_line(self.counts, self.run.total, degraded=self.degraded, rest=rest, samples=samples_of(self.run)) + (
+            " so far" if self.left is None else ""
+        )
+
+
+def samples_of(run: RunRecord) -> int:
+    """Tell how often a run does each item."""
+    found: int = run.manifest.get("options", {}).get("samples", 1)
+    return found
 
 
 def is_single(run: RunRecord) -> bool:

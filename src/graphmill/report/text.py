@@ -18,7 +18,7 @@ _WORD_CHARS = 60  # a path, a URL: of one that is longer the beginning and the e
 _WORD_END_CHARS = 15
 
 
-def summary_line(statistics: Statistics) -> str:
+def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
     """Say how many items succeeded, as in '9,998/10,000 items succeeded, 2 failed'."""
     counts = {
         Status.SUCCEEDED: statistics.succeeded,
@@ -27,11 +27,14 @@ def summary_line(statistics: Statistics) -> str:
         Status.CANCELLED: statistics.cancelled,
         Status.PAUSED: statistics.paused,
     }
-    return counts_line(counts, statistics.total, degraded=statistics.degraded)
+    return counts_line(counts, statistics.total, degraded=statistics.degraded, samples=samples)
 
 
-def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "not reached") -> str:
-    """Say the same of counts by status; so many of the succeeded are ``degraded``; ``rest`` is the word for items that have no result."""
+def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "not reached", samples: int = 1) -> str:
+    """Say the same of counts by status; so many of the succeeded are ``degraded``; ``rest`` is the word for items that have no result.
+
+    Where there are several ``samples`` of each item, they are what is counted: '60/60 samples of 20 items succeeded'.
+    """
     done = sum(counts.values())
     total = max(total or 0, done)
     parts = (
@@ -42,7 +45,8 @@ def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: in
         (total - done, rest),
     )
     succeeded = counts.get(Status.SUCCEEDED, 0)
-    return f"{succeeded:,}/{total:,} items succeeded" + "".join(f", {count:,} {word}" for count, word in parts if count)
+    what = "items" if samples == 1 else f"samples of {-(-total // samples):,} items"
+    return f"{succeeded:,}/{total:,} {what} succeeded" + "".join(f", {count:,} {word}" for count, word in parts if count)
 
 
 def error_lines(first: Sequence[Result], failed: int) -> list[str]:
