@@ -346,16 +346,16 @@ class Scheduler:
             duration_s=ticket.past_s + now - started_at,
             usage=None if ticket.usage is None else ticket.usage.counts,
             cost=None if ticket.usage is None else ticket.usage.cost_usd,
-            metadata=_metadata(ticket) if ticket.models or ticket.job.sample else {},
+            metadata=_metadata(ticket.models, ticket.job.sample) if ticket.models or ticket.job.sample else {},
         )
 
 
-def _metadata(ticket: Ticket) -> dict[str, Any]:
+def _metadata(models: list[str], sample: int) -> dict[str, Any]:
     """Give which sample a job is, and which model has answered it, or, of several, all."""
-    metadata: dict[str, Any] = {"sample": ticket.job.sample} if ticket.job.sample else {}
-    if models := ticket.models:
-        metadata["model"] = models[0] if len(models) == 1 else sorted(models)
-    return metadata
+    if not models:
+        return {"sample": sample}
+    answered = models[0] if len(models) == 1 else sorted(models)
+    return {"sample": sample, "model": answered} if sample else {"model": answered}
 
 
 _TAUGHT = Failure(kind=Kind.CANCELLED, type="", message="")
