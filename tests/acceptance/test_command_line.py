@@ -90,17 +90,39 @@ def test_standard_input_and_standard_output_are_pipes(project):
     assert err.count("noise") == 2
 
 
-def test_failures_are_shown_five_at_most_and_the_exit_status_tells(project):
+def test_csv_on_standard_input_that_is_not_named_so_is_told_with_the_remedy(project):
+    code, _, err = run(project, "batch", "doubling.yaml", "-s", "-", stdin=b"id,value\n1,2\n")
+    assert (code, "standard input: line 1" in err, "if it is CSV, say so: --source-format csv" in err) == (65, True, True), err
+
+
+def test_failures_that_are_alike_are_one_line_and_the_exit_status_tells(project):
     write_items(project, [{"id": f"row-{number}", "value": "bad" if number < 8 else 1} for number in range(20)])
     code, out, err = run(project, "batch", "doubling.yaml", "--source", "items.jsonl")
     assert code == 3, err
     lines = out.splitlines()
     assert lines[0].startswith("12/20 items succeeded, 8 failed · ")
-    assert len(lines) == 10
-    assert lines[1] == "  row-0   permanent   can not double  [31mbad (in node 'twice') (1 attempt)"
-    assert lines[6] == "  ...and 3 more"
-    assert [line.split()[1] for line in lines[7:]] == ["errors", "retry", "export"]
+    assert len(lines) == 5
+    assert lines[1] == "  8 ×   permanent   can not double  [31mbad (in node 'twice')"
+    assert [line.split()[1] for line in lines[2:]] == ["errors", "retry", "export"]
     assert "\x1b" not in out
+
+
+def test_the_summary_names_the_file_that_was_written_and_proposes_an_export_only_without_one(project):
+    write_items(project, [{"id": "1", "value": 1}])
+    asked = ("batch", "doubling.yaml", "--source", "items.jsonl")
+    (project / "out").mkdir()
+    out = run(project, *asked, "--output", "out/rows.jsonl")[1]
+    assert ("results in out/rows.jsonl\n" in out, "graphmill export" in out) == (True, False), out
+    out = run(project, *asked)[1]
+    assert ("results in" in out, "graphmill export" in out) == (False, True), out
+
+
+@pytest.mark.parametrize(("more", "words"), [((), ""), (("--offset", "3"), " between --offset and --limit")])
+@pytest.mark.parametrize("name", ["items.jsonl", "items.json", "items.csv"])
+def test_a_source_without_items_is_noted(project, name, more, words):
+    (project / name).write_text({"items.jsonl": "\n", "items.json": "[]", "items.csv": "value\n"}[name])
+    code, out, _ = run(project, "batch", "doubling.yaml", "--source", name, *more)
+    assert (code, out.splitlines()[0]) == (0, f"note: {name} holds no items{words}")
 
 
 def test_tolerated_failures_are_exit_0_and_all_failed_never_is(project):
@@ -124,7 +146,7 @@ def test_too_many_failures_stop_the_batch_and_the_summary_says_so(project):
 def test_an_empty_source_is_done_at_once(project):
     write_items(project, [])
     code, out, _ = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.jsonl")
-    assert (code, out.split(" · ")[0]) == (0, "0/0 items succeeded")
+    assert (code, out.splitlines()[1].split(" · ")[0]) == (0, "0/0 items succeeded")
     assert (project / "out.jsonl").read_bytes() == b""
 
 
@@ -172,6 +194,7 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "many"], "valid integer"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"], "--timeout is a number of seconds above 0"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "few"], "--max-failures is a number such as 10"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "200%"], "5% and up to 100%, not '200%'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.xlsx"], "can not tell the format of 'out.xlsx'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "there is no folder"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "./items.jsonl"], "are the same file"),
@@ -183,6 +206,9 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["results", "x"], "No such command 'results' (did you mean 'export' or 'show'?)"),
         (["prune"], "did you mean 'runs prune'?"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "--source", "items.jsonl"], "--source is given twice; leave one out"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "2", "-c", "2"], "--concurrency is given twice; leave one out"),
+        (["runs", "prune", "--older", "1d", "--older", "2d"], "--older is given twice; leave one out"),
     ],
 )
 def test_a_wrong_argument_is_exit_2_and_says_what_would_be_right(project, arguments, message):

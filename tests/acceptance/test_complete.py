@@ -263,7 +263,7 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ("fast", {"prompt": []}, "there is nothing to ask"),
         ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
         ("fast", {"role": "judge"}, "model and role are both given; leave one out: gm.complete(prompt=…, role='judge')"),
-        (None, {"role": "juge"}, "no model for the role 'juge' (did you mean 'judge'?)"),
+        (None, {"role": "juge"}, "(did you mean 'judge'?); write roles: {juge: provider/model} in graphmill.yaml"),
         (None, {"role": 7}, "a model or a role is a name, not 7"),
         (None, {}, "no model is named"),
         ("Is it kind?", {"prompt": None}, "there is no prompt: the first argument, 'Is it kind?', is the model"),
@@ -276,6 +276,7 @@ def test_what_can_not_be_meant_is_refused_at_once(played, model, options, said):
     with pytest.raises(gm.UsageError) as caught:
         gm.complete(model, **{"prompt": "x", **options})
     assert said in str(caught.value)
+    assert "--model" not in str(caught.value)  # which is for nodes
 
 
 def test_a_node_s_function_that_fails_after_its_answer_counts_that_once_after_a_resume(played, store, flow):

@@ -77,7 +77,7 @@ def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_
     code, said = here.command(*asking, "--concurrency", str(CONCURRENCY), argv=IMPATIENT)
     reason = here.error[1]["error"]["message"].split(":")[0].split(".")[0]
     assert code == 5, said
-    assert (reason in said, "graphmill resume night" in said) == (True, True), said
+    assert (reason in said, "graphmill resume night" in said, "graphmill resume night --model OTHER" in said) == (True, True, True), said
     assert (f"parked: own/m answered {here.error[0]}: " in said, "own/m: own/m" in said) == (True, False), said
     refused = here.refused
     assert 1 <= refused <= CONCURRENCY + 2
@@ -125,7 +125,8 @@ def test_a_run_whose_provider_is_out_of_credit_goes_on_with_another_model(tmp_pa
         providers = {name: {"protocol": "openai", "address": f"{server.url}/v1"} for name, server in (("own", own), ("other", other))}
         (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": providers, "roles": {"writer": {"model": "own/m"}}}))
         source = write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(20)])
-        code, said = place.command("batch", "w.yaml", "--source", source, "--run-id", "r", "--concurrency", "1", argv=IMPATIENT)
+        options = ("--source", source, "--run-id", "r", "--concurrency", "1", "--output", "out.jsonl")
+        code, said = place.command("batch", "w.yaml", *options, argv=IMPATIENT)
         assert code == 5, said
         refused = place.command("resume", "r", "--model", chosen, "--on-change", "refuse")
         assert refused[0] == 2
@@ -134,6 +135,9 @@ def test_a_run_whose_provider_is_out_of_credit_goes_on_with_another_model(tmp_pa
         assert (code, len(other.asked)) == (0, 12)
         assert "run r · node 'ask' asks other/n, not own/m · 8 results kept" in said
         assert "20/20 items succeeded" in said
+        assert place.command("export", "r", "export.jsonl")[0] == 0
+        for file in ("out.jsonl", "export.jsonl"):
+            assert [row["metadata"]["model"] for row in rows(tmp_path / file)] == ["own/m"] * 8 + ["other/n"] * 12
         page = place.record("show", "r")
         assert page["manifest"]["kept"] == ["node 'ask' asks other/n, not own/m"]
         assert {name: each["requests"] for name, each in page["usage"]["models"].items()} == {"own/m": len(own.asked), "other/n": 12}
@@ -161,3 +165,36 @@ def test_another_model_hides_no_other_change_and_is_not_for_functions_or_roles_t
         write_items(tmp_path, [{"id": "1", "text": "another"}])
         code, said = place.command("resume", "r", "--model", "own/n")
         assert (code, "--on-change" in said) == (2, True), said
+
+
+def test_another_model_for_a_run_in_which_nothing_is_left_to_do_changes_nothing(tmp_path):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", -1)
+        write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(2)])
+        assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r")[0] == 0
+        before = place.record("show", "r")["manifest"]
+        code, said = place.command("resume", "r", "--model", "own/n")
+        assert code == 0, said
+        assert "own/n" not in said
+        after = place.record("show", "r")["manifest"]
+        assert (after["graph"], after["fingerprints"], "kept" in after) == (before["graph"], before["fingerprints"], False)
+
+        place.left = 0
+        write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(3)])
+        assert place.command("resume", "r")[0] == 3
+        place.left = -1
+        assert place.command("resume", "r", "--model", "own/n")[0] == 3  # nothing to do, but to retry
+        assert place.command("retry", "r")[0] == 0
+        assert server.asked[-1].data["model"] == "n"
+
+
+@pytest.mark.parametrize(("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")])
+def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goes_on_with_it(tmp_path, first, then, words):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "no_credit", -1)
+        (tmp_path / "w.yaml").write_text("inputs: {text: {}}\nnodes: [{id: ask, type: llm, params: {role: answer, prompt: '${text}'}}]")
+        write_items(tmp_path, [{"id": "1", "text": "a"}])
+        asking = ("batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "-m")
+        assert place.command(*asking, first)[0] == 0
+        code, said = place.command(*asking, then)
+        assert (code, f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said) == (2, True)

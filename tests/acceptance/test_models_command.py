@@ -166,7 +166,7 @@ def test_a_run_goes_on_with_the_model_that_was_chosen_for_it(project):
     assert run(project, "resume", "r", "-o", "out.jsonl")[0] == 0
     assert {row["output"]["model"] for row in rows(project / "out.jsonl")} == {"x"}
     code, _, err = run(project, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r")
-    assert (code, "node 'a' changed" in err) == (2, True)
+    assert (code, "node 'a' asks scripted/quick, not scripted/x. Go on with graphmill resume r, or with --on-change " in err) == (2, True)
 
 
 def test_what_is_known_is_listed(project):

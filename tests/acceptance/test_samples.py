@@ -34,6 +34,7 @@ class TestNames:
 
     def test_the_first_goes_by_the_item_s_id_and_the_others_by_their_number_too(self, options):
         report = gm.batch(lambda item: item["id"], [{"id": "a"}, {"id": "b"}], samples=3, **options)
+        assert report.summary() == "6/6 samples of 2 items succeeded"
         expected = [(f"{name}{end}", sample, name) for name in "ab" for sample, end in enumerate(["", "#2", "#3"], 1)]
         assert sorted(ids(report)) == sorted(expected)
         assert [result.job_id for result in sorted(report.results(), key=lambda result: result.position)] == [each[0] for each in expected]
@@ -185,7 +186,7 @@ class TestCommand:
 
     def test_each_sample_is_a_row_with_its_number(self, tmp_path):
         done = run_command("batch", "w.yaml", "--source", "items.jsonl", "--samples", "2", "--output", "out.jsonl", "--run-id", "r")
-        assert (done.returncode, "2 samples of each" in done.stderr, "4/4 items succeeded" in done.stdout) == (0, True, True)
+        assert (done.returncode, "2 samples of each" in done.stderr, "4/4 samples of 2 items succeeded" in done.stdout) == (0, True, True)
         assert [(row["id"], row["metadata"]["sample"]) for row in rows(tmp_path / "out.jsonl")] == [
             ("a", 1),
             ("a#2", 2),

@@ -8,7 +8,7 @@ import pytest
 
 import graphmill as gm
 from support.asked_model import failing
-from support.command import COMMAND, Command, environment, write_items
+from support.command import COMMAND, Command, environment, rows, write_items
 from support.model_server import ModelServer, reply
 from support.recount import counted, recounted
 
@@ -146,3 +146,31 @@ def test_python_has_it_in_the_statistics_of_a_report_and_of_a_live_run(played):
     assert (usage.requests, usage.input_tokens, usage.output_tokens) == (3, 1 + 2 + 2, 2)
     assert report.usage_lines() == ["  3 requests · 5 tokens in, 2 out"]
     assert seen[-1].usage == report.statistics.usage
+
+
+ANSWERED = [["own/a", "own/b"]] * 4 + ["own/a"]
+
+
+@pytest.mark.parametrize("journal", [None, "memory:", "runs.db"])
+def test_a_row_names_the_models_that_have_answered_its_item(place, monkeypatch, journal):
+    monkeypatch.chdir(place.folder)
+    place.refused = ["draft text 1", *["check text 9"] * 3]
+    items = [{"id": str(number), "text": f"text {number}"} for number in (0, 1, 2, 0, 9)]
+    items[3]["id"] = "again"
+    lived = []
+    policy = gm.Policy(concurrency=1, retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
+    more = {} if journal is None else {"journal": gm.open_journal(journal), "run_id": "r"}
+    report = gm.batch("w.yaml", items, policy=policy, on_result=lambda _, result: lived.append(result.metadata["model"]), **more)
+    assert [result.status for result in report.results()] == ["succeeded"] * 4 + ["failed"]
+    assert [result.metadata["model"] for result in report.results()] == lived == ANSWERED
+
+
+def test_a_row_names_the_model_of_a_step_that_an_earlier_process_did(place):
+    (place.folder / "w.yaml").write_text(WORKFLOW.replace("own/b", "own/c"))
+    answer = place.answer
+    place.server.answer = lambda asked: reply({"error": {"message": "no such model"}}, 404) if asked.data["model"] == "c" else answer(asked)
+    place.command(*place.batch(2, "--run-id", "r"), code=5)
+    place.server.answer = answer
+    (place.folder / "w.yaml").write_text(WORKFLOW.replace("own/b", "own/d"))
+    place.command("resume", "r", "--on-change", "keep", "-o", "out.jsonl")
+    assert [row["metadata"]["model"] for row in rows(place.folder / "out.jsonl")] == [["own/a", "own/d"]] * 2

@@ -105,3 +105,12 @@ def test_numbers_of_a_csv_file_are_refused_with_the_remedy(tmp_path):
     (tmp_path / "n.csv").write_text("n\n3\n")
     (tmp_path / "w.yaml").write_text("inputs: {n: {type: integer, required: true}}\nnodes: [{id: a, type: value}]")
     assert "as all values of a CSV file are; give the items as JSON Lines" in run(tmp_path, "batch", "w.yaml", "-s", "n.csv")[1]
+
+
+def test_a_role_that_nobody_has_set_is_noted_with_the_remedy(tmp_path):
+    (tmp_path / "w.yaml").write_text("nodes: [{id: ask, type: llm, params: {role: judge, prompt: x}}]")
+    code, out, _ = run(tmp_path, "validate", "w.yaml")
+    remedy = "write roles: {judge: provider/model} in graphmill.yaml, or say --model judge=provider/model"
+    assert (code, f"w.yaml: note: node 'ask': no model for the role 'judge'; {remedy}\n" in out) == (0, True), out
+    (tmp_path / "graphmill.yaml").write_text("roles: {judge: scripted/x}")
+    assert "note" not in run(tmp_path, "validate", "w.yaml")[1]

@@ -13,7 +13,7 @@ from graphmill.core.rate_limits import RateLimit, RateLimits
 from support.asked_model import answer
 from support.command import COMMAND, Command, environment, write_items
 from support.driving import virtual
-from support.model_server import ModelServer, said
+from support.model_server import ModelServer, reply, said
 
 WORKFLOW = "{inputs: {n: {}}, nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: x, max_tokens: 100}}]}"
 
@@ -74,8 +74,27 @@ class TestWaits:
 
         played.by = answered
         found = readings(played, graph, 5, retry=gm.Retry(attempts=3, wait_s=0, cap_s=60))
-        assert waits(found[4])[0] == "as long as it has asked to"
-        assert "waits for as long as it has asked to, next in" in progress_line(found[4], 80)
+        assert waits(found[4])[0] == "the retry-after of its refusal"
+        assert "scripted/play: waits for the retry-after of its refusal, next in 2" in progress_line(found[4], 80)
+
+    def test_a_storm_of_refusals_without_a_wait_is_told_and_while_nothing_gets_through_there_is_no_time_to_go(self, played, graph):
+        asked = []
+
+        async def answered():
+            asked.append(1)
+            is_fine = len(asked) <= 10 or (len(asked) > 60 and len(asked) % 2)
+            await asyncio.sleep(0.1)
+            if not is_fine:
+                raise gm.Throttled("slow down")
+            return answer("fine")
+
+        played.by = lambda _: answered()
+        found = readings(played, graph, 60, retry=gm.Retry(attempts=3, wait_s=1, cap_s=2), every_s=0.5)
+        lines = [progress_line(each) for each in found]
+        stopped = [line for line in lines if "throttled, the last " in line]
+        assert stopped
+        assert all(" calls refused: scripted/play: slow down" in line and "eta" not in line for line in stopped)
+        assert any("eta" in line and " of the last " in line for line in lines)
 
     def test_nothing_waits_where_the_calls_themselves_take_long(self, played, graph):
         async def slow():
@@ -109,3 +128,25 @@ def test_others_see_it_and_see_when_it_is_over(tmp_path):
             command.wait()
         assert "interrupted" in status()
         assert "waits" not in status()
+
+
+def test_others_see_that_all_calls_are_refused_and_no_time_to_go(tmp_path):
+    refused = {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}
+    with ModelServer() as server:
+        server.answer = lambda _: said("fine") if len(server.asked) <= 12 else reply(refused, 429)
+        (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": {"own": {"protocol": "openai", "address": f"{server.url}/v1"}}}))
+        source = write_items(tmp_path, [{"id": str(number), "text": str(number)} for number in range(30)])
+        arguments = ("batch", "--prompt", "${text}", "--model", "own/m", "--source", source, "--run-id", "r", "--concurrency", "4")
+        with Command(tmp_path, *arguments) as command:
+
+            def status():
+                done = subprocess.run(
+                    [*COMMAND, "status", "r"], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment(), check=False
+                )
+                return done.stdout
+
+            command.until(lambda: "running: throttled, the last " in status())
+            stands = status()
+            assert (" calls refused: own/m answered 429: Rate limit reached" in stands, "eta" in stands) == (True, False), stands
+            command.process.kill()
+            command.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -111,7 +112,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     if samples > 1:
         count = known_length(items) if total is None else total
         items, total = sampled(items, samples), None if count is None else count * samples
-    return await execute(function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching)
+    report = await execute(function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching)
+    return replace(report, samples=samples)
 
 
 batch = blocking(abatch)

@@ -73,7 +73,7 @@ def complete(  # noqa: PLR0913  one parameter per choice
         raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
     if isinstance(schema, type) and not is_model(schema):
         raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
-    target, shape = Models.here().find(model, role), None if schema is None else schema_of(schema)
+    target, shape = Models.here().find(model, role, is_node=False), None if schema is None else schema_of(schema)
     messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any
 
 from graphmill.core.changes import changed
@@ -33,11 +34,23 @@ def other_models(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[s
     if not isinstance(graph, Graph):
         raise UsageError(f"the function of run {run.id} names its models itself; models can be chosen for a workflow")
     now = graph.with_choices(Choices.of(models).over(graph.choices))
-    named, asked = models_by_node(now), _models_before(graph)
-    words = {
-        f"{part} changed": f"{part} asks {named[part]}, not {model}" for part, model in asked.items() if named.get(part, model) != model
-    }
-    return OtherModels(graph=now, words=words, on_change=on_change or ("keep" if _is_else_the_same(run, graph) else "refuse"))
+    return OtherModels(graph=now, words=_words(now, graph), on_change=on_change or ("keep" if _is_else_the_same(run, graph) else "refuse"))
+
+
+def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mapping[str, str], str]:
+    """Tell how the models that are chosen differ from those of a run, and the command that goes on with them."""
+    noted = run.manifest.get("graph", {}).get("choices", {})
+    if not isinstance(graph, Graph) or noted == graph.choices.to_json():
+        return {}, ""
+    chosen = [*filter(None, [graph.choices.model]), *(f"{role}={name}" for role, name in graph.choices.roles.items())]
+    command = " ".join([f"graphmill resume {quote(run.id)}", *(f"--model {quote(each)}" for each in chosen)])
+    return _words(graph, replace(graph, choices=Choices.from_json(noted))), command
+
+
+def _words(now: Graph, before: Graph) -> dict[str, str]:
+    named = models_by_node(now)
+    changed_ones = {part: model for part, model in _models_before(before).items() if named.get(part, model) != model}
+    return {f"{part} changed": f"{part} asks {named[part]}, not {model}" for part, model in changed_ones.items()}
 
 
 def _models_before(graph: Graph) -> dict[str, str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graphmill.api.items import id_rule, no_item
-from graphmill.api.other_models import OtherModels
+from graphmill.api.other_models import OtherModels, chosen_otherwise
 from graphmill.api.samples import sampled
 from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
@@ -131,7 +132,16 @@ def planned(  # noqa: PLR0913
         is_elsewhere=is_elsewhere,
         answers={} if answers is None else answers,
     )
-    return Recording(journal, lambda opened: opened.begin(plan))
+    return Recording(journal, lambda opened: opened.begin(plan if other is not None else _compared(plan, opened, graph)))
+
+
+def _compared(plan: Plan, journal: Journal, graph: Callable[[Any], Any]) -> Plan:
+    """Let a run that is gone on with tell which models were chosen otherwise."""
+    run = None if plan.run_id is None else journal.find(plan.run_id)
+    if run is None:
+        return plan
+    words, remedy = chosen_otherwise(run, graph)
+    return replace(plan, words=words, remedy=remedy)
 
 
 def repeated(

@@ -128,6 +128,7 @@ def batch(  # noqa: PLR0913  one parameter per option
         as_json=as_json,
         is_recorded=not no_journal,
         if_idle="everything was done already" if run_id is not None else "",
+        if_empty=f"note: {items.name} holds no items" + (" between --offset and --limit" if offset or limit is not None else ""),
         journal=place,
     )
     notes = _notes(output, tags or ())

@@ -36,7 +36,7 @@ class Foreground:
     """How a command shows its run.
 
     ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if all
-    was done before.
+    was done before, ``if_empty`` if there was no item.
     """
 
     title: str
@@ -46,6 +46,7 @@ class Foreground:
     is_recorded: bool
     journal: str | Path | None = None
     if_idle: str = ""
+    if_empty: str = ""
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -63,7 +64,8 @@ class Foreground:
         interruption = Interruption(display, target, is_later=is_later)
         with interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
             report, error = self._followed(work, target, display, interruption, is_later=is_later)
-        is_told = self._tell(report, error)
+        written = target.written if isinstance(target, FileSink) else None
+        is_told = self._tell(report, error, written)
         _tell_partial(target)
         if is_later and interruption.is_hasty:
             typer.echo(f"nothing was written for {self.output}, in haste: graphmill export {report.run_id} FILE does it", err=True)
@@ -90,10 +92,10 @@ class Foreground:
             error = _written(report, target, error)
         return report, error
 
-    def _tell(self, report: Report, error: GraphmillError | None) -> bool:
+    def _tell(self, report: Report, error: GraphmillError | None, written: Path | None) -> bool:
         """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
         try:
-            self.tell(report, error)
+            self.tell(report, error, written)
         except BrokenPipeError:  # a reader that is gone knows why
             return False
         except (ExportError, OSError) as trouble:
@@ -101,8 +103,8 @@ class Foreground:
             return False
         return True
 
-    def tell(self, report: Report, error: GraphmillError | None) -> None:
-        """Print the summary."""
+    def tell(self, report: Report, error: GraphmillError | None, written: Path | None) -> None:
+        """Print the summary, with the file that was written, if one was."""
         if self.as_json:
             typer.echo(to_json(report_record(report, error)))
             require_stdout()
@@ -113,25 +115,34 @@ class Foreground:
             *report.usage_lines(),
             *report.error_lines(),
             *report.waiting_lines(),
-            *self.next_steps(report, error),
+            *self._where(written),
+            *self.next_steps(report, error, is_written=written is not None),
         ]
         stream = sys.stderr if self.output == "-" else sys.stdout
         typer.echo("\n".join(fitted(lines, stream)), file=stream)
 
+    def _where(self, written: Path | None) -> list[str]:
+        """Say where the rows are of a run that has reached its end; of others it is told as a warning."""
+        return [f"results in {self.output}"] if self.output and written is not None and written.name == Path(self.output).name else []
+
     def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Say that there was nothing to do, or that all was done before, if so."""
-        if not self.if_idle or report.done_now or report.stopped is not None or error is not None:
+        if report.done_now or report.stopped is not None or error is not None:
+            return []
+        if self.if_empty and not report.statistics.done:
+            return [self.if_empty]
+        if not self.if_idle:
             return []
         if report.waiting:
             return ["all that is left waits for an answer"]
         return [self.if_idle if report.statistics.done else "there is nothing to do"]
 
-    def next_steps(self, report: Report, error: GraphmillError | None) -> list[str]:
+    def next_steps(self, report: Report, error: GraphmillError | None, *, is_written: bool = False) -> list[str]:
         """Name the commands that go on from here."""
         if report.run_id is None or isinstance(error, JournalError | ChangedError):  # the latter says itself how to go on
             return []
         with opened(self.journal) as store:
-            return next_lines(view_of(store.archive, store.archive.find(report.run_id)))
+            return next_lines(view_of(store.archive, store.archive.find(report.run_id)), is_written=is_written)
 
 
 def _run(work: Callable[[Watching], Report], watching: Watching) -> tuple[Report, Ended | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -44,7 +45,7 @@ class OneJob(Foreground):
 
     item: Single
 
-    def tell(self, report: Report, error: GraphmillError | None) -> None:
+    def tell(self, report: Report, error: GraphmillError | None, written: Path | None) -> None:  # noqa: ARG002  it writes no rows
         """Print the job's outputs, or its row, and how it went."""
         if error is not None:  # which is told by itself
             return

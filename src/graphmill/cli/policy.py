@@ -19,6 +19,8 @@ def policy_of(
         )
     except UsageError as error:
         name, space, rest = str(error).partition(" ")
+        if name == "max_failures":
+            raise _not_tolerated(max_failures) from error
         raise UsageError(_OPTION_OF.get(name, name) + space + rest) from error
 
 
@@ -26,4 +28,8 @@ def _tolerance(text: str) -> int | float:
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else int(text)
     except ValueError:
-        raise UsageError(f"--max-failures is a number such as 10, or a share such as 5%, not {text!r}") from None
+        raise _not_tolerated(text) from None
+
+
+def _not_tolerated(text: str | None) -> UsageError:
+    return UsageError(f"--max-failures is a number such as 10, or a share such as 5% and up to 100%, not {text!r}")

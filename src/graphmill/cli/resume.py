@@ -16,6 +16,7 @@ from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
 from graphmill.cli.options import Concurrency, Models, Output, SourceFormat, WhenResumed
+from graphmill.core.result import FAILURES
 from graphmill.datasets.source import source
 from graphmill.journal.intake import OnChange
 from graphmill.journal.ports import Store
@@ -85,7 +86,10 @@ def resume(  # noqa: PLR0913  one parameter per option
 def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> tuple[str, ...]:
     """Tell which nodes ask another model from now on, and of how many results that is to be said."""
     other = other_models(run, graph_of(run), models, on_change)
-    results = sum(count.number for count in store.archive.counts(run))
+    counts = store.archive.counts(run)
+    if run.state is RunState.FINISHED and not any(count.status in FAILURES for count in counts):
+        return ()  # there is nothing left that would be asked
+    results = sum(count.number for count in counts)
     fate = {"keep": "kept", "invalidate": "made otherwise"}.get(other.on_change)
     return (*other.words.values(), *([f"{counted(results, 'result')} {fate}"] if results and other.words and fate else []))
 

@@ -119,7 +119,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_degraded(self) -> bool:
         """Whether the job succeeded though something in it failed, such as an item of a batch under ``continue``."""
-        return bool(self.metadata) and self.is_success and self.metadata.get("degraded") is True
+        return "degraded" in self.metadata and self.is_success and self.metadata["degraded"] is True
 
     @property
     def questions(self) -> Mapping[str, Any]:

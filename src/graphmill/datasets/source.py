@@ -21,6 +21,7 @@ Reader = Callable[[BinaryIO], Generator[Any, None, None]]
 _COUNTED = {"jsonl": (jsonl.count, 2**30), "csv": (csv_table.count, 2**26)}  # up to so many bytes: about half a second
 
 READERS: dict[str, Reader] = {"jsonl": jsonl.read, "json": json_array.read, "yaml": yaml_list.read, "csv": csv_table.read}
+_OTHERWISE = "; if it is CSV, say so: --source-format csv, or format='csv'"
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
 
 
@@ -60,7 +61,8 @@ class FileSource:
                 except StopIteration:
                     return
                 except (ValueError, OSError) as error:
-                    said = f"{self.name}: {message_of(error)} (good items before it: {position:,})"
+                    hint = _OTHERWISE if self.path == "-" and self.format == "jsonl" and not position else ""
+                    said = f"{self.name}: {message_of(error)} (good items before it: {position:,}){hint}"
                     raise SourceError(said, position=position) from error
                 yield item
                 position += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from graphmill.core.result import Result, Status
 from graphmill.engine.lane import Lane, Wait
 from graphmill.engine.machine import Reading
-from graphmill.engine.progress import LaneProgress, Progress, RateMeter, SeriesProgress, told_lane
+from graphmill.engine.progress import NOTHING_ANSWERED, LaneProgress, Progress, RateMeter, SeriesProgress, told_lane
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.spending import Spending
@@ -66,6 +66,8 @@ class Figures:
         scheduler, done = self._scheduler, sum(self._before.values()) + self._tally.done
         rate = self._meter.rate(self._until(now), self._tally.judged)
         left = None if self._total is None else max(0, self._total - done)
+        lanes = tuple(self._lanes(now))
+        is_going_on = scheduler.is_going_on and not any(lane.waits.startswith(NOTHING_ANSWERED) for lane in lanes)
         return Progress(
             total=self._total,
             done=done,
@@ -79,9 +81,9 @@ class Figures:
             retrying=scheduler.retrying,
             concurrency=min(scheduler.limit, sum(lane.limit for lane in scheduler.lanes) or scheduler.limit),
             held=scheduler.held,
-            lanes=tuple(self._lanes(now)),
+            lanes=lanes,
             rate=rate,
-            eta_s=None if left is None or not rate or not scheduler.is_going_on else left / rate,
+            eta_s=None if left is None or not rate or not is_going_on else left / rate,
             elapsed_s=self.elapsed_s(now),
             series=self._series() if self._total == 1 else None,
             usage=self.spending.usage,
@@ -91,7 +93,7 @@ class Figures:
         scheduler = self._scheduler
         has_slot, has_retries = scheduler.held is None and scheduler.running < scheduler.limit, scheduler.retrying > 0
         for lane in scheduler.lanes:
-            yield _reading(lane, lane.wait(now, has_slot=has_slot, has_retries=has_retries))
+            yield _reading(lane, lane.wait(now, has_slot=has_slot, has_retries=has_retries), lane.refusals(now))
 
     def waits(self, now: float) -> LaneProgress | None:
         """Read the lane whose wait is to be told, if calls wait for the other side."""
@@ -126,7 +128,7 @@ class Figures:
         return now if self._ended_at is None else self._ended_at
 
 
-def _reading(lane: Lane, wait: Wait | None) -> LaneProgress:
+def _reading(lane: Lane, wait: Wait | None, refusals: str) -> LaneProgress:
     return LaneProgress(
         key=lane.key,
         running=lane.running,
@@ -138,4 +140,5 @@ def _reading(lane: Lane, wait: Wait | None) -> LaneProgress:
         trouble=lane.health.reason,
         waits_for="" if wait is None else wait.what,
         next_s=None if wait is None else wait.next_s,
+        refusals=refusals,
     )

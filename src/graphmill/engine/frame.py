@@ -45,8 +45,10 @@ class Frame:
         self.visit: Visit | None = None  # of a call that is made here
         self.span: Span | None = None  # of this attempt, where somebody watches
 
-    def report(self, usage: Usage, model: str) -> None:
+    def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
         """Add to what the attempt has used of a model, and all that it is a part of, whatever they come to."""
+        if is_answer and model and model not in self.ticket.models:
+            self.ticket.models.append(model)
         self.steps.spending.add(self.ticket.job, model, usage)
         self.leave_unrecorded(usage)
         self.recount(usage)

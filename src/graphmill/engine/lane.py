@@ -13,6 +13,7 @@ from graphmill.engine.adaptive import Controller
 from graphmill.engine.health import CLOSED, Health
 from graphmill.engine.pace import Limits
 from graphmill.engine.paces import LanePace
+from graphmill.engine.progress import ALL_REFUSED
 from graphmill.engine.queue import ReadyQueue
 from graphmill.engine.share import Share
 from graphmill.engine.ticket import Ticket
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 _IN_A_ROW = 3  # refusals without an answer in between: then the wait that is asked for is everybody's
 _MOST_GATE_S = 60.0
-_ASKED = "as long as it has asked to"
+_ASKED = "the retry-after of its refusal"
+_OF_LATE_S = 60.0
+_FEWEST = 10  # calls that tell something
+_STORM = 0.25  # the share of refusals that is worth to be told
 _ANSWER = "an answer"
 _NOT_USED = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.PERMANENT})  # of all else nobody knows what it has used
 _THROTTLED = Kind.THROTTLED  # a global is found faster than a member
@@ -44,6 +48,7 @@ class Lane:
         "_gated_until",
         "_in_a_row",
         "_known",
+        "_refusal",
         "_retry_at",
         "_throttled_at",
         "guests",
@@ -72,6 +77,7 @@ class Lane:
         self._gated_until = 0.0
         self._in_a_row = 0
         self._throttled_at = self._retry_at = -inf
+        self._refusal = ""  # the last
         self._ceiling = limit
         self._known: int | None = None
         self._controller = Controller(ceiling=limit) if is_adaptive else None
@@ -81,7 +87,9 @@ class Lane:
     @property
     def trouble(self) -> str:
         """What is wrong with what it depends on, and with which; a reason that begins with the name names it already."""
-        reason = self.health.reason
+        return self._named(self.health.reason)
+
+    def _named(self, reason: str) -> str:
         return f"{self.key}: {reason}" if self.key and not reason.startswith(self.key) else reason
 
     def fix(self, limit: int) -> None:
@@ -135,6 +143,17 @@ class Lane:
         if self.pace is None or (wait_s := self.pace.wait_s(now, weight := _weight(first, self.pace))) == 0.0:
             return None
         return Wait(self.pace.limit_for(weight), wait_s)
+
+    def refusals(self, now: float) -> str:
+        """Tell that calls are refused of late, how many, and with what words; empty if they are few."""
+        if now - self._throttled_at > _OF_LATE_S:
+            return ""
+        if self._in_a_row >= _IN_A_ROW and self.succeeded_at < self._throttled_at:
+            return f"{ALL_REFUSED}{self._in_a_row:,} calls refused: {self._refusal}"
+        count, share = self.throttled.count, self.throttled.value
+        if count < _FEWEST or share < _STORM:
+            return ""
+        return f"throttled, {share * count:.0f} of the last {count:,} calls refused: {self._refusal}"
 
     @property
     def is_free(self) -> bool:
@@ -209,7 +228,7 @@ class Lane:
     def _refused(self, failure: Failure, now: float) -> None:
         """Let nothing start for the wait that is asked for once several were refused and none was answered; an answer ends it."""
         self._in_a_row = self._in_a_row + 1 if self.succeeded_at < self._throttled_at else 1
-        self._throttled_at = now
+        self._throttled_at, self._refusal = now, self._named(failure.message)
         if failure.retry_after_s is not None:
             at = now + failure.retry_after_s
             self._retry_at = min(self._retry_at, at) if self._retry_at > now else at

@@ -11,6 +11,8 @@ from graphmill.engine.health import HealthState
 
 _RATE_OVER_S = 30.0
 UNAVAILABLE = "unavailable: "  # so begins what is said, and recorded, of a model that does not answer
+ALL_REFUSED = "throttled, the last "  # and so of one that refuses all calls
+NOTHING_ANSWERED = (UNAVAILABLE, ALL_REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,7 @@ class LaneProgress:
 
     ``health`` is closed, open, half_open or parked, ``trouble`` why it is not closed. ``waits_for`` says what calls wait for that could
     be made else, such as a limit, and is empty if none do; ``next_s`` how long the next of them still waits, where that is known.
+    ``refusals`` tells of calls that are throttled without such a wait, if they are many.
     """
 
     key: str
@@ -31,14 +34,15 @@ class LaneProgress:
     trouble: str
     waits_for: str = ""
     next_s: float | None = None
+    refusals: str = ""
 
     @property
     def waits(self) -> str:
-        """Say in a few words what its calls wait for; empty if they do not."""
+        """Say in a few words what its calls wait for, or that they are refused; empty if neither."""
         if self.trouble:
             named = "" if self.trouble.startswith(self.key) else f"{self.key}: "
             return f"{UNAVAILABLE}{named}{self.trouble}"
-        return f"{self.key}: waits for {self.waits_for}" if self.waits_for else ""
+        return f"{self.key}: waits for {self.waits_for}" if self.waits_for else self.refusals
 
 
 def told_lane(lanes: Iterable[LaneProgress]) -> LaneProgress | None:

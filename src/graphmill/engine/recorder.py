@@ -17,7 +17,7 @@ GATHER_S = 0.02  # a commit costs as much as thirty rows: where nobody waits for
 class StepOutcome(NamedTuple):
     """How a step inside a job ended: with a value, as JSON, or with a failure; ``began_s`` counts from its job's beginning.
 
-    ``order`` tells which of its job's recorded steps it was. A note has no attempts.
+    ``order`` tells which of its job's recorded steps it was, ``models`` which have answered it. A note has no attempts.
     """
 
     body: bytes | None
@@ -27,6 +27,7 @@ class StepOutcome(NamedTuple):
     usage: Usage | None = None
     began_s: float = 0.0
     order: int = 0
+    models: tuple[str, ...] = ()
 
 
 class LastStep(NamedTuple):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import get_args
-
-import msgspec
+from typing import Any, get_args
 
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job
@@ -336,7 +334,7 @@ class Scheduler:
         self._succeeded += status is SUCCEEDED
         self._failed += status is FAILED or status is TIMED_OUT
         started_at = now if ticket.started_at is None else ticket.started_at
-        result = Result(
+        return Result(
             job_id=ticket.job.id,
             position=ticket.position if ticket.job.past.position is None else ticket.job.past.position,
             status=status,
@@ -348,8 +346,16 @@ class Scheduler:
             duration_s=ticket.past_s + now - started_at,
             usage=None if ticket.usage is None else ticket.usage.counts,
             cost=None if ticket.usage is None else ticket.usage.cost_usd,
+            metadata=_metadata(ticket.models, ticket.job.sample) if ticket.models or ticket.job.sample else {},
         )
-        return msgspec.structs.replace(result, metadata={"sample": ticket.job.sample}) if ticket.job.sample else result
+
+
+def _metadata(models: list[str], sample: int) -> dict[str, Any]:
+    """Give which sample a job is, and which model has answered it, or, of several, all."""
+    if not models:
+        return {"sample": sample}
+    answered = models[0] if len(models) == 1 else sorted(models)
+    return {"sample": sample, "model": answered} if sample else {"model": answered}
 
 
 _TAUGHT = Failure(kind=Kind.CANCELLED, type="", message="")

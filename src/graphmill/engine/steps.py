@@ -96,6 +96,7 @@ class Steps:
                 await self._record(frame, path, content, known)
             elif known.usage is not None:  # of an earlier process: it counts here once
                 frame.recount(known.usage)
+                frame.ticket.answered_by(*known.models)
                 self._recalled(frame).outcomes[path, content] = known._replace(usage=None)
         if known.failure is not None:
             raise StepError(path, known.failure)

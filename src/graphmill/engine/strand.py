@@ -46,6 +46,7 @@ class Strand(Ticket):
         self.is_dropped = False
         self.recall = root.recall
         self.began_at = 0.0
+        self.models = root.models
         self.usage = None  # what its job has used before is no step's
 
     @property

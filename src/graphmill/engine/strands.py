@@ -177,6 +177,7 @@ class Strands:
     def _recalled(self, strand: Strand, outcome: StepOutcome) -> StepEnd:
         strand.root.attempts = max(strand.root.attempts, outcome.attempts)
         strand.root.usage = added(strand.root.usage, outcome.usage)
+        strand.answered_by(*outcome.models)
         output = None if outcome.body is None else json.loads(outcome.body)
         return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)
 

@@ -45,6 +45,7 @@ class Ticket:
         "lane",
         "last",
         "last_step",
+        "models",
         "past_s",
         "path",
         "position",
@@ -76,14 +77,13 @@ class Ticket:
         self.lane = lane
         self.position = position
         self.rank = rank
-        self.admitted_at = now
+        self.admitted_at = self.throttled_at = now
         self.started_at: float | None = None
         self.status = PENDING
         self.attempts = job.past.attempts
         self.crashes = job.past.crashes
         self.throttles = self.spent = self.asked = 0  # spent and asked: tokens and requests, before its attempt
         self.throttled_s = 0.0
-        self.throttled_at = now
         self.refusals = job.past.attempts - job.past.counted
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)
@@ -100,11 +100,16 @@ class Ticket:
         self.deadlines: Deadlines[Any] | None = None
         self.frame: Frame | None = None
         self.usage: Usage | None = job.past.usage
+        self.models: list[str] = []  # that have answered
         self.questions: list[Question] | None = None  # that its attempt, or if it is made of steps any of these, has asked in vain
         self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
         self.series: Series | None = None  # the last that it has told of
         self.past_s = 0.0  # when in the time of such a job its last process had recorded all it did
         self.busy = 0  # how many of them hold a slot
+
+    def answered_by(self, *models: str) -> None:
+        """Note that models have answered."""
+        self.models += [model for model in models if model and model not in self.models]
 
     @property
     def is_call(self) -> bool:

@@ -77,7 +77,7 @@ class Frame(Protocol):
     def key(self) -> str:
         """Give a text that is the same in every attempt of its step."""
 
-    def report(self, usage: Usage, model: str) -> None:
+    def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
         """Add to what the attempt has used, of this model."""
 
     def again(self, weight: int) -> Awaitable[None]:
@@ -156,10 +156,13 @@ class Context:
         """What this attempt has used so far; None for nothing."""
         return None if self._frame is None else self._frame.usage
 
-    def report_usage(self, usage: Usage, model: str = "") -> None:
-        """Add to what this attempt has used of a model, by default its own; it counts although the attempt should fail."""
+    def report_usage(self, usage: Usage, model: str = "", *, is_answer: bool = True) -> None:
+        """Add to what this attempt has used of a model, by default its own; it counts although the attempt should fail.
+
+        Say that it ``is_answer=False`` where the model was asked in vain: the result names those that have answered.
+        """
         if self._frame is not None:
-            self._frame.report(usage, model or ("" if self.target is None else self.target.lane))
+            self._frame.report(usage, model or ("" if self.target is None else self.target.lane), is_answer=is_answer)
 
 
 class ParamError(ValueError):

@@ -35,8 +35,9 @@ _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again st
 class Plan:
     """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not.
 
-    ``on_graph`` says what a change of the graph comes to, where that is not what one of an item does; ``words`` tell changes better.
-    ``is_elsewhere`` says that its items may come from another file than before; ``answers`` are those to its items that wait for one.
+    ``on_graph`` says what a change of the graph comes to, where that is not what one of an item does; ``words`` tell changes better, and
+    ``remedy`` how to go on if there are no others. ``is_elsewhere`` says that its items may come from another file than before;
+    ``answers`` are those to its items that wait for one.
     """
 
     items: Any
@@ -47,6 +48,7 @@ class Plan:
     on_change: OnChange = "refuse"
     on_graph: OnChange | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    remedy: str = ""
     is_elsewhere: bool = False
     answers: Mapping[str, Any] = field(default_factory=dict)
 
@@ -104,7 +106,8 @@ class Journal:
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
             answers = answer_rows(self.archive, ledger.run, plan.answers)
-            run = self._renewed(ledger, plan.manifest, plan.on_graph or plan.on_change, words=plan.words)
+            manifest, on_graph = self._manifest(ledger.run, plan), plan.on_graph or plan.on_change
+            run = self._renewed(ledger, manifest, on_graph, words=plan.words, remedy=plan.remedy)
             if answers:
                 ledger.append(answers)
                 run = replace(run, notes=run.notes + len(answers))
@@ -132,6 +135,14 @@ class Journal:
             return self._scribe(
                 ledger, run, items, lambda _, entry: bind(entry), total=run.total, on_change="keep", is_whole=False, stands=stands
             )
+
+    def _manifest(self, run: RunRecord, plan: Plan) -> Mapping[str, Any]:
+        """Give what a run is from now on; other models that find nothing left to do, nor to retry, are not its own."""
+        if plan.on_graph != "keep" or run.state is not RunState.FINISHED or plan.total != run.total:
+            return plan.manifest
+        if any(count.status in FAILURES for count in self.archive.counts(run)):
+            return plan.manifest
+        return {**plan.manifest, **{name: run.manifest[name] for name in ("graph", "fingerprints") if name in run.manifest}}
 
     def _created(self, plan: Plan) -> RunRecord:
         try:
@@ -171,7 +182,14 @@ class Journal:
         self.store.close()
 
     def _renewed(
-        self, ledger: Ledger, now: Mapping[str, Any], on_change: OnChange, *, words: Mapping[str, str] = _NO_WORDS, is_retry: bool = False
+        self,
+        ledger: Ledger,
+        now: Mapping[str, Any],
+        on_change: OnChange,
+        *,
+        words: Mapping[str, str] = _NO_WORDS,
+        remedy: str = "",
+        is_retry: bool = False,
     ) -> RunRecord:
         """Compare a run with what it was; note what it is now."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
@@ -181,7 +199,9 @@ class Journal:
         generation = run.generation
         if changes or (kept and on_change == "invalidate"):
             counts = self.archive.counts(run) if run.rows else ()
-            generation = _generation(run, counts, changes, on_change=on_change, remedy=_REMEDY_OF_RETRY if is_retry else _remedy(run))
+            own = f"{remedy}, or with " if remedy and all(change in words for change in found) else ""
+            remedy = own + (_REMEDY_OF_RETRY if is_retry else _remedy(run))
+            generation = _generation(run, counts, changes, on_change=on_change, remedy=remedy)
             kept = list(dict.fromkeys([*kept, *changes])) if counts or run.steps else []
         if kept and generation == run.generation:
             manifest["kept"] = kept

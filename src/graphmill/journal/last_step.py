@@ -57,7 +57,7 @@ def last_step_of(row: ResultRow) -> StepRow | None:
     used = step.get("usage") if "usage" in step or not more.get("usage") else {**more["usage"], "cost_usd": more["cost"]}
     usage = None if used is None else json_bytes(used)
     content = bytes.fromhex(step["content"])
-    return StepRow(row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s)
+    return StepRow(row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s, row.spent)
 
 
 def in_order(steps: Sequence[StepRow], last: Iterable[StepRow]) -> list[StepRow]:

@@ -298,7 +298,8 @@ def _outcome(order: int, step: StepRow) -> StepOutcome:
     if step.is_note:
         return StepOutcome(step.noted, None, attempts=0, order=order)
     failure = None if step.error is None else failure_from(step.error)
-    return StepOutcome(step.output, failure, step.attempts, step.duration_s, usage_from(step.usage), step.began_s, order)
+    models = tuple(step.spent or ()) if failure is None else ()
+    return StepOutcome(step.output, failure, step.attempts, step.duration_s, usage_from(step.usage), step.began_s, order, models)
 
 
 def _fault(error: BaseException) -> InternalError:

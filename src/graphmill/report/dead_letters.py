@@ -12,9 +12,7 @@ from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
 from graphmill.report.run_view import run_name
-from graphmill.report.text import columns, error_lines, shown_message
-
-_MESSAGE_CHARS = 120
+from graphmill.report.text import error_lines, group_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +39,6 @@ def dead_letters(archive: Archive, run: RunRecord, *, kind: Kind | None = None, 
     found = [] if kind is not None else [entry.result.job_id for entry in archive.entries(run, Query(is_degraded=True, limit=limit))]
     degraded = 0 if kind is not None else sum(count.number for count in archive.counts(run) if count.is_degraded)
     return DeadLetters(run=run, failed=failed, groups=groups.largest_first(), first=first, degraded=degraded, first_degraded=found)
-
-
-def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
-    """Show the groups, the largest first."""
-    rows = [(f"{group.count:,} ×", group.kind, shown_message(group.message, _MESSAGE_CHARS)) for group in groups]
-    width = max((len(count) for count, _, _ in rows), default=0)
-    return [f"  {line}" for line in columns([(f"{count:>{width}}", kind, message) for count, kind, message in rows])]
 
 
 def dead_letter_lines(letters: DeadLetters) -> list[str]:

@@ -15,9 +15,9 @@ _ID_CHARS = 40
 _COMMAND_CHARS = 37  # a longer one does not push away what the others do
 
 
-def next_lines(view: RunView) -> list[str]:
-    """Name the commands that make sense now, each with what it does."""
-    steps = list(_steps(view))
+def next_lines(view: RunView, *, is_written: bool = False) -> list[str]:
+    """Name the commands that make sense now, each with what it does; to export it is none where its rows are written already."""
+    steps = list(_steps(view, is_written=is_written))
     width = max((len(command) for command, _ in steps if len(command) <= _COMMAND_CHARS), default=0)
     return [f"{command:<{width}}   {does}" for command, does in steps]
 
@@ -31,7 +31,7 @@ def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
     return [f"{again}   runs {_items(failed, 'failed ')} again"]
 
 
-def _steps(view: RunView) -> Iterator[tuple[str, str]]:
+def _steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]:
     name = quote(view.name)
     if view.run.state.is_live:
         yield f"graphmill status {name} --watch", "follows it"
@@ -40,13 +40,15 @@ def _steps(view: RunView) -> Iterator[tuple[str, str]]:
         yield _answering(view, name)
     if view.can_go_on and (view.left or not view.waiting or view.run.state is RunState.INTERRUPTED):
         yield _going_on(view, name)
+        if view.is_held_by_model and view.can_be_opened:
+            yield f"graphmill resume {name} --model OTHER", "goes on with another model"
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
     elif view.failed or view.degraded:
         yield f"graphmill errors {name}", "tells what failed, and why" if view.failed else "tells which items are degraded"
     if view.failed and not view.run.state.is_live:
         yield from _again(view, name)
-    if view.done and not view.is_single:
+    if view.done and not view.is_single and not is_written:
         yield f"graphmill export {name} FILE", f"writes {counted(view.done, 'row')}, as .jsonl, .json or .csv"
 
 

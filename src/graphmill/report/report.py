@@ -13,7 +13,7 @@ from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.engine.policy import Policy
 from graphmill.engine.statistics import Statistics
 from graphmill.report.aggregate import Conflict, merge_outputs
-from graphmill.report.text import error_lines, seconds, shown, summary_line, waiting_lines
+from graphmill.report.text import ERRORS_SHOWN, error_lines, group_lines, seconds, shown, summary_line, waiting_lines
 from graphmill.report.usage import usage_lines
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ class Report:
     Results are in input order, whatever order they came in; those of a recorded run, which has a ``run_id``, are read from its
     journal each time; ``done_now`` of them are of this time, the others of before, and ``orphans`` of items that are no longer in
     the source. ``is_whole`` is False for one whose items were not all reached, or wait for an answer.
+    ``samples`` is how often each item is done.
     """
 
     run_id: str | None = None
@@ -45,6 +46,7 @@ class Report:
     policy: Policy
     kept: Iterable[Result] | None
     waiting: tuple[Result, ...] = ()
+    samples: int = 1
 
     @property
     def is_failure(self) -> bool:
@@ -62,7 +64,7 @@ class Report:
 
     def summary(self) -> str:
         """Say in one line how many items succeeded."""
-        return summary_line(self.statistics)
+        return summary_line(self.statistics, samples=self.samples)
 
     def closing_line(self) -> str:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
@@ -78,8 +80,13 @@ class Report:
         return usage_lines(self.statistics.usage)
 
     def error_lines(self) -> list[str]:
-        """Show the first five failures, one line each, and how many more there are."""
-        return error_lines(self.errors, self.statistics.failed + self.statistics.timed_out)
+        """Show up to five failures, one line each; of more, those that are alike together, and how many others there are."""
+        failed, groups = self.statistics.failed + self.statistics.timed_out, self.statistics.errors
+        if failed <= ERRORS_SHOWN or len(groups) >= failed:
+            return error_lines(self.errors, failed)
+        told = groups[:ERRORS_SHOWN]
+        others = failed - sum(group.count for group in told)
+        return [*group_lines(told), *([f"  ...and {others:,} more"] if others else [])]
 
     def waiting_lines(self) -> list[str]:
         """Show what the first five items that wait for an answer ask."""

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
-from graphmill.engine.progress import UNAVAILABLE
+from graphmill.engine.progress import NOTHING_ANSWERED
 from graphmill.journal.answers import is_answered
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord, RunState
@@ -73,8 +73,8 @@ class RunView:
 
     @property
     def eta_s(self) -> float | None:
-        """How long it will take at this rate; None where that can not be said, as while a model is unavailable."""
-        if self.reason.startswith(UNAVAILABLE):
+        """How long it will take at this rate; None where that can not be said, as while a model answers nothing."""
+        if self.reason.startswith(NOTHING_ANSWERED):
             return None
         return self.left / self.rate if self.rate and self.left is not None else None
 
@@ -105,6 +105,12 @@ class RunView:
         return bool(graph.get("path") or graph.get("function") or graph.get("written"))
 
     @property
+    def is_held_by_model(self) -> bool:
+        """Whether it is a workflow that waits because a model can not be used, and could go on with another."""
+        is_named = any(model and model in self.reason for model in self.run.usage)
+        return self.run.state is RunState.PAUSED and is_named and self.run.manifest.get("graph", {}).get("kind") == "workflow"
+
+    @property
     def is_single(self) -> bool:
         """Whether it is a run of one job, whose input was given by hand."""
         return is_single(self.run)
@@ -112,7 +118,15 @@ class RunView:
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
         rest = "to do" if self.run.state.is_live or self.can_go_on else "not reached"
-        return counts_line(self.counts, self.run.total, degraded=self.degraded, rest=rest) + (" so far" if self.left is None else "")
+        return counts_line(self.counts, self.run.total, degraded=self.degraded, rest=rest, samples=samples_of(self.run)) + (
+            " so far" if self.left is None else ""
+        )
+
+
+def samples_of(run: RunRecord) -> int:
+    """Tell how often a run does each item."""
+    found: int = run.manifest.get("options", {}).get("samples", 1)
+    return found
 
 
 def is_single(run: RunRecord) -> bool:

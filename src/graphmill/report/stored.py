@@ -13,7 +13,7 @@ from graphmill.journal.journal import Journal
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.report.report import Report
-from graphmill.report.run_view import first_waiting
+from graphmill.report.run_view import first_waiting, samples_of
 from graphmill.report.text import ERRORS_SHOWN
 
 
@@ -48,6 +48,7 @@ class StoredResults:
             orphans=run.orphans,
             is_whole=run.state is RunState.FINISHED,
             kept=self,
+            samples=samples_of(run),
             waiting=first_waiting(archive, run) if statistics.paused else (),
         )
 

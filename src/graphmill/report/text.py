@@ -8,15 +8,17 @@ from typing import Any
 
 from graphmill.core.json_text import to_json
 from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.engine.error_groups import ErrorGroup
 from graphmill.engine.statistics import Statistics
 
 ERRORS_SHOWN = 5
 _MESSAGE_CHARS = 160
+_GROUP_CHARS = 120
 _WORD_CHARS = 60  # a path, a URL: of one that is longer the beginning and the end are shown
 _WORD_END_CHARS = 15
 
 
-def summary_line(statistics: Statistics) -> str:
+def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
     """Say how many items succeeded, as in '9,998/10,000 items succeeded, 2 failed'."""
     counts = {
         Status.SUCCEEDED: statistics.succeeded,
@@ -25,11 +27,14 @@ def summary_line(statistics: Statistics) -> str:
         Status.CANCELLED: statistics.cancelled,
         Status.PAUSED: statistics.paused,
     }
-    return counts_line(counts, statistics.total, degraded=statistics.degraded)
+    return counts_line(counts, statistics.total, degraded=statistics.degraded, samples=samples)
 
 
-def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "not reached") -> str:
-    """Say the same of counts by status; so many of the succeeded are ``degraded``; ``rest`` is the word for items that have no result."""
+def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "not reached", samples: int = 1) -> str:
+    """Say the same of counts by status; so many of the succeeded are ``degraded``; ``rest`` is the word for items that have no result.
+
+    Where there are several ``samples`` of each item, they are what is counted: '60/60 samples of 20 items succeeded'.
+    """
     done = sum(counts.values())
     total = max(total or 0, done)
     parts = (
@@ -40,7 +45,8 @@ def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: in
         (total - done, rest),
     )
     succeeded = counts.get(Status.SUCCEEDED, 0)
-    return f"{succeeded:,}/{total:,} items succeeded" + "".join(f", {count:,} {word}" for count, word in parts if count)
+    what = "items" if samples == 1 else f"samples of {-(-total // samples):,} items"
+    return f"{succeeded:,}/{total:,} {what} succeeded" + "".join(f", {count:,} {word}" for count, word in parts if count)
 
 
 def error_lines(first: Sequence[Result], failed: int) -> list[str]:
@@ -50,6 +56,13 @@ def error_lines(first: Sequence[Result], failed: int) -> list[str]:
     if failed > len(first):
         lines.append(f"  ...and {failed - len(first):,} more")
     return lines
+
+
+def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
+    """Show failures that are alike, a line for each group."""
+    rows = [(f"{group.count:,} ×", group.kind, shown_message(group.message, _GROUP_CHARS)) for group in groups]
+    width = max((len(count) for count, _, _ in rows), default=0)
+    return [f"  {line}" for line in columns([(f"{count:>{width}}", kind, message) for count, kind, message in rows])]
 
 
 def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from graphmill.core.errors import UsageError, WorkflowError
 from graphmill.core.problem import Problem
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.nodes import unset_models
 from graphmill.graph.workflow import load
 
 
@@ -19,17 +20,19 @@ class Checked:
     path: str
     graph: Graph | None
     problems: tuple[Problem, ...] = ()
+    unset: tuple[Problem, ...] = ()
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """What means something else here than where it was written for."""
-        return () if self.graph is None else self.graph.notes
+        """What means something else here than where it was written for, and which models are not set."""
+        return () if self.graph is None else (*self.graph.notes, *self.unset)
 
 
 def check(path: str) -> Checked:
     """Compile a file; what is wrong with it is told, not raised."""
     try:
-        return Checked(path=path, graph=load(path))
+        graph = load(path)
+        return Checked(path=path, graph=graph, unset=tuple(Problem(path, 0, 0, text) for text in unset_models(graph)))
     except WorkflowError as error:
         told = error.placed or tuple(Problem(error.path, 0, 0, text) for text in error.problems)
         return Checked(path=path, graph=None, problems=told)

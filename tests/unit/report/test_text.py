@@ -1,5 +1,6 @@
 import time
 import unicodedata
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import given
@@ -24,14 +25,19 @@ def test_a_failure_is_one_line_of_id_kind_message_and_attempts():
     assert retried.error_lines() == ["  0   transient   busy (3 attempts)"]
 
 
-@pytest.mark.parametrize(
-    ("failed", "last"), [(4, None), (5, None), (6, "  ...and 1 more"), (7, "  ...and 2 more"), (1005, "  ...and 1,000 more")]
-)
+@pytest.mark.parametrize(("failed", "last"), [(4, None), (5, None), (6, "  ...and 1 more"), (26, "  ...and 21 more")])
 def test_the_first_five_failures_are_shown_and_the_rest_counted(failed, last):
-    lines = failing([f"message {n}" for n in range(failed)]).error_lines()
+    lines = failing([f"message {ascii_lowercase[n]}" for n in range(failed)]).error_lines()
     shown_lines = [line for line in lines if "..." not in line]
-    assert [f"message {n} " in line for n, line in enumerate(shown_lines)] == [True] * min(failed, 5)
+    assert [f"message {ascii_lowercase[n]} " in line for n, line in enumerate(shown_lines)] == [True] * min(failed, 5)
     assert lines[min(failed, 5) :] == ([] if last is None else [last])
+
+
+def test_more_than_five_that_are_alike_are_one_line_with_their_number():
+    assert failing([f"message {n}" for n in range(5)]).error_lines()[4] == "  4   permanent   message 4 (1 attempt)"
+    assert failing([f"message {n}" for n in range(1005)]).error_lines() == ["  1,005 ×   permanent   message 0"]
+    mixed = failing(["broken"] * 12 + [f"message {letter}" for letter in ascii_lowercase]).error_lines()
+    assert (mixed[0], len(mixed), mixed[5]) == ("  12 ×   permanent   broken", 6, "  ...and 22 more")
 
 
 def test_columns_are_aligned():

@@ -29,13 +29,13 @@ async def ask(target: Target, request: ModelRequest, context: Context, *, timeou
         )
     except asyncio.CancelledError as error:
         if (usage := getattr(error, "usage", None)) is not None:  # it was sent, and is no longer waited for
-            context.report_usage(usage, target.lane)
+            context.report_usage(usage, target.lane, is_answer=False)
         raise
     except TimeoutError:
         raise TimeoutError(f"{target.lane}: no answer in time") from None
     except Exception as error:  # noqa: BLE001  a provider may be a stranger's; what it raises is told as our kinds
         if isinstance(error, AttemptError) and error.usage is not None:
-            context.report_usage(error.usage, target.lane)
+            context.report_usage(error.usage, target.lane, is_answer=False)
         if isinstance(error, AttemptError) and error.limits is not None:
             context.report_limits(target, error.limits)
         raise told(target, error) from None

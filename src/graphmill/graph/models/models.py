@@ -32,11 +32,11 @@ class Models:
         """Give those of the current folder's settings."""
         return cls(settings_here(), choices)
 
-    def find(self, model: Any = None, role: Any = None) -> Target:
-        """Give what a node with this model or role asks; UsageError names the remedy."""
+    def find(self, model: Any = None, role: Any = None, *, is_node: bool = True) -> Target:
+        """Give what a node, or a call of a function's, with this model or role asks; UsageError names the remedy."""
         known = self._found.get((model, role)) if isinstance(model, str | None) and isinstance(role, str | None) else None
         if known is None:
-            known = self._found[model, role] = self._target(self._setting(model, role))
+            known = self._found[model, role] = self._target(self._setting(model, role, is_node=is_node))
         return known
 
     def of(self, params: Mapping[str, Any]) -> Target:
@@ -60,7 +60,7 @@ class Models:
         """Give a provider without a model; UsageError if there is none of that name."""
         return self._target(ModelSetting(model=f"{name}/"))
 
-    def _setting(self, model: Any, role: Any) -> ModelSetting:
+    def _setting(self, model: Any, role: Any, *, is_node: bool) -> ModelSetting:
         for name in (model, role):
             if name is not None and (not isinstance(name, str) or not name):
                 raise UsageError(f"a model or a role is a name, not {name!r:.80}")
@@ -74,11 +74,12 @@ class Models:
         if role is not None:
             raise UsageError(
                 f"no model for the role {role!r}{suggestion(role, self.settings.roles)}; "
-                f"write roles: {{{role}: provider/model}} in {NAME}, or say --model {role}=provider/model"
+                f"write roles: {{{role}: provider/model}} in {NAME}{f', or say --model {role}=provider/model' if is_node else ''}"
             )
         if DEFAULT in self.settings.models:
             return self._by_name(DEFAULT)
-        raise UsageError(f"no model is named; write model: provider/model, models: {{{DEFAULT}: provider/model}} in {NAME}, or say --model")
+        here, option = ("model: provider/model", ", or say --model") if is_node else ("gm.complete('provider/model', …)", "")
+        raise UsageError(f"no model is named; write {here}, or models: {{{DEFAULT}: provider/model}} in {NAME}{option}")
 
     def _of_role(self, role: str, own: ModelSetting) -> ModelSetting:
         try:

@@ -48,6 +48,22 @@ def asked_models(graph: Graph) -> tuple[str, ...]:
     return () if models is None else tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
 
 
+def unset_models(graph: Graph) -> tuple[str, ...]:
+    """Tell of each node that has no model yet, and what to do about it."""
+    try:
+        models = graph.models()
+    except UsageError as error:  # the settings can not be read
+        return (str(error),)
+    told = []
+    for node in () if models is None else graph.model_nodes():
+        try:
+            if models is not None and _is_known(node):
+                _of(models, node)
+        except UsageError as error:
+            told.append(str(error))
+    return tuple(told)
+
+
 def models_by_node(graph: Graph) -> dict[str, str]:
     """Name what each node asks, itself or in its child, as far as that is known before there are items."""
     models = graph.models()
