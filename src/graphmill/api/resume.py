@@ -51,7 +51,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     An item with several open questions takes a mapping by their paths. Items without an answer are left as they are.
 
     ``models`` are other ones to go on with, each ``NAME``, for all nodes of a workflow, or ``ROLE=NAME``; from now on they are the run's.
-    What is finished stays then, unless ``on_change`` says otherwise; else a graph or an item that is not what it was is refused.
+    Finished results stay then, unless ``on_change`` says otherwise; else a graph or an item that is not what it was is refused.
     """
     require_known(aresume, watching)
     run = _found(journal, run_id)

@@ -46,7 +46,7 @@ def resume(  # noqa: PLR0913  one parameter per option
 
     What has a result is not run again; items that are new in the source are run. An item that waits for an answer goes on when it
     is given one. Workflow, source, policy and output are those that the run was begun with, unless they are given here. With `--model`
-    it goes on with another model, as when a provider is out of credit; what is finished stays.
+    it goes on with another model, as when a provider is out of credit; finished results stay.
 
     Example: graphmill resume k7f2 --concurrency 16
     """

@@ -59,7 +59,7 @@ def error_of(provider: str, status: int, said: Said, *, kind: type[AttemptError]
 
 
 def _remedy(status: int) -> str:
-    return _MOVED if status < 400 else _REMEDIES.get(status, "")
+    return _MOVED if 300 <= status < 400 else _REMEDIES.get(status, "")
 
 
 def _code(said: Said) -> str:
