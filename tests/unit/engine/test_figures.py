@@ -15,6 +15,7 @@ def lane(key, trouble=""):
         health=SimpleNamespace(state="open" if trouble else "closed", reason=trouble),
         queue=[1],
         wait=lambda now, **_: Wait("an answer" if trouble else "its limit of 6 requests a minute", 3.0),
+        refusals=lambda now: "",
     )
 
 

@@ -30,8 +30,8 @@ class Frame:
     def key(self):
         return "key"
 
-    def report(self, usage, model):
-        self.reported.append((usage, model))
+    def report(self, usage, model, *, is_answer):
+        self.reported.append((usage, model, is_answer))
 
 
 def test_a_type_s_call_runs_it_on_the_loop_unless_it_says_otherwise():
@@ -49,8 +49,8 @@ def test_a_context_tells_of_its_attempt_and_passes_on_what_it_has_used():
     frame, usage = Frame(), Usage(requests=1, cost_usd=0.25)
     context = Context("n", frame)
     context.report_usage(usage)
-    context.report_usage(usage, "own/m")
-    assert (context.attempt, context.idempotency_key, frame.reported) == (3, "key", [(usage, ""), (usage, "own/m")])
+    context.report_usage(usage, "own/m", is_answer=False)
+    assert (context.attempt, context.idempotency_key, frame.reported) == (3, "key", [(usage, "", True), (usage, "own/m", False)])
 
 
 def test_without_an_attempt_a_context_is_that_of_a_first_one_and_counts_nothing():
