@@ -6,6 +6,8 @@ WORKERS ?= auto
 SEEDS ?= 20000
 HOURS ?= 1
 PEERS := .bench-langgraph/.installed .bench-pflow/.installed
+# Hundreds of short processes are started here: each would compile all of Graphmill anew.
+unexport PYTHONDONTWRITEBYTECODE
 LOCK := uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 
 .PHONY: setup demo test simulate soak lint format bench lock clean
