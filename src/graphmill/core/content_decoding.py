@@ -92,9 +92,11 @@ def _coding(encoding: str) -> str:
 
 async def read_whole(content: StreamReader, decoder: Decoder) -> bytes:
     """Read a body to its end."""
-    while piece := content.read_nowait() if content.is_eof() else await content.readany():
-        for _ in decoder.feed(piece):
+    while not content.at_eof():
+        for _ in decoder.feed(content.read_nowait() if content.is_eof() else await content.readany()):
             await asyncio.sleep(0)
+    if (error := content.exception()) is not None:
+        raise error
     return decoder.whole()
 
 

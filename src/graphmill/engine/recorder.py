@@ -11,7 +11,7 @@ from graphmill.core.result import Failure, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.allowance import Allowances
 
-GATHER_S = 0.02  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
+GATHER_S = 0.03  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
 
 
 class StepOutcome(NamedTuple):
@@ -123,8 +123,8 @@ class Recorder(Protocol):
     def usage(self) -> Mapping[str, Usage]:
         """What the rows of the run tell that was used, by model."""
 
-    def recall(self, job: Job) -> Recall:
-        """Tell what is recorded of a job's steps."""
+    def recall(self, job: Job) -> Recall | None:
+        """Tell what is recorded of a job's steps; None where nothing is."""
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Note how a step inside a job ended."""

@@ -255,7 +255,7 @@ class Scheduler:
     def is_pressed(self) -> bool:
         """Whether what is uncommitted is to be written at once: it holds up what comes next, or soon will."""
         most = self._most
-        return 2 * self._uncommitted >= most or self._uncommitted_unsafe > 0 or (not self.queued and self.running < most)
+        return 4 * self._uncommitted >= 3 * most or self._uncommitted_unsafe > 0 or (not self.queued and self.running < most)
 
     def failed_so_far(self) -> str:
         """Say how many jobs have failed."""

@@ -179,7 +179,7 @@ class Steps:
     def _recalled(self, frame: Frame) -> Recall:
         ticket = frame.ticket
         if ticket.recall is None:
-            ticket.recall = no_recall() if self._recorder is None else self._recorder.recall(ticket.job)
+            ticket.recall = (self._recorder and self._recorder.recall(ticket.job)) or no_recall()
         return ticket.recall
 
     async def _attempts(self, frame: Frame, path: str, effect: Effect, function: Callable[[], Any]) -> StepOutcome:

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from typing import Any
 
-from graphmill.core.json_text import json_bytes, to_json
+from orjson import Fragment
+
+from graphmill.core.json_text import json_bytes
 from graphmill.core.result import Result
 from graphmill.core.usage import Usage
 from graphmill.engine.recorder import LastStep
 from graphmill.journal.bodies import failure_body, usage_body
 from graphmill.journal.records import ResultRow, StepRow
 
-_path_text = lru_cache(to_json)  # the same few for every item
-
 
 def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
     """Give the body of what is noted beside an outcome; None for nothing."""
-    parts = []
+    more: dict[str, Any] = {}
     if result.usage is not None or result.metadata:
-        parts.append(to_json({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)})[1:-1])
+        more = {"usage": result.usage, "cost": result.cost, "metadata": Fragment(json_bytes(dict(result.metadata)))}
     if last is not None:
-        parts.append(_step_text(last, result))
-    return f"{{{','.join(parts)}}}".encode() if parts else None
+        more["step"] = _step(last, result)
+    return json_bytes(more) if more else None
 
 
-def _step_text(last: LastStep, result: Result) -> str:
-    """Write a step, with the bodies as they are; a failure that is the result's own is there already."""
+def _step(last: LastStep, result: Result) -> dict[str, Any]:
+    """Give a step, with the bodies as they are; a failure that is the result's own is there already."""
     path, content, outcome = last
-    times = f"[{outcome.attempts},{outcome.duration_s!r},{outcome.began_s!r}]"
-    text = f'"step":{{"path":{_path_text(path)},"content":"{content.hex()}","times":{times}'
+    step = {"path": path, "content": content.hex(), "times": (outcome.attempts, outcome.duration_s, outcome.began_s)}
     if outcome.body is not None:
-        text += f',"output":{outcome.body.decode()}'
+        step["output"] = Fragment(outcome.body)
     if outcome.failure is not None and outcome.failure is not result.error:
-        text += f',"error":{failure_body(outcome.failure).decode()}'
+        step["error"] = Fragment(failure_body(outcome.failure))
     if not _is_all(outcome.usage, result):
-        text += f',"usage":{(usage_body(outcome.usage) or b"null").decode()}'
-    return text + "}"
+        step["usage"] = Fragment(usage_body(outcome.usage) or b"null")
+    return step
 
 
 def _is_all(usage: Usage | None, result: Result) -> bool:

@@ -18,7 +18,7 @@ from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage, with_more
 from graphmill.engine.allowance import Allowances
-from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome, no_recall
+from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
 from graphmill.journal.flight import Flight
@@ -113,11 +113,11 @@ class Scribe:
         """What is durable of it, by this process and those before."""
         return self._ledger.usage
 
-    def recall(self, job: Job) -> Recall:
-        """Tell what an earlier process has recorded of a job's steps."""
+    def recall(self, job: Job) -> Recall | None:
+        """Tell what an earlier process has recorded of a job's steps; None where none has."""
         record = self._records[job.id]
         if not (record.steps or record.intended or record.failed):
-            return no_recall()
+            return None
         outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
         since = sum(step.generation < record.since for step in record.steps)
         before_s = max((step.began_s + step.duration_s for step in record.steps), default=0.0)

@@ -11,7 +11,7 @@ import msgspec
 
 from graphmill.core.errors import Transient, Unavailable
 from graphmill.core.message import message_of
-from graphmill.core.strict_json import STRICT
+from graphmill.core.strict_json import STRICT, strict_object
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -29,6 +29,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def object_of(body: bytes) -> dict[str, Any]:
     """Read a body as one JSON object, whatever its type is said to be; Unavailable for a web page, Transient for all else."""
+    if (found := strict_object(body)) is not None:
+        return found
     try:
         data = STRICT.decode(body.decode())
     except UnicodeDecodeError as error:

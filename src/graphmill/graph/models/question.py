@@ -33,7 +33,9 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
 
 def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN) -> ModelRequest:
     """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
-    found = {**target.defaults, **{name: value for name, value in params.items() if value is not None and value != {}}, **target.chosen}
+    found = {name: value for name, value in params.items() if value is not None and value != {}}
+    if target.defaults or target.chosen:
+        found = {**target.defaults, **found, **target.chosen}
     for name, read in _READ.items():
         if name in found:
             found[name] = read(found[name])
@@ -73,7 +75,7 @@ def _text(value: Any) -> str:
 
 
 def _tools(given: Any) -> tuple[Tool, ...]:
-    return tuple(_read([_tool(each) for each in given], list[Tool], "tools"))
+    return tuple(_read([_tool(each) for each in given], list[Tool], "tools")) if given else ()
 
 
 def _tool(value: Any) -> Any:
