@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, requires, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -127,15 +128,20 @@ def _versions(function: Any, packages: Iterable[str]) -> dict[str, str]:
     # The package is looked for by its module's name: the list of which package holds which module takes too long to make.
     holder = [function.partition(":")[0].partition(".")[0]] if isinstance(function, str) else []
     for name in [*_dependencies(), *packages, *holder]:
-        try:
-            found.setdefault(name, version(name))
-        except (PackageNotFoundError, ValueError):
-            continue
+        if versions := _told(name, "Version"):
+            found.setdefault(name, versions[0])
     return found
 
 
 def _dependencies() -> list[str]:
+    return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _told("graphmill", "Requires-Dist")]  # none where it runs from its source
+
+
+@cache  # what is loaded stays as it is
+def _told(package: str, field: str) -> list[str]:
+    """Read a field off an installed package's metadata; only its head, since to parse all that it says takes ten times as long."""
     try:
-        return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in requires("graphmill") or ()]
-    except PackageNotFoundError:  # run from its source
+        text = distribution(package).read_text("METADATA") or ""
+    except (PackageNotFoundError, ValueError):
         return []
+    return re.findall(rf"^{field}: (.+)$", text.partition("\n\n")[0], re.MULTILINE)
