@@ -130,7 +130,7 @@ def test_running_and_uncommitted_are_never_more_than_twice_the_concurrency(tmp_p
 
 @pytest.fixture
 def gathers_for_ever(monkeypatch):
-    for place in ("graphmill.engine.conductor", "graphmill.journal.scribe"):
+    for place in ("graphmill.engine.delivery", "graphmill.journal.scribe"):
         monkeypatch.setattr(f"{place}.GATHER_S", 3600.0)
 
 

@@ -26,7 +26,7 @@ from graphmill.engine.outbox import Outbox
 from graphmill.engine.paces import Paces
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
-from graphmill.engine.recorder import GATHER_S, Recorder
+from graphmill.engine.recorder import Recorder
 from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.statistics import Statistics
@@ -39,7 +39,6 @@ from graphmill.engine.workers import Workers
 BEAT_S = 0.5
 MOST_STUCK = 100
 HASTE_S = 0.5
-SHOW_S = 0.001  # where few run at once, what comes next goes before what is durable: several commits are shown together
 _MOST_STARTED_AT_ONCE = 20  # no turn of the loop is long, and what a burst has made is gone before a garbage collector looks at it
 
 _TOO_MUCH = {StopReason.FAIL_FAST: "and the first failure ends it", StopReason.MAX_FAILURES: "more than max_failures allows"}
@@ -62,7 +61,7 @@ class Conductor:
         self._figures = Figures(scheduler, recorder, total=total, now=self._loop.time())
         self._outbox = Outbox(lambda result: scheduler.number_of(result.job_id))
         self._recorder = recorder
-        self._delivery = Delivery(scheduler, recorder, show=self._show)
+        self._delivery = Delivery(scheduler, recorder, show=self._show, crash=self.crash)
         accept = terms.accept if recorder is None else recorder.accept
         self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
@@ -85,11 +84,11 @@ class Conductor:
             tracing=self._tracing,
         )
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._unhanging = self._opening = self._draining = self._beating = self._gathering = self._showing = _NO_TIMER
+        self._unhanging = self._opening = self._draining = self._beating = _NO_TIMER
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
-        self._is_starting = self._is_flushing = self._is_closed = False
+        self._is_starting = self._is_closed = False
         self._undone: list[Failure] = []
         self._source_error: GraphmillError | None = None
         self._fault: GraphmillError | None = None
@@ -288,9 +287,10 @@ class Conductor:
 
     async def _clean_up(self) -> None:
         self._is_closed = True
-        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining, self._gathering, self._showing):
+        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
             if timer is not None:
                 timer.cancel()
+        self._delivery.close()
         self._admission.close()
         self._attempts.close()
         try:
@@ -355,37 +355,12 @@ class Conductor:
     def _finished(self, ticket: Ticket, result: Result) -> None:
         is_undone = bool(self._undone) and any(result.error is failure for failure in self._undone)
         self._delivery.settle(ticket, result, is_undone=is_undone)
-        if not self._is_flushing:
-            self._flush_soon()
         if reason := self._scheduler.reason_to_stop():
             self.stop(reason, cancelled(f"{self._scheduler.failed_so_far()}, {_TOO_MUCH[reason]}"))
 
-    def _flush_soon(self) -> None:
-        """Let results go two turns late, when what takes the free slots is under way; or, if nobody waits for them, with others."""
-        if self._recorder is None or self._scheduler.is_pressed:
-            self._is_flushing = True
-            self._loop.call_soon(self._loop.call_soon, self._flush)
-        elif self._gathering is None:
-            self._gathering = self._loop.call_later(GATHER_S, self._gathered)
-
-    @acting
-    def _gathered(self) -> None:
-        self._gathering = None
-        self._delivery.flush()
-
-    @acting
-    def _flush(self) -> None:
-        self._is_flushing = False
-        self._delivery.flush()
-
-    @acting
-    def _show_durable(self) -> None:
-        self._delivery.show_durable()
-
     @acting
     def _committed(self, number: int) -> None:
-        if self._delivery.committed(number):
-            self._showing = self._loop.call_later(SHOW_S, self._show_durable)
+        self._delivery.committed(number)
         if not self._is_starting and not self._is_closed:
             self._start_ready()  # at once: nothing more comes in this turn, and where few run at once every turn counts
         self._is_quiet.set()

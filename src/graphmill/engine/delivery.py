@@ -10,18 +10,33 @@ from typing import Any
 
 from graphmill.core.job import Effect, Job
 from graphmill.core.result import Result
-from graphmill.engine.recorder import Recorder
+from graphmill.engine.acting import acting
+from graphmill.engine.recorder import GATHER_S, Recorder
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.ticket import Ticket
 
+SHOW_S = 0.001  # where few run at once, what comes next goes before what is durable: several commits are shown together
+
 
 class Delivery:
-    """Results on their way out. ``show(job, result)`` is called with each when it may be seen."""
+    """Results on their way out. ``show(job, result)`` is called with each when it may be seen, ``crash`` with a fault of ours."""
 
-    def __init__(self, scheduler: Scheduler, recorder: Recorder | None, *, show: Callable[[Job, Result], None]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        recorder: Recorder | None,
+        *,
+        show: Callable[[Job, Result], None],
+        crash: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._recorder = recorder
         self._show = show
+        self.crash = crash
+        self._is_flushing = False
+        self._gathering: asyncio.TimerHandle | None = None
+        self._showing: asyncio.TimerHandle | None = None
         self._settled: list[tuple[Ticket, Result, bool]] = []
         self._durable: list[tuple[Job, Result]] = []
         self._uncommitted: deque[tuple[int, Callable[[], None] | None, Any, Any]] = deque()  # an act, or a job and its result
@@ -37,6 +52,26 @@ class Delivery:
             elif ticket.last_step is not None:
                 self._recorder.step(ticket.job, *ticket.last_step)
         self._settled.append((ticket, result, is_undone))
+        if not self._is_flushing:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Let results go two turns late, when what takes the free slots is under way; or, if nobody waits for them, with others."""
+        if self._recorder is None or self._scheduler.is_pressed:
+            self._is_flushing = True
+            self._loop.call_soon(self._loop.call_soon, self._flush)
+        elif self._gathering is None:
+            self._gathering = self._loop.call_later(GATHER_S, self._gathered)
+
+    @acting
+    def _gathered(self) -> None:
+        self._gathering = None
+        self.flush()
+
+    @acting
+    def _flush(self) -> None:
+        self._is_flushing = False
+        self.flush()
 
     def flush(self) -> None:
         """Write down, or show, what was taken."""
@@ -76,8 +111,8 @@ class Delivery:
         if self._recorder is not None and self._scheduler.is_pressed:
             self._recorder.hurry()
 
-    def committed(self, number: int) -> bool:
-        """Do what waited for this, but show results later; tell whether these are the first since ``show_durable``."""
+    def committed(self, number: int) -> None:
+        """Do what waited for this, but show results later."""
         waiting, is_first = self._uncommitted, not self._durable
         while waiting and waiting[0][0] <= number:
             _, act, job, result = waiting.popleft()
@@ -87,7 +122,12 @@ class Delivery:
                 self._scheduler.note_committed(job.effect)
                 self._durable.append((job, result))
         self._is_committed.set()
-        return is_first and bool(self._durable)
+        if is_first and self._durable:
+            self._showing = self._loop.call_later(SHOW_S, self._shown)
+
+    @acting
+    def _shown(self) -> None:
+        self.show_durable()
 
     def forget(self) -> None:
         """Wait for nothing any more: what is not durable by now has not happened."""
@@ -103,3 +143,9 @@ class Delivery:
         while self._uncommitted:
             self._is_committed.clear()
             await self._is_committed.wait()
+
+    def close(self) -> None:
+        """Leave no timer behind."""
+        for timer in (self._gathering, self._showing):
+            if timer is not None:
+                timer.cancel()
