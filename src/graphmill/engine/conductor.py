@@ -29,6 +29,7 @@ from graphmill.engine.pulse import Pulse
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
+from graphmill.engine.spending import Spending
 from graphmill.engine.statistics import Statistics
 from graphmill.engine.subscriber import BREATH_S, log
 from graphmill.engine.terms import Terms
@@ -53,12 +54,12 @@ class Conductor:
     """
 
     def __init__(self, scheduler: Scheduler, terms: Terms, recorder: Recorder | None) -> None:
-        policy = terms.policy
+        policy = self._policy = terms.policy
         total = terms.total if recorder is None else recorder.total
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
-        self._policy = policy
-        self._figures = Figures(scheduler, recorder, total=total, now=self._loop.time())
+        spending = Spending(recorder)
+        self._figures = Figures(scheduler, recorder, spending, total=total, now=self._loop.time())
         self._outbox = Outbox(lambda result: scheduler.number_of(result.job_id))
         self._recorder = recorder
         self._delivery = Delivery(scheduler, recorder, show=self._show, crash=self.crash)
@@ -75,7 +76,7 @@ class Conductor:
             recorder,
             terms=terms,
             audience=self._audience,
-            spending=self._figures.spending,
+            spending=spending,
             freed=self._start_soon,
             finished=self._finished,
             lane_changed=self._lane_changed,

@@ -21,9 +21,9 @@ class Figures:
     all of them have used.
     """
 
-    def __init__(self, scheduler: Scheduler, recorder: Recorder | None, *, total: int | None, now: float) -> None:
+    def __init__(self, scheduler: Scheduler, recorder: Recorder | None, spending: Spending, *, total: int | None, now: float) -> None:
         self._scheduler = scheduler
-        self.spending = Spending(recorder)
+        self._spending = spending
         self._tally = Tally()
         self._before: Mapping[Status, int] = {} if recorder is None else recorder.done
         self._meter = RateMeter(now)
@@ -86,7 +86,7 @@ class Figures:
             eta_s=None if left is None or not rate or not is_going_on else left / rate,
             elapsed_s=self.elapsed_s(now),
             series=self._series() if self._total == 1 else None,
-            usage=self.spending.usage,
+            usage=self._spending.usage,
         )
 
     def _lanes(self, now: float) -> Iterator[LaneProgress]:
@@ -115,7 +115,7 @@ class Figures:
             stuck=stuck,
             hook_errors=hook_errors,
             reading=self._reading,
-            usage=self.spending.usage,
+            usage=self._spending.usage,
         )
 
     def _count(self, status: Status) -> int:

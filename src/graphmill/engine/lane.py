@@ -118,13 +118,18 @@ class Lane:
         return at is not None and at <= now
 
     def _paced_at(self, ticket: Ticket | None, now: float) -> float | None:
-        at = self._gated_until if self.health.is_closed else self.health.opens_at()
-        if at is not None and self._controller is not None:
-            at = max(at, self._controller.gated_until)
+        at = self.health.opens_at()
+        if at is not None:
+            at = max(at, self._gate)
         if self.pace is None or at is None or at > now:
             return at
         first = ticket or self.guests.first or self.queue.first
         return self.pace.opens_at(now, _weight(first, self.pace)) if first is not None and first.is_call else at
+
+    @property
+    def _gate(self) -> float:
+        """Until when nothing starts because the other side has asked for it."""
+        return self._gated_until if self._controller is None else max(self._gated_until, self._controller.gated_until)
 
     def wait(self, now: float, *, has_slot: bool, has_retries: bool) -> Wait | None:
         """Tell what calls wait for that are not let in though there is a slot for them, if any do; or, refused, by themselves."""
@@ -132,14 +137,14 @@ class Lane:
         if first is None or not first.is_call:
             is_asked = has_retries and not self.running and self._retry_at > now
             return Wait(_ASKED, self._retry_at - now) if is_asked else None
-        if self.running >= self.limit and self.running:
-            return None
+        return None if self.running and self.running >= self.limit else self._wait_of(first, now)
+
+    def _wait_of(self, first: Ticket, now: float) -> Wait | None:
         if not self.health.is_closed:
             at = self.health.opens_at()
             return Wait(_ANSWER, None if at is None else max(0.0, at - now))
-        gated_s = max(self._gated_until, 0.0 if self._controller is None else self._controller.gated_until) - now
-        if gated_s > 0:
-            return Wait(_ASKED, gated_s)
+        if self._gate > now:
+            return Wait(_ASKED, self._gate - now)
         if self.pace is None or (wait_s := self.pace.wait_s(now, weight := _weight(first, self.pace))) == 0.0:
             return None
         return Wait(self.pace.limit_for(weight), wait_s)

@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 from graphmill.engine.figures import Figures
 from graphmill.engine.lane import Wait
+from graphmill.engine.spending import Spending
 
 
 def lane(key, trouble=""):
@@ -22,4 +23,4 @@ def lane(key, trouble=""):
 def test_of_several_lanes_that_wait_one_in_trouble_is_told_wherever_it_stands():
     lanes = [lane("own/a"), lane("own/b", "no credit is left"), lane("own/c")]
     scheduler = SimpleNamespace(held=None, running=0, limit=5, retrying=0, lanes=lanes)
-    assert Figures(scheduler, None, total=3, now=0.0).waits(1.0).key == "own/b"
+    assert Figures(scheduler, None, Spending(None), total=3, now=0.0).waits(1.0).key == "own/b"
