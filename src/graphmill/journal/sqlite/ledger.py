@@ -32,6 +32,7 @@ from graphmill.journal.sqlite.faults import damaged, translated
 from graphmill.journal.sqlite.files import Watch, make_room
 from graphmill.journal.sqlite.rows import (
     Stored,
+    alike,
     digest_of,
     encode_attempt,
     encode_result,
@@ -115,21 +116,22 @@ class SqliteLedger:
         run, last = self._row, self._last
         if len(rows) not in ADD_RESULTS or not self._may_be_behind(len(rows), now):
             return False
-        values: list[object] = []
+        stored: list[Stored] = []
         for row in rows:
             if type(row) is not ResultRow:
                 return False
-            last += 1
-            values.append(last)
-            values += encode_result(run.number, row, now)
+            stored.append(encode_result(run.number, row, now))
+        stored = alike(stored)
+        values = [value for number, each in enumerate(stored, last + 1) for value in (number, *each)]
         values += (run.number, run.epoch)
+        statement = ADD_RESULTS[len(rows)][len(stored[0])]
         try:
-            added = write_alone(self._connection, ADD_RESULTS[len(rows)], values, busy_s=self._database.busy_s)
+            added = write_alone(self._connection, statement, values, busy_s=self._database.busy_s)
         except sqlite3.IntegrityError:  # the next number is that of another run's result
             return False
         if not added.rowcount:
             raise self._fenced()
-        self._last = last
+        self._last = last + len(rows)
         self.usage = _with_spent(self.usage, rows)
         return True
 
@@ -181,9 +183,10 @@ class SqliteLedger:
     def _write_results(self, stored: list[Stored], run: StoredRun) -> StoredRun:
         first = run.first or self._last_result() + 1
         start, last = 0, run.last
-        for count, statement in INSERT_RESULTS:
+        for count, statements in INSERT_RESULTS:
             while len(stored) - start >= count:
-                last = self._connection.execute(statement, list(chain.from_iterable(stored[start : start + count]))).lastrowid or last
+                some = alike(stored[start : start + count])
+                last = self._connection.execute(statements[len(some[0])], list(chain.from_iterable(some))).lastrowid or last
                 start += count
         return run._replace(rows=run.rows + len(stored), first=first, last=last)
 

@@ -35,6 +35,10 @@ class Head(NamedTuple):
 
 
 HEAD = len(Head._fields)
+COLUMNS = 19  # of a result, without its row number
+SELDOM = 3  # the last of them, which most results do not have: error, more and spent
+USUAL = COLUMNS - SELDOM
+_NOT_THERE = (None,) * SELDOM
 STEP_HEAD = 4  # the columns of a step before its seal
 
 
@@ -58,7 +62,10 @@ def seal_of(values: Stored) -> int:
 
 
 def encode_result(run: int, row: ResultRow, at: float) -> Stored:
-    """Give the values of ``insert_result``."""
+    """Give the values of ``insert_result``, without the last ones if none of them is there.
+
+    sqlite3 asks around how to adapt bytes, and None, which takes longer than to store them; a bytearray it takes as it is.
+    """
     key, generation, item_id, position, content, status, kind, attempts, queued_s, took_s, given, output, error, more, degraded, spent = row
     # The usual case without a look-up: the hash of an Enum is a call into Python.
     status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
@@ -79,7 +86,33 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
     packed = dumps(head, PACKING)  # once, for the seal and for the digest
     body = None if spent is None else spent_body(spent)
     digest = _digest(packed, tail if body is None else (*tail, body))
-    return (*head, zlib.crc32(packed), digest, *tail, body)
+    _, _, queued_s, took_s, name, given, output, error, more = tail
+    usual = (
+        run,
+        bytearray(key),
+        generation,
+        position,
+        status_code,
+        kind_code,
+        bytearray(content),
+        zlib.crc32(packed),
+        bytearray(digest),
+        at,
+        attempts,
+        queued_s,
+        took_s,
+        bytearray(name),
+        given and bytearray(given),
+        output and bytearray(output),
+    )
+    return usual if error is more is body is None else (*usual, error, more, body)
+
+
+def alike(results: list[Stored]) -> list[Stored]:
+    """Give encoded results with the same columns: all, if one of them has all."""
+    if sum(map(len, results)) == USUAL * len(results):
+        return results
+    return [each if len(each) == COLUMNS else each + _NOT_THERE for each in results]
 
 
 def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphmill.journal.sqlite.rows import COLUMNS, SELDOM, USUAL
+
 MANY = 500  # keys looked up at once
 SOME = 50  # rows read at once, bodies and all: memory holds no more of them
 _BLOCK = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
@@ -33,10 +35,11 @@ def _marks(count: int) -> str:
 SQL = _load()
 
 
-def _for_many(statement: str, count: int) -> str:
-    """Make an insert of one row one of so many."""
-    before, values, after = re.split(r"VALUES (\(.*?\))", statement, maxsplit=1)
-    return f"{before}VALUES {', '.join([values] * count)}{after}"
+def _for_many(statement: str, count: int) -> dict[int, str]:
+    """Make an insert of one result one of so many, by the number of columns that each of these gives."""
+    before, whole, after = re.split(r"VALUES (\(.*?\))", statement, maxsplit=1)
+    usual = whole.replace(", ?" * SELDOM + ")", ", NULL" * SELDOM + ")")
+    return {columns: f"{before}VALUES {', '.join([one] * count)}{after}" for columns, one in ((USUAL, usual), (COLUMNS, whole))}
 
 
 # One statement for many rows keeps Python's lock for one moment, not for one moment a row: the run goes on beside it.
