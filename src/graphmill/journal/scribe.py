@@ -12,6 +12,8 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
+import msgspec
+
 from graphmill.core.errors import GraphmillError, InternalError, JournalError
 from graphmill.core.job import Job
 from graphmill.core.message import described
@@ -127,7 +129,7 @@ class Scribe:
         """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""
         record = self._records[job.id]
         if record.is_suspected:
-            self._records[job.id] = record._replace(is_suspected=False)
+            self._records[job.id] = msgspec.structs.replace(record, is_suspected=False)
             self._put(SuspectRow(record.key, 0, 0))
         error = None if outcome.failure is None else failure_body(outcome.failure)
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
@@ -157,17 +159,17 @@ class Scribe:
             kind, said = error.kind, failure_body(error)
         return self._put(
             ResultRow(
-                record[0],
-                record[1],
+                record.key,
+                record.generation,
                 job.id,
-                record[2],
-                record[3],
+                record.position,
+                record.content,
                 result.status,
                 kind,
                 result.attempts,
                 result.queued_s,
                 result.duration_s,
-                record[4],
+                record.body,
                 body,
                 said,
                 None if last is None and result.usage is None and not result.metadata else more_body(result, last),
