@@ -148,7 +148,7 @@ class Scribe:
         return None if folder is None else PageFile(folder)
 
     def finish(self, job: Job, result: Result, body: Any, last: LastStep | None = None) -> int:
-        """Queue the result's row, which holds the last step too."""
+        """Queue the result's row, which holds the last step too. Whoever hands results over hurries then."""
         record, error = self._records.pop(job.id), result.error
         if last is not None and record.is_suspected:
             self._put(SuspectRow(record.key, 0, 0))
@@ -157,7 +157,8 @@ class Scribe:
             kind = said = None
         else:
             kind, said = error.kind, failure_body(error)
-        return self._put(
+        self._number += 1
+        self._rows.append(
             ResultRow(
                 record.key,
                 record.generation,
@@ -177,6 +178,7 @@ class Scribe:
                 self._spent.pop(job.id, None) if self._spent else None,
             )
         )
+        return self._number
 
     def hurry(self) -> None:
         """Let the thread write all that is there."""
@@ -276,8 +278,8 @@ class Scribe:
         self._is_idle = False
 
     def _commit(self) -> None:
-        count = min(len(self._rows), MOST_ROWS_AT_ONCE)
-        self._ledger.append([self._rows.popleft() for _ in range(count)])
+        count, take = min(len(self._rows), MOST_ROWS_AT_ONCE), self._rows.popleft
+        self._ledger.append([take() for _ in range(count)])
         self._committed += count
         self._mailbox.post(("committed", self._committed))
 
