@@ -153,6 +153,7 @@ class Scribe:
         if last is not None and record.is_suspected:
             self._put(SuspectRow(record.key, 0, 0))
         self._waiting += result.status is PAUSED
+        is_plain = last is None and result.usage is None and not result.metadata
         if error is None:
             kind = said = None
         else:
@@ -173,8 +174,8 @@ class Scribe:
                 record.body,
                 body,
                 said,
-                None if last is None and result.usage is None and not result.metadata else more_body(result, last),
-                result.is_degraded,
+                None if is_plain else more_body(result, last),
+                not is_plain and result.is_degraded,
                 self._spent.pop(job.id, None) if self._spent else None,
             )
         )

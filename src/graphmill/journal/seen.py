@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from itertools import groupby
+from struct import Struct
 
 _BYTES = 2**21  # in which a million keys are told from new ones all but every seventieth time
-_PLACES = _BYTES - 1
+_UNUSED = 32 - 21  # bits of a number that do not tell a byte
+_numbers = Struct("<II").unpack_from
 _WAITING = 10_000  # stored in their order, many go to one page
 # One statement for all, which leaves Python's lock to the run: they come side by side in one value.
 _STORE = """
@@ -34,8 +36,8 @@ class Seen:
     def add(self, key: bytes) -> int:
         """Count a key; tell how often it has been seen by now, this time included."""
         self._is_used = True
-        bits, number = self._filter, int.from_bytes(key[:6], "little")  # _places, without a call
-        one, bit, two, other = number >> 3 & _PLACES, 1 << (number & 7), number >> 27, 1 << (number >> 24 & 7)
+        bits, (first, second) = self._filter, _numbers(key)  # _places, without a call
+        one, bit, two, other = first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
         if bits[one] & bit and bits[two] & other:
             return self._again(key)
         bits[one] |= bit
@@ -73,5 +75,5 @@ class Seen:
 
 def _places(key: bytes) -> tuple[int, int, int, int]:
     """Give the two bits of a key, each as its byte and its mask."""
-    number = int.from_bytes(key[:6], "little")
-    return number >> 3 & _PLACES, 1 << (number & 7), number >> 27, 1 << (number >> 24 & 7)
+    first, second = _numbers(key)
+    return first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
