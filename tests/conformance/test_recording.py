@@ -165,7 +165,7 @@ def test_a_step_that_failed_as_its_job_did_is_not_written_twice(store, taken):
 
 def test_a_question_and_its_answer_come_back_and_a_step_of_the_same_name_is_no_answer(store, taken):
     asked = {"path": "ask#1", "question": {"ok?": None}, "content": CONTENT.hex()}
-    paused = failed("a", 0)._replace(status=Status.PAUSED, kind=Kind.PAUSED, more=canonical({"metadata": {"questions": [asked]}}))
+    paused = failed("a", 0, Kind.PAUSED, status=Status.PAUSED, more=canonical({"metadata": {"questions": [asked]}}))
     taken.append([paused, failed("b", 1)])
     answer = StepRow(item_key("a"), 1, "ask#1", CONTENT, 0, 0.0, canonical({"question": {"ok?": None}, "answer": [1]}), None)
     taken.append([answer, answer._replace(path="x/ask#2", attempts=1), answer._replace(path="x/asked#1"), answer._replace(path="ask#1/x")])

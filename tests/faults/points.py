@@ -11,7 +11,7 @@ FUNCTIONS = {
     "end": "graphmill.engine.strands:Strands.step_ended",
     "step": "graphmill.journal.scribe:Scribe.step",
     "row": "graphmill.journal.sqlite.ledger:encode_step",
-    "last": "graphmill.journal.last_step:_step_text",
+    "last": "graphmill.journal.last_step:_step",
     "result": "graphmill.journal.sqlite.ledger:encode_result",
     "enqueue": "graphmill.journal.scribe:Scribe.finish",
     "commit": "graphmill.journal.sqlite.ledger:SqliteLedger.append",

@@ -1,5 +1,7 @@
 """Rows for a journal, with everything that a test does not care about filled in."""
 
+import msgspec
+
 from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Status
 from graphmill.journal.records import ResultRow
@@ -24,7 +26,7 @@ def result(item_id="a", position=0, **changes):
         output=canonical({"answer": position}),
         error=None,
     )
-    return row._replace(**changes)
+    return msgspec.structs.replace(row, **changes)
 
 
 def failed(item_id="a", position=0, kind=Kind.PERMANENT, **changes):

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from graphmill.api.items import id_rule, no_item
 from graphmill.api.other_models import OtherModels, chosen_otherwise
 from graphmill.api.samples import sampled
@@ -169,7 +171,7 @@ def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | 
     def identify_sample(position: int, item: Any) -> Draft:
         number, sample = divmod(position, samples)
         draft = identify(number, item)
-        return draft._replace(id=None if draft.id is None else sample_id(draft.id, sample + 1), sample=sample + 1)
+        return msgspec.structs.replace(draft, id=None if draft.id is None else sample_id(draft.id, sample + 1), sample=sample + 1)
 
     return identify if samples == 1 else identify_sample
 

@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from graphmill.core.job import Effect, Job
 from graphmill.core.result import Result
@@ -37,21 +36,25 @@ class Delivery:
         self._is_flushing = False
         self._gathering: asyncio.TimerHandle | None = None
         self._showing: asyncio.TimerHandle | None = None
-        self._settled: list[tuple[Ticket, Result, bool]] = []
-        self._durable: list[tuple[Job, Result]] = []
-        self._uncommitted: deque[tuple[int, Callable[[], None] | None, Any, Any]] = deque()  # an act, or a job and its result
+        self._settled: list[tuple[Ticket, Result]] = []  # to be written down
+        self._unkept: list[tuple[Ticket, Result]] = []  # only to be shown
+        self._durable: list[tuple[Ticket, Result]] = []
+        self._uncommitted: deque[tuple[int, Callable[[], None] | None, list[tuple[Ticket, Result]]]] = deque()  # an act, or results
         self._is_committed = asyncio.Event()
         self.is_forgotten = False
 
     def settle(self, ticket: Ticket, result: Result, *, is_undone: bool) -> None:
         """Take a result; one that is undone is shown and not kept."""
-        if self._recorder is not None:
-            self._recorder.leave(ticket.job)
-            if not is_undone:
-                self._scheduler.note_written(ticket.job.effect)  # from now on it counts as uncommitted
-            elif ticket.last_step is not None:
-                self._recorder.step(ticket.job, *ticket.last_step)
-        self._settled.append((ticket, result, is_undone))
+        recorder = self._recorder
+        if recorder is not None:
+            recorder.leave(ticket.job)
+            if is_undone and ticket.last_step is not None:
+                recorder.step(ticket.job, *ticket.last_step)
+        if recorder is None or is_undone:
+            self._unkept.append((ticket, result))
+        else:
+            self._scheduler.note_written(ticket.job.effect)  # from now on it counts as uncommitted
+            self._settled.append((ticket, result))
         if not self._is_flushing:
             self._flush_soon()
 
@@ -75,36 +78,38 @@ class Delivery:
 
     def flush(self) -> None:
         """Write down, or show, what was taken."""
-        settled, self._settled = self._settled, []
+        settled, unkept, self._settled, self._unkept = self._settled, self._unkept, [], []
         if self.is_forgotten:
             return
-        for ticket, result, is_undone in settled:
-            if self._recorder is None or is_undone:
-                self._show(ticket.job, result)
-            else:
-                number = self._recorder.finish(ticket.job, result, ticket.body, ticket.last_step)
-                self._uncommitted.append((number, None, ticket.job, result))
-                ticket.body = ticket.last_step = None
-        if settled and self._recorder is not None:
-            self._recorder.hurry()
+        for ticket, result in unkept:
+            self._show(ticket.job, result)
+        if self._recorder is None or not (settled or unkept):
+            return
+        finish, number = self._recorder.finish, 0
+        for ticket, result in settled:
+            number = finish(ticket.job, result, ticket.body, ticket.last_step)
+            ticket.body = ticket.last_step = None
+        if settled:
+            self._uncommitted.append((number, None, settled))
+        self._recorder.hurry()
 
     def show_durable(self) -> None:
         """Show what is durable."""
         durable, self._durable = self._durable, []
-        for job, result in durable:
-            self._show(job, result)
+        for ticket, result in durable:
+            self._show(ticket.job, result)
 
     def after(self, number: int, act: Callable[[], None]) -> None:
         """Do something as soon as what has this number can be durable."""
         if not self.is_forgotten and self._recorder is not None:
-            self._uncommitted.append((number, act, None, None))
+            self._uncommitted.append((number, act, []))
             self._recorder.hurry()
 
     def count(self, number: int, effect: Effect) -> None:
         """Count what has this number as uncommitted until it is durable: it would be repeated after a crash."""
         if not self.is_forgotten:
             self._scheduler.note_written(effect)
-            self._uncommitted.append((number, partial(self._scheduler.note_committed, effect), None, None))
+            self._uncommitted.append((number, partial(self._scheduler.note_committed, [effect]), []))
             self._hurry_if_pressed()
 
     def _hurry_if_pressed(self) -> None:
@@ -115,12 +120,12 @@ class Delivery:
         """Do what waited for this, but show results later."""
         waiting, is_first = self._uncommitted, not self._durable
         while waiting and waiting[0][0] <= number:
-            _, act, job, result = waiting.popleft()
+            _, act, results = waiting.popleft()
             if act is not None:
                 act()
             else:
-                self._scheduler.note_committed(job.effect)
-                self._durable.append((job, result))
+                self._scheduler.note_committed([ticket.job.effect for ticket, _ in results])
+                self._durable += results
         self._is_committed.set()
         if is_first and self._durable:
             self._showing = self._loop.call_later(SHOW_S, self._shown)
@@ -133,6 +138,7 @@ class Delivery:
         """Wait for nothing any more: what is not durable by now has not happened."""
         self.is_forgotten = True
         self._settled.clear()
+        self._unkept.clear()
         self._uncommitted.clear()
         self._is_committed.set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, get_args
 
@@ -246,10 +247,10 @@ class Scheduler:
         self._uncommitted += 1
         self._uncommitted_unsafe += effect == "unsafe"
 
-    def note_committed(self, effect: Effect) -> None:
-        """Count it no more."""
-        self._uncommitted -= 1
-        self._uncommitted_unsafe -= effect == "unsafe"
+    def note_committed(self, effects: Sequence[Effect]) -> None:
+        """Count so many, with these effects, no more."""
+        self._uncommitted -= len(effects)
+        self._uncommitted_unsafe -= effects.count("unsafe")
 
     @property
     def is_pressed(self) -> bool:

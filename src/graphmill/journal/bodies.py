@@ -23,7 +23,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 def with_body(output: Any) -> tuple[Any, bytes]:
     """Give an output and its body; what JSON can not hold, or nobody could read again, is a permanent failure of its job."""
     body = json_of(output)
-    if body.count(b"[") + body.count(b"{") > MOST_LEVELS and _levels(body) > MOST_LEVELS:
+    if len(body) > MOST_LEVELS and body.count(b"[") + body.count(b"{") > MOST_LEVELS and _levels(body) > MOST_LEVELS:
         raise Permanent(f"the output is nested deeper than {MOST_LEVELS} levels")
     return output, body
 

@@ -24,8 +24,8 @@ class Flight:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._memory: mmap.mmap | None = None
-        self._slots: dict[bytes, int] = {}
-        self._free: list[int] = []
+        self._slots: dict[bytes, slice] = {}
+        self._free: list[slice] = []
         if path is not None:
             with suppress(OSError):  # where it can not be kept, no item is suspected
                 self._open(path)
@@ -37,13 +37,13 @@ class Flight:
         if not self._free and not self._grow(self._memory):
             return
         slot = self._slots[key] = self._free.pop()
-        self._memory[slot : slot + KEY_BYTES] = key
+        self._memory[slot] = key
 
     def leave(self, key: bytes) -> None:
         """Note that it is no longer."""
         slot = self._slots.pop(key, None)
         if slot is not None and self._memory is not None:
-            self._memory[slot : slot + KEY_BYTES] = _EMPTY
+            self._memory[slot] = _EMPTY
             self._free.append(slot)
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class Flight:
             self._memory = mmap.mmap(descriptor, 0)
         finally:
             os.close(descriptor)
-        self._free = list(range(0, _SLOTS * KEY_BYTES, KEY_BYTES))
+        self._free = _places(0, _SLOTS * KEY_BYTES)
 
     def _grow(self, memory: mmap.mmap) -> bool:
         size = len(memory)
@@ -74,8 +74,12 @@ class Flight:
             memory.resize(2 * size)
         except OSError:  # then this one is not suspected
             return False
-        self._free = list(range(size, 2 * size, KEY_BYTES))
+        self._free = _places(size, 2 * size)
         return True
+
+
+def _places(first: int, end: int) -> list[slice]:
+    return [slice(place, place + KEY_BYTES) for place in range(first, end, KEY_BYTES)]
 
 
 def _fill(descriptor: int, size: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ from graphmill.journal.seen import Seen
 from graphmill.journal.stand_ins import ambiguous, poisoned
 from graphmill.journal.standing import NOT_COUNTED, standing, used_by
 
+_NO_FAILED: Mapping[str, FailedAttempts] = MappingProxyType({})
 _NO_OUTCOMES: Mapping[bytes, Outcome] = {}
 OnChange = Literal["refuse", "invalidate", "keep"]
 T = TypeVar("T")
@@ -40,7 +41,7 @@ MOST_CRASHES_ALONE = 3
 _ID_CHARS = 16
 
 
-class Draft(NamedTuple):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """An item as its source gives it: what it is called, if it says so, and what is to be done with it."""
 
     id: str | None
@@ -57,7 +58,7 @@ class Draft(NamedTuple):
 Identify = Callable[[int, Any], Draft]
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """What a job's rows need: its keys, where it stands in the source, its input as stored; and what it has done before.
 
     ``steps``, ``intended``, ``failed`` and ``since`` are what stands of its steps; ``is_suspected``: the process has died under it.
@@ -70,12 +71,12 @@ class Record(NamedTuple):
     body: bytes | None
     steps: Sequence[StepRow] = ()
     intended: frozenset[str] = frozenset()
-    failed: Mapping[str, FailedAttempts] = MappingProxyType({})
+    failed: Mapping[str, FailedAttempts] = _NO_FAILED
     since: int = 0
     is_suspected: bool = False
 
 
-class _Item(NamedTuple):
+class _Item(msgspec.Struct, frozen=True, gc=False):
     """An item with its name and keys."""
 
     position: int
@@ -194,12 +195,9 @@ class Intake:
         item = self._item(position, given)
         self._hash.update(item.content)
         self.count += 1
-        self._require_new(item)
-        return self._job(item, self._run.generation)
-
-    def _require_new(self, item: _Item) -> None:
         if self._seen.add(item.key) > 1:
             raise _repeated(item)
+        return self._job(item, self._run.generation)
 
     def _admit(self, chunk: Sequence[tuple[int, Any]]) -> Iterator[Job]:
         """Give the jobs of a chunk; what is wrong with an item is raised after those before it."""
@@ -238,37 +236,29 @@ class Intake:
 
     def _require_once(self, item: _Item, outcome: Outcome | None) -> None:
         # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
-        if outcome is None:
-            self._require_new(item)
-        elif not self._found.add(outcome.row) or item.key in self._seen:  # new when this reading began, and done since
+        # What is new when this reading began may be done since.
+        is_new = self._seen.add(item.key) == 1 if outcome is None else self._found.add(outcome.row) and item.key not in self._seen
+        if not is_new:
             raise _repeated(item)
 
     def _again(self, item: _Item, outcome: Outcome) -> _Item:
         """Prepare an item that has a result to be done again: it will have another row, and, if it was stored, it is what it was."""
         self._seen.add(item.key)
-        return item if self.is_whole else item._replace(content=outcome.content)
+        return item if self.is_whole else msgspec.structs.replace(item, content=outcome.content)
 
     def _item(self, position: int, item: Any) -> _Item:
         """Name an item: by its own id, which may stand once, else by its content and, from the second like it on, a number."""
         draft = self._identify(position, item)
-        name, content = draft.id, self._content(draft, position)
+        name = draft.id
+        try:
+            content = digest(canonical(draft.input))
+        except (TypeError, ValueError, RecursionError) as error:
+            content = _no_content(draft, position, error)
         if name is None:
             count = self._seen.add(content + (b"=%d" % draft.sample if draft.sample else b"="))  # not to be taken for the key of an item
             name = content.hex()[:_ID_CHARS] if count == 1 else f"{content.hex()[:_ID_CHARS]}~{count}"
             name = sample_id(name, draft.sample)
         return _Item(position if draft.position is None else draft.position, draft, name, item_key(name), content)
-
-    @staticmethod
-    def _content(draft: Draft, position: int) -> bytes:
-        try:
-            return digest(canonical(draft.input))
-        except (TypeError, ValueError, RecursionError) as error:
-            if draft.id is not None:  # known by its id; that it is still the same can not be told
-                return b""
-            raise UsageError(
-                f"the item at position {position} can not be told from others after a restart: {message_of(error)}; "
-                "give it an id, or make it plain data"
-            ) from error
 
     def _generation(self, item: _Item, outcome: Outcome | None) -> int | None:
         """Tell in which generation an item is to be done; None if what is recorded stands."""
@@ -289,11 +279,11 @@ class Intake:
         return None
 
     def _job(self, item: _Item, generation: int, outcome: Outcome | None = None) -> Job:
-        draft = item.draft
+        draft, name, position = item.draft, item.name, item.position
         body = json_bytes(draft.input) if item.content else None
-        record = self.records[item.name] = Record(item.key, generation, item.position, item.content, body)
+        record = self.records[name] = Record(item.key, generation, position, item.content, body)
         job = draft.job or Job(
-            id=item.name,
+            id=name,
             graph=draft.graph,
             input=draft.input,
             priority=draft.priority,
@@ -301,13 +291,15 @@ class Intake:
             effect=draft.effect,
             sample=draft.sample,
         )
-        job = self._with_past(job, record, outcome) if self._has_past or outcome is not None else job
+        if self._has_past or outcome is not None:
+            job = self._with_past(job, record, outcome)
+            generation = self.records[name].since or generation
+        is_in_place = position == self._given
         self._given += 1
-        position = None if item.position == self._given - 1 else item.position
-        begun_in = self.records[item.name].since or generation
-        if position is None and begun_in == 1:
+        if is_in_place and generation == 1:
             return job
-        return msgspec.structs.replace(job, past=msgspec.structs.replace(job.past, position=position, generation=begun_in))
+        past = msgspec.structs.replace(job.past, position=None if is_in_place else position, generation=generation)
+        return msgspec.structs.replace(job, past=past)
 
     def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
@@ -322,8 +314,17 @@ class Intake:
         if job.effect == "unsafe" and "" in stands.intended:
             return msgspec.structs.replace(job, graph=ambiguous, effect="repeatable", past=past)
         is_suspected = notes.suspect is not None and notes.suspect.crashes > 0
-        self.records[job.id] = record._replace(**stands._asdict(), is_suspected=is_suspected)
+        self.records[job.id] = msgspec.structs.replace(record, **stands._asdict(), is_suspected=is_suspected)
         return msgspec.structs.replace(job, past=past)
+
+
+def _no_content(draft: Draft, position: int, error: Exception) -> bytes:
+    if draft.id is not None:  # known by its id; that it is still the same can not be told
+        return b""
+    raise UsageError(
+        f"the item at position {position} can not be told from others after a restart: {message_of(error)}; "
+        "give it an id, or make it plain data"
+    ) from error
 
 
 def _repeated(item: _Item) -> DuplicateIdError:

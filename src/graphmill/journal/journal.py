@@ -315,7 +315,7 @@ def _remedy(run: RunRecord) -> str:
 def _identify_job(position: int, job: Any) -> Draft:
     if not isinstance(job, Job):
         raise UsageError(f"expected a Job at position {position}, got {type(job).__name__}; for plain items use gm.batch(function, items)")
-    return Draft(job.id, job.graph, job.input, job.priority, job.key, job.effect, job=job)
+    return Draft(job.id, job.graph, job.input, job=job)
 
 
 class _released:  # noqa: N801  used as `with _released(ledger):`

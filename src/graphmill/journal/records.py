@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import msgspec
+
 from graphmill.core.result import Kind, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.question import ASK
@@ -78,7 +80,7 @@ class RunRecord:
         return self.elapsed_s + max(0.0, (now if self.state.is_live else self.changed_at) - self.owner.since)
 
 
-class ResultRow(NamedTuple):
+class ResultRow(msgspec.Struct, frozen=True, gc=False):
     """The outcome of one item in one generation; recorded once. Bodies are canonical JSON; ``content`` is the input's hash.
 
     ``more`` is what is to be noted beside the outcome: usage, cost, and flags; ``is_degraded`` is one of these, for counts. The usage

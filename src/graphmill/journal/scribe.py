@@ -12,6 +12,8 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
+import msgspec
+
 from graphmill.core.errors import GraphmillError, InternalError, JournalError
 from graphmill.core.job import Job
 from graphmill.core.message import described
@@ -127,7 +129,7 @@ class Scribe:
         """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""
         record = self._records[job.id]
         if record.is_suspected:
-            self._records[job.id] = record._replace(is_suspected=False)
+            self._records[job.id] = msgspec.structs.replace(record, is_suspected=False)
             self._put(SuspectRow(record.key, 0, 0))
         error = None if outcome.failure is None else failure_body(outcome.failure)
         row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
@@ -146,35 +148,38 @@ class Scribe:
         return None if folder is None else PageFile(folder)
 
     def finish(self, job: Job, result: Result, body: Any, last: LastStep | None = None) -> int:
-        """Queue the result's row, which holds the last step too."""
+        """Queue the result's row, which holds the last step too. Whoever hands results over hurries then."""
         record, error = self._records.pop(job.id), result.error
         if last is not None and record.is_suspected:
             self._put(SuspectRow(record.key, 0, 0))
         self._waiting += result.status is PAUSED
+        is_plain = last is None and result.usage is None and not result.metadata
         if error is None:
             kind = said = None
         else:
             kind, said = error.kind, failure_body(error)
-        return self._put(
+        self._number += 1
+        self._rows.append(
             ResultRow(
-                record[0],
-                record[1],
+                record.key,
+                record.generation,
                 job.id,
-                record[2],
-                record[3],
+                record.position,
+                record.content,
                 result.status,
                 kind,
                 result.attempts,
                 result.queued_s,
                 result.duration_s,
-                record[4],
+                record.body,
                 body,
                 said,
-                None if last is None and result.usage is None and not result.metadata else more_body(result, last),
-                result.is_degraded,
+                None if is_plain else more_body(result, last),
+                not is_plain and result.is_degraded,
                 self._spent.pop(job.id, None) if self._spent else None,
             )
         )
+        return self._number
 
     def hurry(self) -> None:
         """Let the thread write all that is there."""
@@ -274,8 +279,8 @@ class Scribe:
         self._is_idle = False
 
     def _commit(self) -> None:
-        count = min(len(self._rows), MOST_ROWS_AT_ONCE)
-        self._ledger.append([self._rows.popleft() for _ in range(count)])
+        count, take = min(len(self._rows), MOST_ROWS_AT_ONCE), self._rows.popleft
+        self._ledger.append([take() for _ in range(count)])
         self._committed += count
         self._mailbox.post(("committed", self._committed))
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import groupby
+from struct import Struct
 
 _BYTES = 2**21  # in which a million keys are told from new ones all but every seventieth time
-_PLACES = _BYTES - 1
+_UNUSED = 32 - 21  # bits of a number that do not tell a byte
+_numbers = Struct("<II").unpack_from
 _WAITING = 10_000  # stored in their order, many go to one page
+# One statement for all, which leaves Python's lock to the run: they come side by side in one value.
+_STORE = """
+WITH RECURSIVE places (place) AS (SELECT 1 UNION ALL SELECT place + :length FROM places WHERE place + :length < length(:keys))
+INSERT INTO seen SELECT substr(:keys, place, :length), 1 FROM places
+"""
 
 
 class Seen:
@@ -22,19 +30,19 @@ class Seen:
         self._database.execute("CREATE TABLE seen (key BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID")
         self._database.execute("BEGIN")
         self._filter = bytearray(_BYTES)
-        self._new: list[tuple[bytes]] = []
+        self._new: list[bytes] = []
         self._is_used = False
 
     def add(self, key: bytes) -> int:
         """Count a key; tell how often it has been seen by now, this time included."""
         self._is_used = True
-        bits, number = self._filter, int.from_bytes(key[:6], "little")  # _places, without a call
-        one, bit, two, other = number >> 3 & _PLACES, 1 << (number & 7), number >> 27, 1 << (number >> 24 & 7)
+        bits, (first, second) = self._filter, _numbers(key)  # _places, without a call
+        one, bit, two, other = first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
         if bits[one] & bit and bits[two] & other:
             return self._again(key)
         bits[one] |= bit
         bits[two] |= other
-        self._new.append((key,))
+        self._new.append(key)
         if len(self._new) >= _WAITING:
             self._store()
         return 1
@@ -58,13 +66,14 @@ class Seen:
         return int(self._database.execute(statement, (key,)).fetchone()[0])
 
     def _store(self) -> None:
-        if self._new:
-            self._new.sort()
-            self._database.executemany("INSERT INTO seen VALUES (?, 1)", self._new)
-            self._new.clear()
+        self._new.sort()
+        self._new.sort(key=len)
+        for length, keys in groupby(self._new, len):
+            self._database.execute(_STORE, {"keys": b"".join(keys), "length": length})
+        self._new.clear()
 
 
 def _places(key: bytes) -> tuple[int, int, int, int]:
     """Give the two bits of a key, each as its byte and its mask."""
-    number = int.from_bytes(key[:6], "little")
-    return number >> 3 & _PLACES, 1 << (number & 7), number >> 27, 1 << (number >> 24 & 7)
+    first, second = _numbers(key)
+    return first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)

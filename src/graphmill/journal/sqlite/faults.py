@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from graphmill.core.errors import DamagedError, JournalError
 
@@ -24,21 +23,31 @@ _SAYINGS = {
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: tables are not as we made them
 
 
-@contextmanager
-def translated(name: str) -> Iterator[None]:
+class translated:  # noqa: N801  used as `with translated(name):`, and not a generator: it is entered at every commit
     """Turn what SQLite or the system raises within into a JournalError about the store of this name."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        if (code := getattr(error, "sqlite_errorcode", None)) is None:  # raised by Python's own side: our fault, not the store's
-            raise
-        raise _journal_error(name, error, code) from error
-    except UnicodeDecodeError as error:  # Python could not read what SQLite says, which cites the damaged text
-        raise DamagedError(f"the journal {name} is damaged (its tables are not as they were made); {_RESTORE}") from error
-    except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise JournalError(_FULL.format(name=name, error=error.strerror)) from error
-        raise JournalError(f"the journal {name} can not be used: {error}; check its path and its permissions") from error
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None) -> None:
+        if error is not None and (found := _translation(self._name, error)) is not None:
+            raise found from error
+
+
+def _translation(name: str, error: BaseException) -> JournalError | None:
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        return None if code is None else _journal_error(name, error, code)  # without one raised by Python's own side: our fault
+    if isinstance(error, UnicodeDecodeError):  # Python could not read what SQLite says, which cites the damaged text
+        return DamagedError(f"the journal {name} is damaged (its tables are not as they were made); {_RESTORE}")
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _NO_SPACE:
+        return JournalError(_FULL.format(name=name, error=error.strerror))
+    return JournalError(f"the journal {name} can not be used: {error}; check its path and its permissions")
 
 
 def damaged(name: str, place: str) -> DamagedError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +32,7 @@ from graphmill.journal.sqlite.faults import damaged, translated
 from graphmill.journal.sqlite.files import Watch, make_room
 from graphmill.journal.sqlite.rows import (
     Stored,
+    alike,
     digest_of,
     encode_attempt,
     encode_result,
@@ -40,7 +41,7 @@ from graphmill.journal.sqlite.rows import (
     encode_wanted,
     text_of,
 )
-from graphmill.journal.sqlite.statements import ADD_RESULTS, INSERT_RESULTS, SQL
+from graphmill.journal.sqlite.statements import ADD_RESULTS, INSERT_RESULTS, INSERT_STEPS, SQL
 from graphmill.journal.sqlite.stored_run import MOST_UNCOUNTED, StoredRun, write_counters, write_manifest, write_run
 
 _KINDS = (ResultRow, StepRow, AttemptRow, WantedRow, SuspectRow, OrphansRow, RunRow)
@@ -73,6 +74,7 @@ class SqliteLedger:
         self.usage = self._counted = spent_from(row.usage)
         self._has_room = False
         self._name = database.name
+        self._translated = translated(database.name)
         self._released = released
         self._watch = Watch(database.path)
         self._pid = os.getpid()
@@ -83,7 +85,7 @@ class SqliteLedger:
         """Make these durable, all or none."""
         self._hold()
         now = self._database.clock() + 0.0
-        with translated(self._name):
+        with self._translated:
             self._watch.glance()
             if not self._add(rows, now):
                 self._append_and_count(_grouped(rows), now)
@@ -91,7 +93,7 @@ class SqliteLedger:
     def requests(self) -> Sequence[Request]:
         """Tell what was asked of the run since this was last called."""
         self._hold()
-        with translated(self._name):
+        with self._translated:
             self._watch.look()
             found = self._connection.execute(SQL["requests"], (self._row.number, self._heard)).fetchall()
         for seq, *values, digest in found:
@@ -104,7 +106,7 @@ class SqliteLedger:
         """Let others have the run."""
         if self._is_open and self._pid == os.getpid():
             self._is_open = False
-            with translated(self._name):
+            with self._translated:
                 try:
                     self._connection.close()
                 finally:
@@ -115,16 +117,20 @@ class SqliteLedger:
         run, last = self._row, self._last
         if len(rows) not in ADD_RESULTS or not self._may_be_behind(len(rows), now):
             return False
-        values: list[object] = []
+        stored: list[Stored] = []
         for row in rows:
             if type(row) is not ResultRow:
                 return False
+            stored.append(encode_result(run.number, row, now))
+        values: list[object] = []
+        for each in alike(stored):
             last += 1
             values.append(last)
-            values += encode_result(run.number, row, now)
+            values += each
         values += (run.number, run.epoch)
+        statement = ADD_RESULTS[len(rows)][len(values)]
         try:
-            added = write_alone(self._connection, ADD_RESULTS[len(rows)], values, busy_s=self._database.busy_s)
+            added = write_alone(self._connection, statement, values, busy_s=self._database.busy_s)
         except sqlite3.IntegrityError:  # the next number is that of another run's result
             return False
         if not added.rowcount:
@@ -161,7 +167,7 @@ class SqliteLedger:
         if results := groups[ResultRow]:
             run = self._write_results([encode_result(number, row, run.changed_at) for row in results], run)
         if steps := groups[StepRow]:
-            self._connection.executemany(SQL["insert_step"], [encode_step(number, row) for row in steps])
+            self._insert_all(INSERT_STEPS, [encode_step(number, row) for row in steps])
             run = run._replace(steps=run.steps + len(steps))
         if attempts := groups[AttemptRow]:
             stored = [encode_attempt(number, row) for row in attempts]
@@ -180,12 +186,17 @@ class SqliteLedger:
 
     def _write_results(self, stored: list[Stored], run: StoredRun) -> StoredRun:
         first = run.first or self._last_result() + 1
-        start, last = 0, run.last
-        for count, statement in INSERT_RESULTS:
+        return run._replace(rows=run.rows + len(stored), first=first, last=self._insert_all(INSERT_RESULTS, stored))
+
+    def _insert_all(self, statements: Mapping[int, Mapping[int, str]], stored: list[Stored]) -> int:
+        """Insert many rows by few statements, each for as many as it can take; tell the number of the last."""
+        start = last = 0
+        for count, by_values in statements.items():
             while len(stored) - start >= count:
-                last = self._connection.execute(statement, list(chain.from_iterable(stored[start : start + count]))).lastrowid or last
+                values = list(chain.from_iterable(alike(stored[start : start + count])))
+                last = self._connection.execute(by_values[len(values)], values).lastrowid or last
                 start += count
-        return run._replace(rows=run.rows + len(stored), first=first, last=last)
+        return last
 
     def _last_result(self) -> int:
         return cast("int", self._connection.execute(SQL["last_result"]).fetchone()[0])
@@ -230,6 +241,9 @@ def _with_spent(usage: Spent, rows: Iterable[Any]) -> Spent:
 
 def _grouped(rows: Sequence[Row]) -> dict[type, list[Any]]:
     groups: dict[type, list[Any]] = {kind: [] for kind in _KINDS}
+    if set(map(type, rows)) == {ResultRow}:
+        groups[ResultRow] = list(rows)
+        return groups
     for row in rows:
         if (group := groups.get(type(row))) is None:
             raise TypeError(f"{type(row).__name__} is not a row of the journal")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from hashlib import blake2b
 from marshal import dumps
 from typing import Any, NamedTuple
+from zlib import crc32
 
+from graphmill.core.keys import digest
 from graphmill.core.result import Status
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import AttemptRow, ResultRow, Spent, StepRow, SuspectRow, WantedRow
@@ -16,7 +17,6 @@ Stored = tuple[Any, ...]
 
 _SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
 
-_DIGEST_BYTES = 16
 _COMPRESS_ABOVE = 1024
 _ZLIB = b"x"  # the first byte of all that zlib writes, and of no JSON
 PACKING = 2  # marshal's second version: the same bytes for the same values in every Python; we only hash them
@@ -35,16 +35,18 @@ class Head(NamedTuple):
 
 
 HEAD = len(Head._fields)
+SELDOM = 3  # the last columns of a result, and of a step, which most do not have, such as its error
+_NOT_THERE = (None,) * SELDOM
 STEP_HEAD = 4  # the columns of a step before its seal
 
 
 def digest_of(values: Stored) -> bytes:
     """Hash a whole row of plain values."""
-    return blake2b(dumps(values, PACKING), digest_size=_DIGEST_BYTES).digest()
+    return digest(dumps(values, PACKING))
 
 
 def _digest(head: bytes, tail: Stored) -> bytes:
-    return blake2b(head + dumps(tail, PACKING), digest_size=_DIGEST_BYTES).digest()
+    return digest(head + dumps(tail, PACKING))
 
 
 def _without_nothing(values: Stored) -> Stored:
@@ -54,39 +56,67 @@ def _without_nothing(values: Stored) -> Stored:
 
 def seal_of(values: Stored) -> int:
     """Check a few small values, at a tenth of the cost of a digest: finds every change within four neighbouring bytes."""
-    return zlib.crc32(dumps(values, PACKING))
+    return crc32(dumps(values, PACKING))
 
 
 def encode_result(run: int, row: ResultRow, at: float) -> Stored:
-    """Give the values of ``insert_result``."""
-    key, generation, item_id, position, content, status, kind, attempts, queued_s, took_s, given, output, error, more, degraded, spent = row
+    """Give the values of ``insert_result``, without the last ones if none of them is there.
+
+    sqlite3 asks around how to adapt bytes, and None, which takes longer than to store them; a bytearray it takes as it is.
+    """
+    status, kind, error, more, spent = row.status, row.kind, row.error, row.more, row.spent
     # The usual case without a look-up: the hash of an Enum is a call into Python.
     status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
-    kind_code = DEGRADED if degraded else 0 if kind is None else KIND_CODES[kind]
-    head = (run, key, generation, position, status_code, kind_code, content)
+    kind_code = DEGRADED if row.is_degraded else 0 if kind is None else KIND_CODES[kind]
+    head = (run, row.key, row.generation, row.position, status_code, kind_code, row.content)
     # + 0.0, since what is stored as a real comes back as a float, and never as minus nought
-    tail = (
-        at,
-        attempts,
-        queued_s + 0.0,
-        took_s + 0.0,
-        item_id.encode(errors="surrogatepass"),
-        given if given is None or len(given) <= _COMPRESS_ABOVE else compressed(given),
-        output if output is None or len(output) <= _COMPRESS_ABOVE else compressed(output),
-        error if error is None or len(error) <= _COMPRESS_ABOVE else compressed(error),
-        more if more is None or len(more) <= _COMPRESS_ABOVE else compressed(more),
-    )
+    queued_s, took_s, name = row.queued_s + 0.0, row.duration_s + 0.0, row.item_id.encode(errors="surrogatepass")
+    given, output = row.input, row.output
+    if given is not None and len(given) > _COMPRESS_ABOVE:
+        given = compressed(given)
+    if output is not None and len(output) > _COMPRESS_ABOVE:
+        output = compressed(output)
+    if error is None and more is None and spent is None:
+        seldom: Stored = ()
+        tail: Stored = (at, row.attempts, queued_s, took_s, name, given, output, None, None)
+    else:
+        seldom = (_stored(error), _stored(more), spent_body(spent))
+        tail = _without_nothing((at, row.attempts, queued_s, took_s, name, given, output, *seldom))
     packed = dumps(head, PACKING)  # once, for the seal and for the digest
-    body = None if spent is None else spent_body(spent)
-    digest = _digest(packed, tail if body is None else (*tail, body))
-    return (*head, zlib.crc32(packed), digest, *tail, body)
+    return (
+        run,
+        bytearray(row.key),
+        row.generation,
+        row.position,
+        status_code,
+        kind_code,
+        bytearray(row.content),
+        crc32(packed),
+        bytearray(_digest(packed, tail)),
+        at,
+        row.attempts,
+        queued_s,
+        took_s,
+        bytearray(name),
+        given and bytearray(given),
+        output and bytearray(output),
+        *seldom,
+    )
+
+
+def alike(rows: list[Stored]) -> list[Stored]:
+    """Give encoded results, or steps, with the same columns: all, if one of them has all."""
+    longest = max(map(len, rows))
+    if sum(map(len, rows)) == longest * len(rows):
+        return rows
+    return [each if len(each) == longest else each + _NOT_THERE for each in rows]
 
 
 def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
     """Give a row, without its row number, as it was appended and when; None if it is not what was written."""
     head, seal, digest, tail = stored[:HEAD], stored[HEAD], stored[HEAD + 1], stored[HEAD + 2 :]
     packed = dumps(head, PACKING)
-    if digest != _digest(packed, _without_nothing(tail)) or seal != zlib.crc32(packed):
+    if digest != _digest(packed, _without_nothing(tail)) or seal != crc32(packed):
         return None
     _, key, generation, position, status, kind, content = head
     at, attempts, queued_s, duration_s, item_id, given, output, error, more, spent = tail
@@ -112,11 +142,26 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
 
 
 def encode_step(run: int, row: StepRow) -> Stored:
-    """Give the values of ``insert_step``."""
-    head = (run, row.key, row.generation, bytes_of(row.path))
-    place = (*head, seal_of(head), row.content, row.attempts, row.duration_s + 0.0, row.began_s + 0.0)
-    bodies = (_stored(row.output), _stored(row.error), row.usage, spent_body(row.spent))
-    return (*place, _step_digest(place, bodies), *bodies)
+    """Give the values of ``insert_step``, as those of a result."""
+    path = bytes_of(row.path)
+    head = (run, row.key, row.generation, path)
+    duration_s, began_s = row.duration_s + 0.0, row.began_s + 0.0
+    place = (*head, seal_of(head), row.content, row.attempts, duration_s, began_s)
+    output, *seldom = bodies = (_stored(row.output), _stored(row.error), row.usage, spent_body(row.spent))
+    return (
+        run,
+        bytearray(row.key),
+        row.generation,
+        bytearray(path),
+        place[STEP_HEAD],
+        bytearray(row.content),
+        row.attempts,
+        duration_s,
+        began_s,
+        bytearray(_step_digest(place, bodies)),
+        output and bytearray(output),
+        *(() if seldom == [None] * SELDOM else seldom),
+    )
 
 
 def decode_step(stored: Stored) -> StepRow | None:

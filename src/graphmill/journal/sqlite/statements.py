@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphmill.journal.sqlite.rows import SELDOM
+
 MANY = 500  # keys looked up at once
 SOME = 50  # rows read at once, bodies and all: memory holds no more of them
 _BLOCK = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
@@ -33,12 +35,16 @@ def _marks(count: int) -> str:
 SQL = _load()
 
 
-def _for_many(statement: str, count: int) -> str:
-    """Make an insert of one row one of so many."""
-    before, values, after = re.split(r"VALUES (\(.*?\))", statement, maxsplit=1)
-    return f"{before}VALUES {', '.join([values] * count)}{after}"
+def _for_many(name: str, *counts: int) -> dict[int, dict[int, str]]:
+    """Make an insert of one row one of many: by how many, and then by the number of values, which tells whether rows are whole."""
+    before, whole, after = re.split(r"VALUES (\(.*?\))", SQL[name], maxsplit=1)
+    usual = whole.replace(", ?" * SELDOM + ")", ", NULL" * SELDOM + ")")
+    made = {count: [f"{before}VALUES {', '.join([one] * count)}{after}" for one in (usual, whole)] for count in counts}
+    return {count: {text.count("?"): text for text in texts} for count, texts in made.items()}
 
 
 # One statement for many rows keeps Python's lock for one moment, not for one moment a row: the run goes on beside it.
-INSERT_RESULTS = [(count, _for_many(SQL["insert_result"], count)) for count in (64, 8, 2, 1)]
-ADD_RESULTS = {count: _for_many(SQL["add_result"], count) for count in range(1, 9)}
+_COUNTS = (64, 32, 16, 8, 4, 2, 1)
+INSERT_RESULTS = _for_many("insert_result", *_COUNTS)
+INSERT_STEPS = _for_many("insert_step", *_COUNTS)
+ADD_RESULTS = _for_many("add_result", *range(1, 9))

@@ -190,7 +190,7 @@ connection.close()
 @pytest.mark.parametrize("bad", [{"position": 2**70}, {"key": "text"}, {"status": "odd"}, {"output": 1.5}])
 def test_a_row_that_can_not_be_stored_leaves_nothing_of_its_append(store, ledger, bad):
     with pytest.raises(Exception):  # noqa: B017, PT011
-        ledger.append([RunRow(state=RunState.HELD), result("a"), result("b", 1)._replace(**bad)])
+        ledger.append([RunRow(state=RunState.HELD), result("a"), result("b", 1, **bad)])
     assert recorded(store, ledger.run) == []
     assert store.archive.find("r").state is RunState.RUNNING
     ledger.append([result("a")])
