@@ -19,7 +19,7 @@ from graphmill.engine.frame import current, frame_here
 from graphmill.engine.steps import done_in
 from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
 from graphmill.graph.models.cache.content_key import asked
-from graphmill.graph.models.completion import Completion, origin_of
+from graphmill.graph.models.completion import Completion, known, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import estimated_tokens, messages_of, request_of
@@ -102,20 +102,30 @@ class _Call:
     async def ask(self, context: Context) -> Completion:
         """Ask, within the time that is set for it."""
         async with asyncio.timeout(self._timeout_s):
-            request = msgspec.structs.replace(self._request, origin=origin_of(context))
-            return await completed(self._target, request, context, schema=self._schema, cache=self._cache)
+            return await completed(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
+
+    async def known(self, context: Context) -> Completion | None:
+        """Give an answer for which nobody has to be asked, and so no turn be waited for."""
+        return await known(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
+
+    def _of(self, context: Context) -> ModelRequest:
+        return msgspec.structs.replace(self._request, origin=origin_of(context))
 
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context))
+        is_new = self._cache is None and self._request.temperature != 0  # most are, and pay for nothing
+        look = None if is_new else partial(self.known, context)
+        made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context), known=look)
         return made.to_json()
 
     async def ask_alone(self, context: Alone) -> Completion:
         """Ask outside of a run; the limits that are set are those of its process."""
         if (limits := self._target.limits) is None:
             return await self.ask(context)
+        if (found := await self.known(context)) is not None:
+            return found
         async with context.turn(limits, self._weight()) as turn:
             made = await self.ask(context)
             turn.used = None if made.metadata.get("cached") else made.usage.tokens

@@ -69,13 +69,27 @@ async def complete(
     Without ``cache``, the same is expected of the same call at temperature 0, and not else.
     """
     asked = _shaped(target, _seeded(request), schema)
-    key = content_key(target, asked, schema) if is_cacheable(target, asked, cache) else None
-    if key is None:
+    kept = _kept(target, asked, schema, cache)
+    if kept is None:
         return await _asked(target, asked, context, schema)
-    kept = Kept(key, target.lane, written=_written, read=partial(_read, schema))
     shared, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)
     made = _copied(shared)  # by all who were given it, before any of them can change it
     return made if is_asked else _used_again(made, context, target.lane)
+
+
+async def known(
+    target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None, cache: bool | None = None
+) -> Completion | None:
+    """Give the answer if it is kept; None where somebody has to be asked."""
+    kept = _kept(target, _shaped(target, _seeded(request), schema), schema, cache)
+    made = None if kept is None else await kept.found(context, is_wanted=cache is True)
+    return None if made is None else _used_again(made, context, target.lane)
+
+
+def _kept(target: Target, asked: ModelRequest, schema: AnswerSchema | None, cache: bool | None) -> Kept[Completion] | None:  # noqa: FBT001
+    """Give the way to an answer that may be used again; None for one that may not."""
+    key = content_key(target, asked, schema) if is_cacheable(target, asked, cache) else None
+    return None if key is None else Kept(key, target.lane, written=_written, read=partial(_read, schema))
 
 
 async def _asked(target: Target, asked: ModelRequest, context: Context, schema: AnswerSchema | None) -> Completion:
