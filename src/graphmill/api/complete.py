@@ -24,9 +24,12 @@ from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import estimated_tokens, messages_of, request_of
 from graphmill.graph.models.target import Target
+from graphmill.graph.node_params import require_params
 from graphmill.graph.node_type import Context
+from graphmill.nodes.llm import Llm
 
 _STEP = "complete"
+_LLM = Llm()
 
 
 def complete(  # noqa: PLR0913  one parameter per choice
@@ -71,6 +74,8 @@ def complete(  # noqa: PLR0913  one parameter per choice
         raise UsageError(f"there is no prompt: the first argument, {model!r:.80}, is the model; say gm.complete(model, prompt) or prompt=…")
     if not isinstance(prompt, Sequence):
         raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
+        raise UsageError(f"timeout_s is a number of seconds > 0, not {timeout_s!r:.80}")
     if isinstance(schema, type) and not is_model(schema):
         raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
     target, shape = Models.here().find(model, role, is_node=False), None if schema is None else schema_of(schema)
@@ -78,9 +83,12 @@ def complete(  # noqa: PLR0913  one parameter per choice
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")
     params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
-    more = {"reasoning_effort": reasoning_effort, "tools": list(tools), "logprobs": logprobs, "extra": dict(extra or {})}
-    call = _Call(target, request_of(target, messages, {**params, **more}), shape, timeout_s, cache=cache)
-    return _asked(call)
+    own = dict(extra) if isinstance(extra, Mapping) else extra
+    more = {"reasoning_effort": reasoning_effort, "tools": tools or None, "logprobs": logprobs, "extra": own or None}
+    # A float of NumPy's is one of its own kind.
+    given = {name: float(value) if isinstance(value, float) else value for name, value in (params | more).items() if value is not None}
+    require_params(_LLM, given, of="gm.complete")
+    return _asked(_Call(target, request_of(target, messages, given), shape, timeout_s, cache=cache))
 
 
 class _Call:

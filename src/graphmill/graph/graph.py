@@ -18,6 +18,8 @@ from graphmill.graph.input_type import is_of_type, type_problem
 from graphmill.graph.models.choices import NO_CHOICES, Choices
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.nodes import nodes_within, require_use
+from graphmill.graph.node_params import require_params
+from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.problems import Problem
 from graphmill.graph.run.job import run_job
 from graphmill.graph.run.plan import Plan
@@ -197,7 +199,10 @@ class Graph(Programmed):
 
         UsageError where none of its nodes asks a model, or none has that role.
         """
-        return self.with_choices(Choices.of(models, temperature=temperature, max_tokens=max_tokens))
+        choices = Choices.of(models, temperature=temperature, max_tokens=max_tokens)
+        if choices.params:
+            require_params(find_node_type("llm"), choices.params, of="with_models")
+        return self.with_choices(choices)
 
     def with_choices(self, choices: Choices) -> Graph:
         """Do the same with what was chosen elsewhere."""

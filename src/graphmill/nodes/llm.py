@@ -55,7 +55,8 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = []
     tools: Annotated[list[Any], Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema.")] = []
     logprobs: Annotated[
-        bool | int | None, Meta(description="Whether to give the tokens' log probabilities, or with how many others each.")
+        bool | Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Whether to give the tokens' log probabilities, or with how many others each."),
     ] = None
     extra: Annotated[dict[str, Any], Meta(description="Put into what is sent as it is, over all else.")] = {}
     cache: Annotated[
