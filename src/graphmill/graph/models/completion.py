@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import Permanent, Transient
+from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.core.fresh import fresh
 from graphmill.core.json_text import json_bytes
-from graphmill.core.message import cut
+from graphmill.core.message import MOST_MESSAGE_CHARS, cut
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import NO_USAGE, REUSED, Usage
+from graphmill.graph.concealment import concealed_text
 from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.asking import ask, told
 from graphmill.graph.models.cache.content_key import content_key, is_cacheable
@@ -108,15 +109,22 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
         except Misfit as misfit:
             problem = cut(str(misfit), _MOST_TOLD)
             asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_reproach(response.text, problem)))
-    raise Permanent(f"{target.lane}: no answer of {MOST_REASKS + 1} has the shape that was asked for: {problem}")
+    error = Permanent(f"{target.lane}: no answer of {MOST_REASKS + 1} has the shape that was asked for: {problem}")
+    raise _with_answer(error, target, response)
 
 
 def _require_whole(target: Target, asked: ModelRequest, response: ModelResponse) -> None:
     """Raise what an answer means that is none, or is cut."""
     if (error := response.error()) is not None:
-        raise told(target, error)
+        raise _with_answer(told(target, error), target, response)
     if not response.text.strip() and not response.tool_calls and not asked.stop:
         raise Transient(f"{target.lane}: the answer is empty")
+
+
+def _with_answer(error: AttemptError, target: Target, response: ModelResponse) -> AttemptError:
+    """Let an error hold what the model has said: whoever mends prompt or schema must read it."""
+    error.answer = concealed_text(target.secrets, cut(response.text, MOST_MESSAGE_CHARS))
+    return error
 
 
 def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAnswer | None) -> Completion:
