@@ -54,6 +54,7 @@ class Pulse:
         self._machine = machine
         self._changed = changed
         self._recorder = recorder
+        self._is_draining = False
         self._noted = ""
         self._noted_at = now
 
@@ -70,14 +71,28 @@ class Pulse:
         if result.is_success or result.is_failure:
             self._watch.result(now, is_failure=result.is_failure)
 
+    def drain(self, now: float) -> None:
+        """Let others see at once that what runs is the last."""
+        if self._recorder is not None and not self._is_draining:
+            self._is_draining = True
+            self._recorder.note(is_draining=True)
+            self._note(self._recorder, now)
+
     def _note(self, recorder: Recorder, now: float) -> None:
         """Let those see what the run waits for who look at it from elsewhere."""
-        lane = self._figures.waits(now)
-        wait_s = 0.0 if lane is None or lane.next_s is None else lane.next_s
-        waits = "" if lane is None else f"{lane.waits}{_next_at(wait_s)}"
+        waits = self._last_ones() if self._is_draining else self._waits(now)
         if waits != self._noted:
             self._noted, self._noted_at = waits, now
             recorder.note(waits=waits)
+
+    def _last_ones(self) -> str:
+        left = self._scheduler.leaving
+        return f"{self._scheduler.running:,} running{'' if left is None else f'; {left.message}'}"
+
+    def _waits(self, now: float) -> str:
+        lane = self._figures.waits(now)
+        wait_s = 0.0 if lane is None or lane.next_s is None else lane.next_s
+        return "" if lane is None else f"{lane.waits}{_next_at(wait_s)}"
 
     def _read(self, now: float) -> None:
         reading = self._machine.read()
