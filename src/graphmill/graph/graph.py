@@ -194,14 +194,24 @@ class Graph(Programmed):
         for node in self.nodes.values():
             yield from nodes_within(node)
 
-    def with_models(self, *models: str, temperature: float | None = None, max_tokens: int | None = None) -> Graph:
+    def with_models(
+        self,
+        *models: str,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        cache: bool | None = None,
+    ) -> Graph:
         """Give the same graph with other models for its nodes: ``NAME`` for all of them, ``ROLE=NAME`` for those of a role.
 
-        UsageError where none of its nodes asks a model, or none has that role.
+        What else is given counts for all of their calls, whatever they say themselves. UsageError where none of its nodes asks a
+        model, or none has that role.
         """
-        choices = Choices.of(models, temperature=temperature, max_tokens=max_tokens)
-        if choices.params:
-            require_params(find_node_type("llm"), choices.params, of="with_models")
+        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, "cache": cache}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if chosen:
+            require_params(find_node_type("llm"), chosen, of="with_models")
+        choices = Choices.of(models, **chosen)
         return self.with_choices(choices)
 
     def with_choices(self, choices: Choices) -> Graph:

@@ -145,7 +145,8 @@ class Llm(NodeType[LlmParams]):
             raise Permanent("prompt and messages are both empty: there is nothing to ask")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
         request = request_of(target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context))
-        made = await complete(target, request, context, schema=schema, cache=params.cache)
+        cache = params.cache if target.cache is None else target.cache
+        made = await complete(target, request, context, schema=schema, cache=cache)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,
             "usage": made.usage.to_json(),
