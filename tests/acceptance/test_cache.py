@@ -227,6 +227,49 @@ class TestLimits:
         assert (answers, len(server.asked)) == ({"heard known"}, 1)
         assert time.monotonic() - began < 6  # as calls they would take nine seconds
 
+    @pytest.mark.parametrize("limits", ["requests_per_minute: 1", "concurrency: 1"])
+    def test_a_function_is_given_it_while_its_model_is_busy(self, server, limits):
+        came, was_given = threading.Event(), threading.Event()
+
+        async def slow(writer):
+            came.set()
+            await asyncio.to_thread(was_given.wait, 15)
+            writer.write(said("slow"))
+            return True
+
+        async def ask(text):
+            if text == "known":
+                await asyncio.to_thread(came.wait, 15)
+            made = await gm.complete("small", text, temperature=0)
+            if text == "known":
+                was_given.set()
+            return made.metadata.get("cached", False)
+
+        run(["known"])
+        settings(server, f", limits: {{{limits}}}")
+        server.answer = lambda _: slow
+        given, policy = [], gm.Policy(concurrency=2, batch_timeout_s=25)
+        report = gm.batch(ask, ["new", "known"], journal="runs.db", policy=policy, on_result=lambda _, result: given.append(result))
+        assert [(result.input, result.output) for result in given] == [("known", True), ("new", False)]
+        assert report.statistics.usage["local/m"].reused == 1
+
+    def test_a_function_is_given_it_while_its_model_is_not_available(self, server):
+        async def ask(text):
+            return (await gm.complete("small", text, temperature=0)).metadata.get("cached", False)
+
+        run(["known"])
+        server.answer = lambda _: reply({"error": {"message": "no such key"}}, 401)
+        policy = gm.Policy(concurrency=1, park_after_s=0.5)
+        report = gm.batch(ask, ["new", "known"], journal="runs.db", policy=policy)
+        assert [(result.input, result.output) for result in report.results()] == [("known", True)]
+
+    def test_outside_of_a_batch_it_is_given_at_once(self, server):
+        settings(server, ", limits: {requests_per_minute: 1}")
+        began = time.monotonic()
+        asked = [gm.complete("small", "known", cache=True) for _ in range(3)]
+        assert [made.metadata.get("cached", False) for made in asked] == [False, True, True]
+        assert time.monotonic() - began < 30  # its turn would come after a minute
+
 
 class TestSamples:
     """The samples of an item are questions of their own."""

@@ -269,6 +269,17 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ("Is it kind?", {"prompt": None}, "there is no prompt: the first argument, 'Is it kind?', is the model"),
         (None, {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
+        ("fast", {"temperature": "hot"}, "gm.complete: temperature: a number or null is wanted, not text (How freely it answers)"),
+        ("fast", {"temperature": -1}, "gm.complete: temperature: a number >= 0.0 is wanted"),
+        ("fast", {"top_p": 3, "max_tokens": 0}, "gm.complete: top_p: a number <= 1.0 is wanted; max_tokens: a whole number >= 1 is wanted"),
+        ("fast", {"max_tokens": 2.5}, "max_tokens: a whole number or null is wanted, not a number"),
+        ("fast", {"seed": "x"}, "seed: a whole number or null is wanted, not text"),
+        ("fast", {"stop": [1]}, "stop.0: text is wanted, not a whole number"),
+        ("fast", {"logprobs": -1}, "logprobs: a whole number >= 0 is wanted"),
+        ("fast", {"reasoning_effort": 3}, "reasoning_effort: text or null is wanted, not a whole number"),
+        ("fast", {"tools": "look"}, "tools: a list is wanted, not text"),
+        ("fast", {"extra": [1]}, "extra: a mapping is wanted, not a list"),
+        ("fast", {"timeout_s": 0}, "timeout_s is a number of seconds > 0, not 0"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_at_once(played, model, options, said):
@@ -277,6 +288,29 @@ def test_what_can_not_be_meant_is_refused_at_once(played, model, options, said):
         gm.complete(model, **{"prompt": "x", **options})
     assert said in str(caught.value)
     assert "--model" not in str(caught.value)  # which is for nodes
+    assert played.asked == []
+
+
+def test_a_param_is_refused_with_the_words_of_a_node(played):
+    with pytest.raises(gm.UsageError) as caught:
+        gm.complete("scripted/play", "x", temperature="hot", max_tokens=0)
+    said = str(caught.value).removeprefix("gm.complete: ")
+    given = {"temperature": "${n.t}", "max_tokens": "${n.m}", "prompt": "x"}
+    assert played.failure(given, inputs={"n": {"t": "hot", "m": 0}}).message == f"the params do not fit llm: {said} (in node 'ask')"
+
+
+def test_a_choice_for_a_run_is_refused_with_the_same_words(played):
+    graph = played.graph({"nodes": [{"id": "ask", "type": "llm", "params": {"prompt": "x"}}]})
+    with pytest.raises(gm.UsageError, match="with_models: temperature: a number or null is wanted, not text"):
+        graph.with_models("scripted/play", temperature="hot")
+
+
+def test_a_number_of_another_library_is_a_number(played):
+    class Float(float):
+        """As NumPy's is."""
+
+    assert gm.complete("scripted/play", "x", temperature=Float(0.5)).text == "fine"
+    assert type(played.asked[0].temperature) is float
 
 
 def test_a_node_s_function_that_fails_after_its_answer_counts_that_once_after_a_resume(played, store, flow):

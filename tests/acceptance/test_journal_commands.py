@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 from threading import Event, Thread
 
+import msgspec
 import pytest
 
 from graphmill.core.result import Kind, Status
+from graphmill.core.usage import Usage
 from graphmill.journal.opening import open_store
 from graphmill.journal.records import AttemptRow, OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
 from support.command import COMMAND, HANG_S, Command, environment, rows, write_items
@@ -238,6 +240,32 @@ def test_a_run_is_shown_with_its_failures_its_manifest_and_the_commands_that_go_
     found = json.loads(answered(tmp_path, "show", "k7f2", "--json"))
     assert found["manifest"] == MANIFEST
     assert [one["id"] for one in found["failures"]] == ["HumanEval/162", "HumanEval/163"]
+
+
+def test_of_a_long_manifest_source_graph_and_models_come_first_and_no_part_hides_another(tmp_path, store):
+    manifest = {
+        "fingerprints": {f"node 'n{number}'": "f" * 16 for number in range(60)},
+        "graph": {"name": "wide", "path": "w.yaml", "function": None, "written": "w" * 5000},
+        "policy": {"concurrency": 10, "job_timeout_s": None},
+        "source": {"path": "items.jsonl"},
+        "versions": {"graphmill": "0.1.0"},
+    }
+    row = msgspec.structs.replace(succeeded("a", 0), spent={"own/m": Usage(requests=1)})
+    record(store, "wide", [row], manifest=manifest)
+    shown = answered(tmp_path, "show", "wide").split("in the journal:\n")[1].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in shown[:7]] == [
+        "source.path",
+        "graph.name",
+        "graph.path",
+        "graph.written",
+        "models",
+        "policy.concurrency",
+        "versions.graphmill",
+    ]
+    assert shown[4].split() == ["models", "own/m"]
+    assert max(map(len, shown)) < 150
+    assert [line.split() for line in shown[-2:]] == [["fingerprints", "...and", "45", "more"], ["--json", "shows", "all", "of", "it"]]
+    assert json.loads(answered(tmp_path, "show", "wide", "--json"))["manifest"] == manifest
 
 
 def test_of_many_failures_five_are_shown(tmp_path, store):

@@ -1,12 +1,15 @@
 """The llm node: what is asked, what is given, what is a failure, and that nothing is asked twice."""
 
 import base64
+import json
+import subprocess
 
 import pytest
 
 import graphmill as gm
 from graphmill.core.model_call import Image, Message, Text, Tool, ToolCall
 from support.asked_model import answer, failing
+from support.command import COMMAND, HANG_S
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
@@ -181,6 +184,7 @@ class TestNoSuccess:
         played.answers = [answer("no", reason="refusal")]
         result = played.run({"prompt": "x"})
         assert (result.status, result.usage["requests"], result.cost) == ("failed", 1, 0.5)
+        assert result.error.answer == "no"
 
 
 class TestStructure:
@@ -235,6 +239,32 @@ class TestStructure:
         result = played.run({"prompt": "x", "output_schema": SCHEMA})
         assert (result.error.kind, result.attempts, len(played.asked), result.usage["requests"]) == ("permanent", 1, 3, 3)
         assert "no answer of 3 has the shape that was asked for: the answer is not JSON" in result.error.message
+
+    def test_the_error_holds_the_last_answer_which_the_row_and_the_page_of_the_item_show(self, played, tmp_path):
+        def told(*arguments):
+            command = [*COMMAND, *arguments, "--journal", "runs.db"]
+            return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=HANG_S, check=True).stdout
+
+        played.answers = ["first", "second", "I would say\nthree."]
+        params = {"model": "scripted/play", "prompt": "x", "output_schema": SCHEMA}
+        graph = played.graph({"nodes": [{"id": "ask", "type": "llm", "params": params}]})
+        (result,) = gm.batch(graph, [{"id": "one"}], run_id="r", journal=tmp_path / "runs.db").results()
+        assert result.error.answer == "I would say\nthree."
+        assert "three" not in result.error.message  # failures that are alike stay one group
+        row = json.loads(told("export", "r", "-"))
+        assert row["error"]["answer"] == "I would say\nthree."
+        assert "answer: I would say three." in told("show", "r", "one")
+        assert told("show", "r", "one", "--step", "ask").endswith("answer:\n  I would say\n  three.\n")
+
+    def test_a_long_answer_is_cut(self, played):
+        played.answers = ["x" * 5000]
+        assert played.failure({"prompt": "x", "output_schema": SCHEMA}).answer == "x" * 1999 + "…"
+
+    def test_a_function_can_read_it(self, played):
+        played.answers = ["no"]
+        with pytest.raises(gm.Permanent) as caught:
+            gm.complete("scripted/play", "x", schema=SCHEMA)
+        assert caught.value.answer == "no"
 
     def test_an_answer_that_asks_for_tools_need_not_have_it(self, played):
         played.answers = [answer("", reason="tool_calls", tool_calls=(ToolCall(id="1", name="look", arguments={"at": 2}),))]

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from support.command import COMMAND, environment, rows, write_items
-from support.model_server import ModelServer, reply
+from support.model_server import ModelServer, reply, said
 
 SCRIPT = """
 rules:
@@ -85,6 +85,48 @@ def test_a_field_that_no_item_has_is_told_before_anything_is_recorded(project, p
     assert not (project / ".graphmill").exists()
 
 
+@pytest.mark.parametrize("prompt", ["${First name}", '${item["First name"]}', "${First-name}"])
+def test_of_a_column_that_no_template_can_name_the_remedy_is_told(project, prompt):
+    (project / "people.csv").write_text("id,First name\n1,Ada\n")
+    code, _, err = run(project, "batch", "--prompt", f"Greet {prompt}", "-m", "fast", "-s", "people.csv")
+    assert (code, err.endswith("renamed in the items first\n") or "rename such a field in the items first" in err) == (2, True), err
+
+
+def test_a_prompt_may_stand_in_a_file_and_a_schema_makes_its_answers_data(project):
+    (project / "prompt.md").write_text("Rate:\n${text}\n")
+    schema = {"type": "object", "properties": {"stars": {"type": "integer"}}, "required": ["stars"], "description": "such as ${x}"}
+    (project / "stars.json").write_text(json.dumps(schema))
+    (project / "s.yaml").write_text("rules: [{contains: ham, answer: 'none'}, {contains: \"Rate:\\ntea\", answer: '{\"stars\": 4}'}]\n")
+    arguments = ["batch", "--prompt-file", "prompt.md", "--schema", "stars.json", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl"]
+    code, _, err = run(project, *arguments, "--run-id", "r")
+    found = {row["id"]: row for row in rows(project / "out.jsonl")}
+    assert (code, found["a"]["output"]) == (3, {"response": {"stars": 4}}), err
+    assert (found["b"]["status"], found["b"]["error"]["answer"]) == ("failed", "none")
+    manifest = json.loads(run(project, "show", "r", "--json")[1])["manifest"]
+    (node,) = manifest["graph"]["written"]["nodes"]
+    assert (node["params"]["prompt"], node["params"]["output_schema"]["description"]) == ("Rate:\n${text}", "such as $${x}")
+
+
+def test_seed_and_cache_are_chosen_for_all_calls_and_a_resume_keeps_to_them(project):
+    with ModelServer(answer=lambda asked: said(f"seed {asked.data.get('seed')}")) as server:
+        provider = {"protocol": "openai", "address": f"{server.url}/v1"}
+        (project / "graphmill.yaml").write_text(json.dumps({"providers": {"own": provider}}))
+        node = {"id": "ask", "type": "llm", "params": {"prompt": "${text}", "seed": 1, "cache": False}}
+        (project / "w.yaml").write_text(json.dumps({"inputs": {"text": {}}, "nodes": [node]}))
+        asking = ["batch", "w.yaml", "-m", "own/m", "-s", "items.jsonl", "-o", "out.jsonl", "--seed", "7"]
+        for more, count in ((["--cache"], 2), (["--cache"], 2), (["--no-cache"], 4), ([], 6)):
+            assert run(project, *asking, *more)[0] == 0
+            assert len(server.asked) == count
+        assert outputs(project)["a"]["response"] == "seed 7"
+        write_items(project, [{"id": "a", "text": "tea"}])
+        assert run(project, *asking, "--cache", "--run-id", "r")[0] == 0
+        write_items(project, [{"id": "a", "text": "tea"}, {"id": "b", "text": "ham"}])
+        assert run(project, "resume", "r")[0] == 0
+        assert len(server.asked) == 6
+        assert outputs(project)["b"]["metadata"]["cached"] is True
+        assert run(project, *asking, "--no-cache", "--run-id", "r")[0] == 0  # no change of the workflow
+
+
 def test_of_a_long_file_the_first_thousand_items_are_looked_at(project):
     write_items(project, [*({"id": str(number)} for number in range(1000)), {"id": "last", "text": "tea"}])
     asked = ["batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl"]
@@ -125,6 +167,13 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         (["batch", "-s", "items.jsonl"], "name a workflow file, or give --prompt and --model"),
         (["batch", "--prompt", "x", "-s", "items.jsonl"], "no model is named"),
         (["batch", "--prompt", "${text", "-m", "fast", "-s", "items.jsonl"], "--prompt: "),
+        (["batch", "--prompt", "x", "--system", "${text", "-m", "fast", "-s", "items.jsonl"], "--system: "),
+        (["batch", "--prompt", "x", "--prompt-file", "p", "-m", "fast", "-s", "items.jsonl"], "--prompt and --prompt-file are both given"),
+        (["batch", "--prompt-file", "s.yml", "-m", "fast", "-s", "items.jsonl"], "there is no file 's.yml' (did you mean 's.yaml'?)"),
+        (["batch", "--prompt", "x", "--schema", "items.jsonl", "-m", "fast", "-s", "items.jsonl"], "--schema is a .json or .yaml file"),
+        (["batch", "--prompt", "x", "--schema", "s.yaml", "-m", "fast", "-s", "items.jsonl"], "--schema: the JSON Schema can not be used"),
+        (["batch", "w.yaml", "--schema", "s.yaml", "-s", "items.jsonl"], "--schema needs --prompt"),
+        (["batch", "--prompt-file", "empty.md", "-m", "fast", "-s", "items.jsonl"], "--prompt-file 'empty.md' is empty"),
         (["batch", "w.yaml", "--prompt", "x", "-m", "fast", "-s", "items.jsonl"], "--prompt and the workflow 'w.yaml' are both given"),
         (["batch", "--prompt", "x", "-m", "fst", "-s", "items.jsonl"], "no model 'fst' (did you mean 'fast'?)"),
         (["batch", "--prompt", "x", "-m", "fast", "-m", "scripted/b", "-s", "items.jsonl"], "is given twice"),
@@ -142,6 +191,7 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
 def test_mistakes_are_exit_2_with_the_remedy(project, arguments, said):
     (project / "plain.yaml").write_text("nodes: [{id: v, type: value}]")
     (project / "odd.yaml").write_text("rules: [{contans: x}]")
+    (project / "empty.md").write_text("\n")
     with (project / "graphmill.yaml").open("a") as settings:
         settings.write(OTHERS)
     code, _, err = run(project, *arguments)

@@ -214,6 +214,15 @@ def test_a_secret_in_an_exception_is_left_nowhere(played, monkeypatch, tmp_path)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
 
 
+def test_a_secret_in_an_answer_of_the_wrong_shape_is_left_nowhere(played, monkeypatch, tmp_path):
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    played.settings("", provider=", key: {env: PLANTED_KEY}")
+    played.answers = ["x" * 1985 + f" {KEY}", f"not {KEY} but", "x" * 1985 + f" {KEY}"]
+    result = played.run({"prompt": "x", "output_schema": {"type": "integer"}}, run_id="r", journal=tmp_path / "runs.db")
+    assert result.error.answer == "x" * 1985 + " {env: PLANTED_KEY}…"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and b"sk-planted" in path.read_bytes()] == []
+
+
 def test_a_secret_in_an_exception_of_a_function_s_call_is_left_nowhere(played, monkeypatch, tmp_path):
     monkeypatch.setenv("PLANTED_KEY", KEY)
     played.settings("", provider=", key: {env: PLANTED_KEY}")

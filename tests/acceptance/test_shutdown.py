@@ -1,6 +1,7 @@
 """How the command ends when it is told to: real processes, real signals, real terminals."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -189,6 +190,35 @@ def test_of_a_recorded_run_the_second_signal_does_not_say_that_the_output_is_wri
     assert not list(project.glob("out.*"))
     assert "SIGINT: what runs is cancelled, what is done stays in the journal; once more leaves at once\n" in command.err
     assert command.err.endswith("nothing was written for out.jsonl, in haste: graphmill export r FILE does it\n")
+
+
+def test_others_see_that_a_run_is_drained_and_how_much_still_runs(project):
+    def status(*more):
+        command = [*COMMAND, "status", "r", *more]
+        return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, cwd=project, env=environment(), check=True).stdout
+
+    with Command(project, *(part for part in batch("gate", "--run-id", "r") if part != "--no-journal")) as command:
+        command.until_file("started-*", 3)
+        assert "· running" in status()
+        command.send(signal.SIGINT)
+        command.until_said("once more cancels it\n")
+        command.until(lambda: "· draining: 3 running; stopped by Ctrl-C before it was done\n" in status())
+        seen = json.loads(status("--json"))
+        assert (seen["state"], seen["is_live"], seen["eta_s"]) == ("draining", True, None)
+        open_gate(project)
+        assert command.wait(within_s=20) == 130, command.err
+    assert "· paused: stopped by Ctrl-C before it was done\n" in status()
+
+
+def test_a_run_that_is_killed_while_it_is_drained_is_interrupted(project):
+    with Command(project, *(part for part in batch("gate", "--run-id", "r") if part != "--no-journal")) as command:
+        command.until_file("started-*", 3)
+        command.send(signal.SIGINT)
+        command.until_said("once more cancels it\n")
+        command.process.kill()
+        command.wait()
+    done = subprocess.run([*COMMAND, "runs"], capture_output=True, text=True, timeout=HANG_S, cwd=project, env=environment(), check=True)
+    assert "r   interrupted" in re.sub(r" +", "   ", done.stdout)
 
 
 def test_the_third_signal_leaves_at_once_and_leaves_no_file(project):

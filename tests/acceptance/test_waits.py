@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import subprocess
+import threading
 
 import pytest
 
@@ -11,7 +12,7 @@ import graphmill as gm
 from graphmill.cli.display import progress_line
 from graphmill.core.rate_limits import RateLimit, RateLimits
 from support.asked_model import answer
-from support.command import COMMAND, Command, environment, write_items
+from support.command import COMMAND, HANG_S, Command, environment, write_items
 from support.driving import virtual
 from support.model_server import ModelServer, reply, said
 
@@ -108,22 +109,50 @@ class TestWaits:
 
 
 def test_others_see_it_and_see_when_it_is_over(tmp_path):
-    with ModelServer(answer=lambda _: said("fine")) as server:
-        provider = {"protocol": "openai", "address": f"{server.url}/v1", "limits": {"requests_per_minute": 10}}
-        (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": {"own": provider}}))
-        source = write_items(tmp_path, [{"id": str(number), "text": str(number)} for number in range(20)])
+    is_heard = threading.Event()
 
-        def status(*more):
+    async def late(writer):
+        await asyncio.to_thread(is_heard.wait, HANG_S)
+        writer.write(said("fine"))
+        return True
+
+    def told(*arguments):
+        done = subprocess.run(
+            [*COMMAND, *arguments], capture_output=True, text=True, timeout=HANG_S, cwd=tmp_path, env=environment(), check=False
+        )
+        return done.stdout
+
+    with ModelServer(answer=lambda _: late) as server:
+        provider = {"protocol": "openai", "address": f"{server.url}/v1", "limits": {"requests_per_minute": 1}}
+        (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": {"own": provider}}))
+        source = write_items(tmp_path, [{"id": "first", "text": "a"}, {"id": "second", "text": "b"}])
+        arguments = ("batch", "--prompt", "${text}", "--model", "own/m", "--source", source, "--run-id", "r")
+        with Command(tmp_path, *arguments) as command:
+            command.until(lambda: server.asked)
+            command.until(lambda: ": own/m: waits for its limit of 1 requests a minute, next at " in told("status", "r"))
+            assert json.loads(told("status", "r", "--json"))["state"] == "running"
+            told("cancel", "r", "--item", "second")  # nothing waits any more, and the first goes on
+            command.until(lambda: "waits" not in told("status", "r"))
+            assert (json.loads(told("status", "r", "--json"))["state"], len(server.asked)) == ("running", 1)
+            is_heard.set()
+            command.wait()
+
+
+def test_what_a_run_waited_for_that_was_killed_is_over(tmp_path):
+    with ModelServer(answer=lambda _: said("fine")) as server:
+        provider = {"protocol": "openai", "address": f"{server.url}/v1", "limits": {"requests_per_minute": 1}}
+        (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": {"own": provider}}))
+        source = write_items(tmp_path, [{"id": str(number), "text": str(number)} for number in range(2)])
+
+        def status():
             done = subprocess.run(
-                [*COMMAND, "status", "r", *more], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment(), check=False
+                [*COMMAND, "status", "r"], capture_output=True, text=True, timeout=HANG_S, cwd=tmp_path, env=environment(), check=False
             )
             return done.stdout
 
         arguments = ("batch", "--prompt", "${text}", "--model", "own/m", "--source", source, "--run-id", "r")
         with Command(tmp_path, *arguments) as command:
-            command.until(lambda: server.asked)
-            command.until(lambda: ": own/m: waits for its limit of 10 requests a minute, next at " in status())
-            assert json.loads(status("--json"))["state"] == "running"
+            command.until(lambda: "waits for its limit" in status())
             command.process.kill()
             command.wait()
         assert "interrupted" in status()

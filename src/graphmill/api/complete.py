@@ -19,14 +19,17 @@ from graphmill.engine.frame import current, frame_here
 from graphmill.engine.steps import done_in
 from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
 from graphmill.graph.models.cache.content_key import asked
-from graphmill.graph.models.completion import Completion, origin_of
+from graphmill.graph.models.completion import Completion, known, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import estimated_tokens, messages_of, request_of
 from graphmill.graph.models.target import Target
+from graphmill.graph.node_params import require_params
 from graphmill.graph.node_type import Context
+from graphmill.nodes.llm import Llm
 
 _STEP = "complete"
+_LLM = Llm()
 
 
 def complete(  # noqa: PLR0913  one parameter per choice
@@ -71,6 +74,8 @@ def complete(  # noqa: PLR0913  one parameter per choice
         raise UsageError(f"there is no prompt: the first argument, {model!r:.80}, is the model; say gm.complete(model, prompt) or prompt=…")
     if not isinstance(prompt, Sequence):
         raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
+        raise UsageError(f"timeout_s is a number of seconds > 0, not {timeout_s!r:.80}")
     if isinstance(schema, type) and not is_model(schema):
         raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
     target, shape = Models.here().find(model, role, is_node=False), None if schema is None else schema_of(schema)
@@ -78,9 +83,12 @@ def complete(  # noqa: PLR0913  one parameter per choice
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")
     params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
-    more = {"reasoning_effort": reasoning_effort, "tools": list(tools), "logprobs": logprobs, "extra": dict(extra or {})}
-    call = _Call(target, request_of(target, messages, {**params, **more}), shape, timeout_s, cache=cache)
-    return _asked(call)
+    own = dict(extra) if isinstance(extra, Mapping) else extra
+    more = {"reasoning_effort": reasoning_effort, "tools": tools or None, "logprobs": logprobs, "extra": own or None}
+    # A float of NumPy's is one of its own kind.
+    given = {name: float(value) if isinstance(value, float) else value for name, value in (params | more).items() if value is not None}
+    require_params(_LLM, given, of="gm.complete")
+    return _asked(_Call(target, request_of(target, messages, given), shape, timeout_s, cache=cache))
 
 
 class _Call:
@@ -102,20 +110,30 @@ class _Call:
     async def ask(self, context: Context) -> Completion:
         """Ask, within the time that is set for it."""
         async with asyncio.timeout(self._timeout_s):
-            request = msgspec.structs.replace(self._request, origin=origin_of(context))
-            return await completed(self._target, request, context, schema=self._schema, cache=self._cache)
+            return await completed(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
+
+    async def known(self, context: Context) -> Completion | None:
+        """Give an answer for which nobody has to be asked, and so no turn be waited for."""
+        return await known(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
+
+    def _of(self, context: Context) -> ModelRequest:
+        return msgspec.structs.replace(self._request, origin=origin_of(context))
 
     async def ask_here(self) -> dict[str, Any]:
         """Ask in the frame of a step."""
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context))
+        is_new = self._cache is None and self._request.temperature != 0  # most are, and pay for nothing
+        look = None if is_new else partial(self.known, context)
+        made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context), known=look)
         return made.to_json()
 
     async def ask_alone(self, context: Alone) -> Completion:
         """Ask outside of a run; the limits that are set are those of its process."""
         if (limits := self._target.limits) is None:
             return await self.ask(context)
+        if (found := await self.known(context)) is not None:
+            return found
         async with context.turn(limits, self._weight()) as turn:
             made = await self.ask(context)
             turn.used = None if made.metadata.get("cached") else made.usage.tokens

@@ -14,6 +14,7 @@ from graphmill.core.identity import JOB_ID, own_id
 from graphmill.core.names import suggestion
 from graphmill.datasets.source import FileSource
 from graphmill.graph.graph import Graph
+from graphmill.graph.template import is_name
 
 _LOOKED_AT = 1000
 _MOST_NAMES = 20
@@ -63,8 +64,12 @@ def _require_held(wanted: list[str], items: Iterable[Any], source: str) -> None:
 def _not_held(name: str, fields: list[str], looked_at: str) -> UsageError:
     more = f" and {len(fields) - _MOST_NAMES} more" if len(fields) > _MOST_NAMES else ""
     there = (", ".join(fields[:_MOST_NAMES]) or "nothing") + more
-    near, remedy = suggestion(name, fields), f'if only some have it, give it a default, in a prompt ${{{name} ?? "…"}}'
-    return UsageError(f"{looked_at} has a field {name!r}{near}; there is {there}{'' if near else f'; {remedy}'}")
+    said, remedy = suggestion(name, filter(is_name, fields)), ""
+    if not said and (said := suggestion(name, fields)):
+        remedy = "; a name has letters, digits, _ and - alone: rename such a field in the items first"
+    elif not said:
+        remedy = f'; if only some have it, give it a default, in a prompt ${{{name} ?? "…"}}'
+    return UsageError(f"{looked_at} has a field {name!r}{said}; there is {there}{remedy}")
 
 
 def _first(items: Iterable[Any], number: int) -> Generator[Any, None, None]:

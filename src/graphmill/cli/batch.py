@@ -13,16 +13,18 @@ from graphmill.api.policy import policy_for
 from graphmill.api.samples import MOST_SAMPLES
 from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.inputs import InputsFile, inputs_given
+from graphmill.cli.inputs import InputsFile, inputs_given, mapping_in, text_in
 from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
+    Cache,
     Concurrency,
     MaxTokens,
     Models,
     Output,
     Retries,
+    Seed,
     SourceFormat,
     Temperature,
     Timeout,
@@ -49,7 +51,14 @@ Prompt = Annotated[
         metavar="TEXT", help="Ask a model this for each item, with no workflow file; ${name} is a field of the item.", show_default=False
     ),
 ]
+PromptFile = Annotated[
+    str | None, typer.Option("--prompt-file", metavar="FILE", help="The same, as a file of text holds it.", show_default=False)
+]
 System = Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told first; with --prompt.", show_default=False)]
+Schema = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="A JSON Schema, as .json or .yaml, that each answer must fit; with --prompt.", show_default=False),
+]
 Limit = Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)]
 Offset = Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)]
 Samples = Annotated[
@@ -77,10 +86,14 @@ def batch(  # noqa: PLR0913  one parameter per option
     *,
     source_name: Source,
     prompt: Prompt = None,
+    prompt_file: PromptFile = None,
     system: System = None,
+    schema: Schema = None,
     models: Models = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
+    seed: Seed = None,
+    cache: Cache = None,
     source_format: SourceFormat = None,
     limit: Limit = None,
     offset: Offset = 0,
@@ -110,8 +123,8 @@ def batch(  # noqa: PLR0913  one parameter per option
     129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
-    graph, given = _graph(workflow, inputs or (), prompt=prompt, system=system)
-    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens)
+    graph, given = _graph(workflow, inputs or (), prompt=_prompt(prompt, prompt_file), system=system, schema=schema)
+    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
     graph = graph.with_inputs(inputs_given(graph, given, inputs_file))
     items = source(source_name, format=source_format, offset=offset, limit=limit)
     asked = policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)
@@ -150,17 +163,35 @@ def batch(  # noqa: PLR0913  one parameter per option
     )
 
 
-def _graph(workflow: str | None, inputs: Sequence[str], *, prompt: str | None, system: str | None) -> tuple[Graph, Sequence[str]]:
+def _prompt(prompt: str | None, file: str | None) -> str | None:
+    """Give the prompt, however it is given."""
+    if file is None:
+        return prompt
+    if prompt is not None:
+        raise UsageError("--prompt and --prompt-file are both given; leave one out")
+    text = text_in(Path(file))
+    if not text.strip():
+        raise UsageError(f"--prompt-file {file!r} is empty")
+    return text
+
+
+def _graph(
+    workflow: str | None, inputs: Sequence[str], *, prompt: str | None, system: str | None, schema: str | None
+) -> tuple[Graph, Sequence[str]]:
     """Give the workflow that is named, or that a prompt is, and the inputs beside it."""
     if prompt is None:
-        if workflow is None or system is not None:
-            raise UsageError("--system needs --prompt" if workflow else "name a workflow file, or give --prompt and --model")
+        if workflow is None:
+            raise UsageError("name a workflow file, or give --prompt and --model")
+        for option, value in (("--system", system), ("--schema", schema)):
+            if value is not None:
+                raise UsageError(f"{option} needs --prompt; a workflow has its own, as a param of its llm node")
         return load(workflow), inputs
     if workflow is not None and "=" not in workflow:
         raise UsageError(f"--prompt and the workflow {workflow!r} are both given; leave one out")
     if not prompt.strip():
         raise UsageError("--prompt is empty; in a shell it stands within '…', for within \"…\" ${name} is replaced by nothing")
-    graph = prompt_workflow(prompt, system=system)
+    shape = None if schema is None else mapping_in(Path(schema), option="--schema", holds="a JSON Schema is a mapping")
+    graph = prompt_workflow(prompt, system=system, schema=shape)
     if not graph.inputs:
         tell_note("the prompt names no field of the items, and asks the same for each; ${name} is one, in a shell within '…', not \"…\"")
     return graph, [*([] if workflow is None else [workflow]), *inputs]

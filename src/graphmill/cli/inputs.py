@@ -46,14 +46,28 @@ def mapping_in(path: Path, *, option: str, holds: str) -> dict[str, Any]:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise UsageError(f"{option} is a .json or .yaml file, not {str(path)!r}")
+    text = _bytes_of(path)
     try:
-        found = reader(path.read_bytes())
-    except FileNotFoundError:
-        raise UsageError(f"there is no file {str(path)!r}{file_suggestion(path)}") from None
-    except OSError as error:
-        raise UsageError(f"can not read {str(path)!r}: {error.strerror}") from error
+        found = reader(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: {error}") from error
     if not isinstance(found, Mapping):
         raise UsageError(f"{path} holds {'nothing' if found is None else f'a {type(found).__name__}'}; {holds}")
     return dict(found)
+
+
+def text_in(path: Path) -> str:
+    """Read a file of text, without what ends its last line; UsageError if it can not be."""
+    try:
+        return _bytes_of(path).decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not text in UTF-8") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {str(path)!r}{file_suggestion(path)}") from None
+    except OSError as error:
+        raise UsageError(f"can not read {str(path)!r}: {error.strerror}") from error

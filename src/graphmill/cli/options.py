@@ -27,6 +27,13 @@ Models = Annotated[
 ]
 Temperature = Annotated[float | None, typer.Option(metavar="T", help="The temperature of all calls of models.", min=0)]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="The most tokens of an answer of a model.", min=1)]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="The seed of all calls of models.", show_default=False)]
+Cache = Annotated[
+    bool | None,
+    typer.Option(
+        "--cache/--no-cache", help="Use answers that are known at any temperature, or none; without it, as written.", show_default=False
+    ),
+]
 _WHEN_CHANGED = "If the workflow or an item is not what it was: refuse, do again what it concerns, or keep old results."
 WhenChanged = Annotated[OnChange, typer.Option("--on-change", help=_WHEN_CHANGED)]
 WhenResumed = Annotated[

@@ -13,7 +13,19 @@ from graphmill.cli.answer import AsJson
 from graphmill.cli.inputs import InputsFile, inputs_given
 from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
 from graphmill.cli.one_job import OneJob
-from graphmill.cli.options import RETRIES, TIMEOUT_S, Concurrency, MaxTokens, Models, Retries, Temperature, Timeout, WhenChanged
+from graphmill.cli.options import (
+    RETRIES,
+    TIMEOUT_S,
+    Cache,
+    Concurrency,
+    MaxTokens,
+    Models,
+    Retries,
+    Seed,
+    Temperature,
+    Timeout,
+    WhenChanged,
+)
 from graphmill.cli.policy import policy_of
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.workflow import load
@@ -30,6 +42,8 @@ def run(  # noqa: PLR0913  one parameter per option
     models: Models = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
+    seed: Seed = None,
+    cache: Cache = None,
     run_id: RunId = None,
     on_change: WhenChanged = "refuse",
     journal: Journal = None,
@@ -44,7 +58,7 @@ def run(  # noqa: PLR0913  one parameter per option
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph = load(workflow)
-    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens)
+    graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
     item = single(graph, inputs_given(graph, inputs or (), inputs_file))
     policy = policy_for(graph, policy_of(concurrency=concurrency, retries=retries, timeout=timeout))
     foreground = OneJob(

@@ -137,11 +137,13 @@ class InternalError(GraphmillError):
 class AttemptError(GraphmillError):
     """Raised by a user's function to say how its attempt failed: use one of the five below.
 
-    One that a provider raises says also what the call has used all the same, and what the answer told of its limits.
+    One that comes of a model says also what the call has used all the same, what the answer told of its limits, and, in ``answer``, what
+    the model has said that can not be used.
     """
 
     usage: Usage | None = None
     limits: RateLimits | None = None
+    answer: str = ""
 
 
 class Throttled(AttemptError):  # noqa: N818  it names what happened; users raise it

@@ -73,13 +73,17 @@ _RETRYABLE = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.TRANSIENT, Kind.T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An exception as recorded data; the exception itself, with its frames, is let go."""
+    """An exception as recorded data; the exception itself, with its frames, is let go.
+
+    ``answer`` is what a model has said that can not be used, if it is that.
+    """
 
     kind: Kind
     message: str
     type: str
     traceback: str = ""
     retry_after_s: float | None = None
+    answer: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphmill.core.result import Result
+from graphmill.core.result import Failure, Result
 
 Row = dict[str, Any]
 
@@ -13,15 +13,12 @@ ROW_FIELDS = ("id", "status", "input", "output", "error", "attempts", "queued_s"
 
 def row_of(result: Result) -> Row:
     """Turn a result into its row; docs/results.md describes the fields."""
-    error = result.error
     return {
         "id": result.job_id,
         "status": str(result.status),
         "input": result.input,
         "output": result.output,
-        "error": None
-        if error is None
-        else {"kind": str(error.kind), "type": error.type, "message": error.message, "traceback": error.traceback},
+        "error": None if result.error is None else _error(result.error),
         "attempts": result.attempts,
         "queued_s": round(result.queued_s, 6),
         "duration_s": round(result.duration_s, 6),
@@ -29,3 +26,8 @@ def row_of(result: Result) -> Row:
         "cost": result.cost,
         "metadata": result.metadata,
     }
+
+
+def _error(error: Failure) -> Row:
+    told = {"kind": str(error.kind), "type": error.type, "message": error.message, "traceback": error.traceback}
+    return told | {"answer": error.answer} if error.answer else told

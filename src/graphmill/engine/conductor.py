@@ -100,8 +100,7 @@ class Conductor:
             scheduler,
             self._figures,
             self._audience,
-            policy=policy,
-            machine=terms.machine,
+            terms=terms,
             changed=self._start_soon,
             recorder=recorder,
             now=self._loop.time(),
@@ -201,7 +200,7 @@ class Conductor:
         self._scheduler.is_paused = is_paused
         self._figures.note_hold(self._loop.time())
         self._audience.tell_held(self._scheduler.held)
-        if self._recorder is not None:
+        if self._recorder is not None and self.stopped is None:
             self._recorder.note(is_held=is_paused)
 
     def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
@@ -226,6 +225,8 @@ class Conductor:
         elif self._draining is None:
             return False
         self._end_running(running or failure, within_s)
+        if within_s:
+            self._pulse.drain(self._loop.time())
         return True
 
     def cancel(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -15,10 +16,9 @@ from graphmill.engine.alerts import Alert
 from graphmill.engine.audience import Hooks
 from graphmill.engine.events import Event
 from graphmill.engine.feed import known_length, require_series
-from graphmill.engine.machine import Machine
+from graphmill.engine.machine import Machine, Readable
 from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.progress import Progress
-from graphmill.engine.pulse import Readable
 from graphmill.engine.recorder import Journal, Recorder
 from graphmill.engine.run import Run
 from graphmill.engine.terms import Terms
@@ -33,7 +33,7 @@ class BatchExecutor:
     misses events, and the log says how many.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one parameter per choice
         self,
         policy: Policy | None = None,
         *,
@@ -44,6 +44,7 @@ class BatchExecutor:
         journal: Journal | None = None,
         random: Random | None = None,
         machine: Readable | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._policy = require_policy(policy)
         if self._policy.guards.worker_memory_bytes is not None and self._policy.isolation is None:
@@ -51,6 +52,7 @@ class BatchExecutor:
         self._hooks = Hooks(on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
         self._machine = machine or Machine()
+        self._wall = wall
         if journal is not None and not hasattr(journal, "recorder"):
             raise UsageError(f"journal is an open one, gm.open_journal(path), not {journal!r:.80}")
         self._journal = journal
@@ -87,6 +89,7 @@ class BatchExecutor:
             hooks=self._hooks,
             random=self._random,
             machine=self._machine,
+            wall=self._wall,
             bind=bind,
             accept=accept,
             total=total,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from graphmill.core.errors import Ambiguous, Permanent, StepError, Throttled, Transient, Unavailable, UsageError
+from graphmill.core.errors import Ambiguous, AttemptError, Permanent, StepError, Throttled, Transient, Unavailable, UsageError
 from graphmill.core.message import message_of
 from graphmill.core.result import Failure, Kind
 
@@ -73,7 +73,10 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
     message, name = "an exception that can not be described", "Exception"
     try:
         message, name = message_of(error), _type_name(error)
-        return Failure(kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error))
+        answer = error.answer if isinstance(error, AttemptError) else ""
+        return Failure(
+            kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error), answer=answer
+        )
     except BaseException:  # noqa: BLE001  its attributes are user code too
         return Failure(kind=kind, message=message, type=name)
 

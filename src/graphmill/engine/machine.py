@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from graphmill.engine.cgroup import own_cgroups
 
@@ -18,6 +19,13 @@ class Reading:
 
     memory: float
     cpu: float
+
+
+class Readable(Protocol):
+    """What tells how full the machine is."""
+
+    def read(self) -> Reading:
+        """Read it now."""
 
 
 class Machine:

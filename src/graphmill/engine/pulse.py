@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from graphmill.core.result import Result
 from graphmill.engine.alerts import Watch
 from graphmill.engine.audience import Audience
 from graphmill.engine.figures import Figures
 from graphmill.engine.guards import Guard
-from graphmill.engine.machine import Reading
-from graphmill.engine.policy import Policy
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.scheduler import Scheduler
+from graphmill.engine.terms import Terms
 
 _NOTE_S = 2.0  # at the least between two notes, and a wait that is worth to say its end
-
-
-def _next_at(wait_s: float) -> str:
-    """Say when a wait of some length ends, by the clock on the wall: ', next at 14:03:07'."""
-    return time.strftime(", next at %H:%M:%S", time.localtime(time.time() + wait_s)) if wait_s >= _NOTE_S else ""
-
-
-class Readable(Protocol):
-    """What tells how full the machine is."""
-
-    def read(self) -> Reading:
-        """Read it now."""
 
 
 class Pulse:
@@ -40,8 +26,7 @@ class Pulse:
         figures: Figures,
         audience: Audience,
         *,
-        policy: Policy,
-        machine: Readable,
+        terms: Terms,
         changed: Callable[[], None],
         recorder: Recorder | None,
         now: float,
@@ -49,11 +34,13 @@ class Pulse:
         self._scheduler = scheduler
         self._figures = figures
         self._audience = audience
-        self._guard = Guard(policy.guards)
-        self._watch = Watch(policy.alerts, now)
-        self._machine = machine
+        self._guard = Guard(terms.policy.guards)
+        self._watch = Watch(terms.policy.alerts, now)
+        self._machine = terms.machine
         self._changed = changed
         self._recorder = recorder
+        self._wall = terms.wall
+        self._is_draining = False
         self._noted = ""
         self._noted_at = now
 
@@ -70,14 +57,31 @@ class Pulse:
         if result.is_success or result.is_failure:
             self._watch.result(now, is_failure=result.is_failure)
 
+    def drain(self, now: float) -> None:
+        """Let others see at once that what runs is the last."""
+        if self._recorder is not None and not self._is_draining:
+            self._is_draining = True
+            self._recorder.note(is_draining=True)
+            self._note(self._recorder, now)
+
     def _note(self, recorder: Recorder, now: float) -> None:
         """Let those see what the run waits for who look at it from elsewhere."""
-        lane = self._figures.waits(now)
-        wait_s = 0.0 if lane is None or lane.next_s is None else lane.next_s
-        waits = "" if lane is None else f"{lane.waits}{_next_at(wait_s)}"
+        waits = self._last_ones() if self._is_draining else self._waits(now)
         if waits != self._noted:
             self._noted, self._noted_at = waits, now
             recorder.note(waits=waits)
+
+    def _last_ones(self) -> str:
+        left = self._scheduler.leaving
+        return f"{self._scheduler.running:,} running{'' if left is None else f'; {left.message}'}"
+
+    def _waits(self, now: float) -> str:
+        lane = self._figures.waits(now)
+        if lane is None:
+            return ""
+        if lane.next_s is None or lane.next_s < _NOTE_S:
+            return lane.waits
+        return lane.waits + time.strftime(", next at %H:%M:%S", time.localtime(self._wall() + lane.next_s))
 
     def _read(self, now: float) -> None:
         reading = self._machine.read()

@@ -144,8 +144,16 @@ class Recorder(Protocol):
     def hurry(self) -> None:
         """Let what was handed over wait for nothing more."""
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None, waits: str | None = None) -> None:
-        """Note that the run starts nothing new for now, or does so again; how many it runs at once from now on; its span; or its wait."""
+    def note(
+        self,
+        *,
+        is_held: bool | None = None,
+        limit: int | None = None,
+        traced: str | None = None,
+        waits: str | None = None,
+        is_draining: bool = False,
+    ) -> None:
+        """Note that the run starts nothing new for now, or does so again, or never will; how many it runs at once; its span; its wait."""
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""

@@ -45,13 +45,24 @@ class Visits:
         self._freed = freed
         self._lane_changed = lane_changed
 
-    async def call(self, frame: Frame, key: str, limits: Limits | None, weight: int, function: Callable[[], Awaitable[T]]) -> T:
+    async def call(
+        self,
+        frame: Frame,
+        key: str,
+        limits: Limits | None,
+        weight: int,
+        function: Callable[[], Awaitable[T]],
+        *,
+        known: Callable[[], Awaitable[T | None]] | None,
+    ) -> T:
         """Call a function when the lane of this key lets it start; the lane learns from how that goes.
 
-        While it waits, the time of its attempt stands still.
+        While it waits, the time of its attempt stands still. Where it would have to, it is first seen whether what it gives is ``known``.
         """
         visit = frame.visit = Visit(frame.ticket, self._scheduler.lanes.kept_to(key, limits), weight)
         with visit.lane.lent(frame.ticket):
+            if known is not None and not visit.lane.lets_in(visit, self._loop.time()) and (found := await known()) is not None:
+                return found
             return await self._made(frame, visit, function)
 
     async def _made(self, frame: Frame, visit: Visit, function: Callable[[], Awaitable[T]]) -> T:

@@ -24,7 +24,8 @@ def concealed(names: Iterable[str], failure: Failure) -> Failure:
     secrets = _secrets(names)
     if not secrets:
         return failure
-    return replace(failure, message=_without(secrets, failure.message), traceback=_without(secrets, failure.traceback))
+    message, traceback, answer = (_without(secrets, text) for text in (failure.message, failure.traceback, failure.answer))
+    return replace(failure, message=message, traceback=traceback, answer=answer)
 
 
 def concealed_text(names: Iterable[str], text: str) -> str:

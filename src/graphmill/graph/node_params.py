@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from graphmill.core.errors import Permanent
+from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.names import suggestion
 from graphmill.graph.node_type import NodeType, ParamError
 from graphmill.graph.pieces import pieced
@@ -51,9 +51,17 @@ def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
     try:
         return msgspec.convert(params, node_type.Params)
     except msgspec.ValidationError as error:
-        problems = list(_struct_problems(node_type.Params, params, (), as_written=frozenset(map(str, params))))
-        said = "; ".join(map(str, problems)) or str(error)
-        raise Permanent(f"the params do not fit {node_type.name}: {said}") from error
+        raise Permanent(f"the params do not fit {node_type.name}: {_misfits(node_type.Params, params, error)}") from error
+
+
+def require_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> None:
+    """Refuse what is given elsewhere for params of a type, as its nodes would; UsageError says whose they are."""
+    if node_type.Params is None:
+        return
+    try:
+        msgspec.convert(params, node_type.Params)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{of}: {_misfits(node_type.Params, params, error)}") from None
 
 
 def is_open(value: Any) -> bool:
@@ -78,6 +86,10 @@ def description(kind: Any) -> str:
     """Give what is said about a field, "" if nothing."""
     told = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta)) if get_origin(kind) is Annotated else ()
     return next((text for text in told if text), "")
+
+
+def _misfits(struct: type[msgspec.Struct], params: Mapping[str, Any], error: msgspec.ValidationError) -> str:
+    return "; ".join(map(str, _struct_problems(struct, params, (), as_written=frozenset(map(str, params))))) or str(error)
 
 
 @cache

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from itertools import chain, count
 from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.answer_schema import schema_of
 from graphmill.graph.template import Literal, Lookup, Reference, TemplateError, parse
 from graphmill.graph.workflow import load_data
 
 _NODE = "answer"
+_NOT_IN_NAMES = (" ", '"', "'")
+_RENAMED = "; a field of another name, such as 'First name', is renamed in the items first"
+_OPENING = re.compile(r"\$+(?=\{)")
 
 
-def prompt_workflow(prompt: str, *, system: str | None = None) -> Graph:
-    """Make the workflow that asks a model this for each item; what its templates name are the item's fields. UsageError names a mistake."""
-    inputs = dict(entry for text in (prompt, system or "") for entry in _inputs(text))
+def prompt_workflow(prompt: str, *, system: str | None = None, schema: Mapping[str, Any] | None = None) -> Graph:
+    """Make the workflow that asks a model this for each item; what its templates name are the item's fields. UsageError names a mistake.
+
+    With a ``schema``, a JSON Schema without templates, the answers are data.
+    """
+    inputs = dict(entry for option, text in (("--prompt", prompt), ("--system", system or "")) for entry in _inputs(option, text))
     node = next(name for name in chain([_NODE], (f"{_NODE}-{number}" for number in count(2))) if name not in inputs)
     params: dict[str, Any] = {"prompt": prompt} | ({} if system is None else {"system": system})
+    if schema is not None:
+        params["output_schema"] = _written(_checked(schema))
     return load_data(
         {
             "name": "prompt",
@@ -29,12 +39,30 @@ def prompt_workflow(prompt: str, *, system: str | None = None) -> Graph:
     )
 
 
-def _inputs(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _checked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        schema_of(schema)
+    except UsageError as error:
+        raise UsageError(f"--schema: {error}") from None
+    return schema
+
+
+def _written(value: Any) -> Any:
+    """Write data as a workflow has it: what begins a lookup is text, such as in a pattern."""
+    if isinstance(value, str):
+        return _OPENING.sub(r"\g<0>\g<0>", value)
+    if isinstance(value, Mapping):
+        return {key: _written(entry) for key, entry in value.items()}
+    return [_written(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _inputs(option: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give what the templates of a text begin with; a literal behind ?? is the default where a field is not there."""
     try:
         found = parse(text)
     except TemplateError as error:
-        raise UsageError(f"--prompt: {error}") from None
+        is_of_name = text[error.position : error.position + 1] in _NOT_IN_NAMES
+        raise UsageError(f"{option}: {error}{_RENAMED if is_of_name else ''}") from None
     for lookup in (part for part in found.parts if isinstance(part, Lookup)):
         last = lookup.alternatives[-1]
         rule = {"default": last.value} if isinstance(last, Literal) else {"required": len(lookup.alternatives) == 1}

@@ -38,6 +38,8 @@ def failure_body(failure: Failure) -> bytes:
     found = {"kind": failure.kind, "message": failure.message, "type": failure.type, "traceback": failure.traceback}
     if failure.retry_after_s is not None:
         found["retry_after_s"] = failure.retry_after_s  # type: ignore[assignment]
+    if failure.answer:
+        found["answer"] = failure.answer
     return json_bytes(found)
 
 
@@ -50,6 +52,7 @@ def failure_from(body: bytes) -> Failure:
         type=found["type"],
         traceback=found.get("traceback", ""),
         retry_after_s=found.get("retry_after_s"),
+        answer=found.get("answer", ""),
     )
 
 

@@ -18,10 +18,11 @@ _ASKED = f"{ASK}#"
 
 
 class RunState(StrEnum):
-    """How a run stands. ``interrupted`` is never stored: it is a running or held one whose owner has died."""
+    """How a run stands. ``interrupted`` is never stored: it is one that was under way, and whose owner has died."""
 
     RUNNING = "running"
     HELD = "held"
+    DRAINING = "draining"
     PAUSED = "paused"
     FINISHED = "finished"
     CANCELLED = "cancelled"
@@ -31,7 +32,7 @@ class RunState(StrEnum):
     @property
     def is_live(self) -> bool:
         """Whether a process is at work on it, though it may start nothing new."""
-        return self in (RunState.RUNNING, RunState.HELD)
+        return self in (RunState.RUNNING, RunState.HELD, RunState.DRAINING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,8 +197,18 @@ class Scribe:
         """The span of the process that had the run before."""
         return self._run.manifest.get("traced")
 
-    def note(self, *, is_held: bool | None = None, limit: int | None = None, traced: str | None = None, waits: str | None = None) -> None:
+    def note(
+        self,
+        *,
+        is_held: bool | None = None,
+        limit: int | None = None,
+        traced: str | None = None,
+        waits: str | None = None,
+        is_draining: bool = False,
+    ) -> None:
         """Let others see it."""
+        if is_draining:
+            self._put(RunRow(state=RunState.DRAINING))
         if is_held is not None:
             self._put(RunRow(state=RunState.HELD if is_held else RunState.RUNNING))
         if limit is not None:

@@ -55,7 +55,8 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = []
     tools: Annotated[list[Any], Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema.")] = []
     logprobs: Annotated[
-        bool | int | None, Meta(description="Whether to give the tokens' log probabilities, or with how many others each.")
+        bool | Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Whether to give the tokens' log probabilities, or with how many others each."),
     ] = None
     extra: Annotated[dict[str, Any], Meta(description="Put into what is sent as it is, over all else.")] = {}
     cache: Annotated[
@@ -144,7 +145,8 @@ class Llm(NodeType[LlmParams]):
             raise Permanent("prompt and messages are both empty: there is nothing to ask")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
         request = request_of(target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context))
-        made = await complete(target, request, context, schema=schema, cache=params.cache)
+        cache = params.cache if target.cache is None else target.cache
+        made = await complete(target, request, context, schema=schema, cache=cache)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,
             "usage": made.usage.to_json(),

@@ -88,6 +88,8 @@ def _result_lines(result: Result) -> Iterator[str]:
     if result.error is not None:
         yield f"error:  {result.error.kind}: {shown_message(failure_text(result.error), _LINE_CHARS)}"
         yield from (f"  {shown_message(line, _LINE_CHARS)}" for line in result.error.traceback.split("\n") if line.strip())
+        if result.error.answer:
+            yield f"answer: {shown(result.error.answer, _VALUE_CHARS)}"
 
 
 def _value(value: Any) -> str:

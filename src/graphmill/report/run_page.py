@@ -16,7 +16,9 @@ from graphmill.report.next_steps import next_lines
 from graphmill.report.run_view import RunView, run_record, status_lines, view_of
 from graphmill.report.text import ERRORS_SHOWN, columns, error_lines, shown, size
 
-_MOST_ENTRIES = 30
+_ORDER = ("source", "graph", "models", "options", "input", "seed", "policy", "commit", "versions")  # what a reader looks for first
+_MOST_ENTRIES = 50
+_MOST_OF_ONE = 15
 _KEY_CHARS = 40
 _VALUE_CHARS = 100
 
@@ -42,23 +44,31 @@ def page_lines(page: RunPage) -> list[str]:
     run = page.view.run
     lines = [*status_lines(page.view), *error_lines(page.first, page.view.failed), ""]
     lines += [f"manifest, generation {run.generation}, {size(page.size)} in the journal:"]
-    lines += [f"  {line}" for line in _manifest_lines(run.manifest)]
+    lines += [f"  {line}" for line in _manifest_lines({**run.manifest, "models": ", ".join(filter(None, run.usage))})]
     return [*lines, "", *next_lines(page.view)] if page.view.done or page.view.can_go_on else lines
 
 
 def _manifest_lines(manifest: Mapping[str, Any]) -> list[str]:
     entries = list(islice(_entries(manifest), _MOST_ENTRIES + 1))
     rows = [(shown(key, _KEY_CHARS), shown(text, _VALUE_CHARS)) for key, text in entries[:_MOST_ENTRIES]]
-    return columns(rows) + (["...and more; --json shows all"] if len(entries) > _MOST_ENTRIES else [])
+    return [*columns(rows), *(["...and more"] if len(entries) > _MOST_ENTRIES else []), "--json shows all of it"] if rows else []
 
 
 def _entries(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give each entry one line, and those of a mapping one each."""
-    for key, value in manifest.items():
-        if isinstance(value, Mapping) and value:
-            yield from ((f"{key}.{name}", _text(entry)) for name, entry in value.items())
-        else:
-            yield str(key), _text(value)
+    """Give each entry one line, and the first of a mapping one each; what is not set has none."""
+    places = {key: place for place, key in enumerate(_ORDER)}
+    for key, value in sorted(manifest.items(), key=lambda entry: places.get(entry[0], len(places))):
+        if not isinstance(value, Mapping):
+            yield from [(str(key), _text(value))] if _is_set(value) else ()
+            continue
+        found = [(f"{key}.{name}", _text(entry)) for name, entry in value.items() if _is_set(entry)]
+        yield from found[:_MOST_OF_ONE]
+        if len(found) > _MOST_OF_ONE:
+            yield str(key), f"...and {len(found) - _MOST_OF_ONE:,} more"
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and value not in ("", {}, [])
 
 
 def _text(value: Any) -> str:

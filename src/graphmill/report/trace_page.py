@@ -136,8 +136,9 @@ def _output_lines(row: StepRow) -> list[str]:
 
 def _error_lines(row: StepRow) -> list[str]:
     error = read_body(row.error)
-    trail = error.get("traceback", "") if isinstance(error, dict) else ""
-    return [f"error: {error_message(row.error)}", *(f"  {line}" for line in trail.split("\n") if line.strip())]
+    trail, answer = (error.get("traceback", ""), error.get("answer", "")) if isinstance(error, dict) else ("", "")
+    lines = [f"error: {error_message(row.error)}", *(f"  {line}" for line in trail.split("\n") if line.strip())]
+    return [*lines, "answer:", *(f"  {line}" for line in answer.split("\n"))] if answer else lines
 
 
 def step_record(row: StepRow, *, is_full: bool = False) -> dict[str, Any]:

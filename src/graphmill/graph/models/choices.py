@@ -16,16 +16,21 @@ def _nothing() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """``model`` stands for that of every node, ``roles`` for those of nodes that have one; None leaves a param as it is."""
+    """``model`` stands for that of every node, ``roles`` for those of nodes that have one; None leaves a param as it is.
+
+    ``cache`` says whether answers that are known may be used again; it decides none, and so is no part of what a node is.
+    """
 
     model: str | None = None
     roles: Mapping[str, str] = field(default_factory=_nothing)
     temperature: float | None = None
     max_tokens: int | None = None
+    seed: int | None = None
+    cache: bool | None = None
 
     @classmethod
-    def of(cls, models: Iterable[str] = (), *, temperature: float | None = None, max_tokens: int | None = None) -> Choices:
-        """Read ``NAME`` and ``ROLE=NAME``; UsageError for what is neither, or stands twice."""
+    def of(cls, models: Iterable[str] = (), **chosen: Any) -> Choices:
+        """Read ``NAME`` and ``ROLE=NAME``, beside what else is chosen; UsageError for what is neither, or stands twice."""
         found: dict[str, str] = {}
         for text in models:
             before, equals, after = text.partition("=")
@@ -37,21 +42,30 @@ class Choices:
                 raise UsageError(f"a model {f'for the role {role!r}' if role else 'for all nodes'} is given twice; leave one out")
             found[role] = name
         model = found.pop("", None)
-        return cls(model=model, roles=MappingProxyType(found), temperature=temperature, max_tokens=max_tokens)
+        return cls(model=model, roles=MappingProxyType(found), **chosen)
 
     def over(self, before: Choices) -> Choices:
         """Give what was chosen before with these in its place: a model for all nodes also replaces those for roles."""
         roles = self.roles if self.model else MappingProxyType({**before.roles, **self.roles})
-        return replace(before, model=self.model or before.model, roles=roles, **self.params)
+        return replace(before, model=self.model or before.model, roles=roles, **self.params, **self._kept)
 
     @property
     def params(self) -> dict[str, Any]:
         """The params that are chosen."""
-        given = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
         return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def _kept(self) -> dict[str, Any]:
+        return {} if self.cache is None else {"cache": self.cache}
 
     def to_json(self) -> dict[str, Any]:
         """Give what is chosen as data; nothing, if nothing is."""
+        return self.fingerprint | self._kept
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What of it decides an answer."""
         named = {"model": self.model, "roles": dict(self.roles)}
         return {name: value for name, value in named.items() if value} | self.params
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import Permanent, Transient
+from graphmill.core.errors import AttemptError, Permanent, Transient
 from graphmill.core.fresh import fresh
 from graphmill.core.json_text import json_bytes
-from graphmill.core.message import cut
+from graphmill.core.message import MOST_MESSAGE_CHARS, cut
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import NO_USAGE, REUSED, Usage
+from graphmill.graph.concealment import concealed_text
 from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.asking import ask, told
 from graphmill.graph.models.cache.content_key import content_key, is_cacheable
@@ -69,13 +70,27 @@ async def complete(
     Without ``cache``, the same is expected of the same call at temperature 0, and not else.
     """
     asked = _shaped(target, _seeded(request), schema)
-    key = content_key(target, asked, schema) if is_cacheable(target, asked, cache) else None
-    if key is None:
+    kept = _kept(target, asked, schema, cache)
+    if kept is None:
         return await _asked(target, asked, context, schema)
-    kept = Kept(key, target.lane, written=_written, read=partial(_read, schema))
     shared, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)
     made = _copied(shared)  # by all who were given it, before any of them can change it
     return made if is_asked else _used_again(made, context, target.lane)
+
+
+async def known(
+    target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None, cache: bool | None = None
+) -> Completion | None:
+    """Give the answer if it is kept; None where somebody has to be asked."""
+    kept = _kept(target, _shaped(target, _seeded(request), schema), schema, cache)
+    made = None if kept is None else await kept.found(context, is_wanted=cache is True)
+    return None if made is None else _used_again(made, context, target.lane)
+
+
+def _kept(target: Target, asked: ModelRequest, schema: AnswerSchema | None, cache: bool | None) -> Kept[Completion] | None:  # noqa: FBT001
+    """Give the way to an answer that may be used again; None for one that may not."""
+    key = content_key(target, asked, schema) if is_cacheable(target, asked, cache) else None
+    return None if key is None else Kept(key, target.lane, written=_written, read=partial(_read, schema))
 
 
 async def _asked(target: Target, asked: ModelRequest, context: Context, schema: AnswerSchema | None) -> Completion:
@@ -94,15 +109,22 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
         except Misfit as misfit:
             problem = cut(str(misfit), _MOST_TOLD)
             asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_reproach(response.text, problem)))
-    raise Permanent(f"{target.lane}: no answer of {MOST_REASKS + 1} has the shape that was asked for: {problem}")
+    error = Permanent(f"{target.lane}: no answer of {MOST_REASKS + 1} has the shape that was asked for: {problem}")
+    raise _with_answer(error, target, response)
 
 
 def _require_whole(target: Target, asked: ModelRequest, response: ModelResponse) -> None:
     """Raise what an answer means that is none, or is cut."""
     if (error := response.error()) is not None:
-        raise told(target, error)
+        raise _with_answer(told(target, error), target, response)
     if not response.text.strip() and not response.tool_calls and not asked.stop:
         raise Transient(f"{target.lane}: the answer is empty")
+
+
+def _with_answer(error: AttemptError, target: Target, response: ModelResponse) -> AttemptError:
+    """Let an error hold what the model has said: whoever mends prompt or schema must read it."""
+    error.answer = concealed_text(target.secrets, cut(response.text, MOST_MESSAGE_CHARS))
+    return error
 
 
 def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAnswer | None) -> Completion:

@@ -119,6 +119,7 @@ class Models:
             setting=setting or ProviderSetting(protocol=name),
             defaults=MappingProxyType(dict(found.params)),
             chosen=MappingProxyType(self.choices.params),
+            cache=self.choices.cache,
         )
 
     def _unknown(self, name: str) -> str:

@@ -78,7 +78,7 @@ def require_use(graph: Graph, choices: Choices) -> None:
     """Refuse choices that would change nothing."""
     nodes = list(graph.model_nodes())
     if not nodes and choices.to_json():
-        raise UsageError(f"workflow {graph.name!r} asks no model: there is nothing to choose one, a temperature or max_tokens for")
+        raise UsageError(f"workflow {graph.name!r} asks no model: there is nothing to choose one, its params or its cache for")
     roles = [node.raw_params["role"] for node in nodes if isinstance(node.raw_params.get("role"), str)]
     if any(is_open(role) for role in roles):
         return
@@ -111,7 +111,7 @@ def nodes_within(node: Node) -> Iterator[Node]:
 
 def _asked(models: Models, node: Node) -> list[Any]:
     """Tell what a node asks; where only its items know which model that is, what is chosen for the run."""
-    return [node.id, _of(models, node).fingerprint if _is_known(node) else models.choices.to_json()]
+    return [node.id, _of(models, node).fingerprint if _is_known(node) else models.choices.fingerprint]
 
 
 def _is_known(node: Node) -> bool:

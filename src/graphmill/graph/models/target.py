@@ -31,7 +31,8 @@ class Target:
     """``name`` is the provider's as it is set, ``model`` the provider's own name for the model.
 
     ``lane`` is what its calls depend on together, ``provider/model`` or, without a model, the provider; ``mark`` its fingerprint as
-    JSON. ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says.
+    JSON. ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says; so does ``cache``, if it is
+    chosen whether answers may be used again.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Target:
     setting: ProviderSetting
     defaults: Mapping[str, Any]
     chosen: Mapping[str, Any]
+    cache: bool | None = None
     lane: str = field(init=False, compare=False)
     mark: bytes = field(init=False, repr=False, compare=False)
 

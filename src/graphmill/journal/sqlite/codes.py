@@ -39,6 +39,7 @@ STATE_CODES = {
     RunState.FINISHED: 4,
     RunState.CANCELLED: 5,
     RunState.FAILED: 6,
+    RunState.DRAINING: 7,
 }
 STATUSES = {code: status for status, code in STATUS_CODES.items()}
 KINDS = {code: kind for kind, code in KIND_CODES.items()} | {DEGRADED: None}

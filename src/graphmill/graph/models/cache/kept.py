@@ -46,17 +46,27 @@ class Kept(Generic[T]):
 
     async def once(self, context: Context, ask: Callable[[], Awaitable[T]], *, is_wanted: bool) -> tuple[T, bool]:
         """Give the answer, and whether it was asked for here; it is kept where the run is recorded, or where that ``is_wanted``."""
-        kept_by = keeping.get()
-        keeper = None if kept_by is None else kept_by(context, is_wanted=is_wanted)
+        keeper = _keeper(context, is_wanted=is_wanted)
         (made, is_asked), leads = await _flights.once(self._key, partial(self._found_or_asked, keeper, ask))
         return made, is_asked and leads
 
+    async def found(self, context: Context, *, is_wanted: bool) -> T | None:
+        """Give the answer if it is kept."""
+        return await self._found(_keeper(context, is_wanted=is_wanted))
+
+    async def _found(self, keeper: Keeper | None) -> T | None:
+        body = None if keeper is None else await keeper.find(self._key)
+        return None if body is None else self._read(body)
+
     async def _found_or_asked(self, keeper: Keeper | None, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        if keeper is None:
-            return await ask(), True
-        body = await keeper.find(self._key)
-        if body is not None and (made := self._read(body)) is not None:
-            return made, False
+        if (known := await self._found(keeper)) is not None:
+            return known, False
         made = await ask()
-        keeper.keep(self._key, self._model, self._written(made))
+        if keeper is not None:
+            keeper.keep(self._key, self._model, self._written(made))
         return made, True
+
+
+def _keeper(context: Context, *, is_wanted: bool) -> Keeper | None:
+    kept_by = keeping.get()
+    return None if kept_by is None else kept_by(context, is_wanted=is_wanted)
