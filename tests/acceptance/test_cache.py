@@ -17,7 +17,7 @@ from graphmill.graph.models.cache import kept
 from graphmill.journal import keeper
 from graphmill.journal.sqlite import cache_file
 from graphmill.journal.sqlite.connection import connect
-from support.command import COMMAND, environment
+from support.command import run as run_command
 from support.model_server import ModelServer, reply, said
 
 NOW = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
@@ -549,7 +549,9 @@ class TestAtOnce:
 
 
 def _shown(*words):
-    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=True, env=environment()).stdout
+    code, out, err = run_command(Path.cwd(), *words)
+    assert code == 0, err
+    return out
 
 
 def _flights():

@@ -12,6 +12,7 @@ from threading import Event
 import graphmill as gm
 from graphmill.core.keys import canonical, digest, item_key
 from graphmill.journal.records import ResultRow
+from support import warm
 from support.remains import HANG_S
 
 EAGER = gm.Retry(attempts=3, wait_s=0, cap_s=0)
@@ -112,7 +113,7 @@ class Program:
             return journal.archive.history(journal.archive.find(run_id), item_key(name))
 
     def start(self, script):
-        return subprocess.Popen(
+        return warm.start(
             [sys.executable, "-c", "from program import *\n" + dedent(script)],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
