@@ -29,7 +29,7 @@ demo: setup
 	@echo "first row of demo-results.jsonl:" && head -n 1 demo-results.jsonl
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # SEEDS=50000 simulates the first so many seeds, SEEDS=7-7 one, SEEDS=100-199 a hundred.
 simulate: setup

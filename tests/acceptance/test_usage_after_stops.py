@@ -214,7 +214,7 @@ def test_a_call_that_nobody_waits_for_ends_with_its_attempt_and_is_counted(serve
 
     def leave(item):
         threading.Thread(target=contextvars.copy_context().run, args=(ask, item), daemon=True).start()
-        assert is_asked.wait(30)
+        assert is_asked.wait(60)
         return "gone"
 
     served.left += [play]
@@ -239,4 +239,4 @@ def test_a_thread_is_not_left_waiting_for_a_step_that_does_not_end_with_its_run(
     policy = gm.Policy(timeout_s=0.1, grace_s=0.1, retry=gm.Retry(attempts=1))
     (result,) = gm.batch(wait, [{"id": "a"}], policy=policy).results()
     assert result.status == "timed_out"
-    assert ended.wait(30)
+    assert ended.wait(60)

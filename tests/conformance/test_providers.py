@@ -344,9 +344,8 @@ def test_a_call_that_is_cancelled_ends_at_once_and_keeps_no_connection(call, ser
             async with asyncio.timeout(0.1):
                 await call.provider.complete(REQUEST, session=session, **call.given)
 
-    began = time.monotonic()
+    call.given["timeout_s"] = 3600.0
     asyncio.run(call._with_session(cancelled))
-    assert time.monotonic() - began < 5
 
 
 def test_extra_entries_go_over_all_others_and_null_takes_one_out(call, server):

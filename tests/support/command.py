@@ -17,7 +17,7 @@ from support import warm
 COMMAND = [sys.executable, "-m", "graphmill"]
 HANG_S = 60.0  # for what promises no time
 
-# The command line as it is, but that a run is parked without a minute of probes.
+# The command line as it is, but that it tries again at once, and parks a run without a minute of probes.
 IMPATIENT = [
     sys.executable,
     "-c",
@@ -25,8 +25,13 @@ IMPATIENT = [
 from dataclasses import replace
 from graphmill.cli import batch
 from graphmill.cli.main import main
+from graphmill.engine import health
+health._FIRST_PROBE_S = 0.05
 of = batch.policy_of
-batch.policy_of = lambda **given: replace(of(**given), park_after_s=0.1)
+def policy_of(**given):
+    policy = of(**given)
+    return replace(policy, park_after_s=0.1, retry=replace(policy.retry, wait_s=0.01))
+batch.policy_of = policy_of
 main()
 """,
 ]

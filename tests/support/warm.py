@@ -17,7 +17,7 @@ from support.nursery import NUMBER
 INHERITED = dict(os.environ)
 HEARD_LATER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")  # what else is said to Python itself it must be told when it starts
 LOADED = [
-    *("email.parser", "psutil", "typer._click.decorators"),  # which others load when they are needed
+    *("aiohttp", "email.parser", "psutil", "typer._click.decorators"),  # which others load when they are needed
     *(
         found.name
         for found in pkgutil.walk_packages(graphmill.__path__, "graphmill.")
