@@ -11,11 +11,13 @@ import io
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import struct
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -32,34 +34,41 @@ def ready(*modules):
 
 
 def serve(control):
-    """Wait for commands. This returns in each of them, with what it shall be, and in the nursery at the end, with nothing."""
-    with socket.socket(fileno=control) as line:
-        while True:
-            asked, descriptors, *_ = socket.recv_fds(line, 1 << 20, 4)
-            if not asked:
-                return None
-            if not os.fork():
-                break
-            for descriptor in descriptors:
-                os.close(descriptor)
-            while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):  # the newest is there at least
-                pass
-    told, *streams = descriptors
-    pid = os.fork()
-    return keep(pid, told, streams) if pid else (json.loads(asked), streams)
+    """Wait for commands, and for their ends. This returns in each of them, with what it shall be; in the nursery at its own end.
+
+    Each is told of by a line of its own: its id, and how it ended. It is no other's id until that line is shut.
+    """
+    line, looks, born = socket.socket(fileno=control), select.poll(), {}
+    looks.register(control, select.POLLIN)
+    while True:
+        for descriptor, _ in looks.poll():
+            if descriptor != control:
+                follow(descriptor, looks, born)
+                continue
+            asked, given, *_ = socket.recv_fds(line, 1 << 20, 4)
+            if not asked or not (pid := os.fork()):
+                line.detach()
+                return asked and (json.loads(asked), given[1:])
+            os.write(given[0], NUMBER.pack(pid))
+            born[end := os.pidfd_open(pid)] = pid, given[0]
+            looks.register(end, select.POLLIN)
+            for stream in given[1:]:
+                os.close(stream)
 
 
-def keep(pid, told, streams):
-    """Tell the id of a command, and how it ended; the id is no other's until nobody asks for it any more."""
-    for descriptor in streams:
-        os.close(descriptor)
-    with socket.socket(fileno=told) as line:
-        line.sendall(NUMBER.pack(pid))
-        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        line.sendall(NUMBER.pack(ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status))
-        line.recv(1)
-    os.waitpid(pid, 0)
-    os._exit(0)
+def follow(descriptor, looks, born):
+    """Tell how a command ended, or, if that was heard, let its id go."""
+    looks.unregister(descriptor)
+    os.close(descriptor)
+    pid, line = born.pop(descriptor)
+    if line is None:
+        os.waitpid(pid, 0)
+        return
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with suppress(BrokenPipeError):
+        os.write(line, NUMBER.pack(ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status))
+    born[line] = pid, None
+    looks.register(line, select.POLLIN)
 
 
 def become(asked, streams):

@@ -15,7 +15,7 @@ import graphmill
 from support.nursery import NUMBER
 
 INHERITED = dict(os.environ)
-HEARD_LATER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")  # what else is said to Python itself it must be told when it starts
+HEARD_AT_START = re.compile("PYTHON(?!PATH$|DONTWRITEBYTECODE$)|SSL_CERT_")  # by Python, or by a module that is loaded
 LOADED = [
     *("aiohttp", "email.parser", "psutil", "typer._click.decorators"),  # which others load when they are needed
     *(
@@ -24,6 +24,7 @@ LOADED = [
         if not re.search("__main__|langgraph|genai", found.name)
     ),
 ]
+PIDS, DESCRIPTORS = set(), set()  # of the nurseries
 
 
 @functools.cache
@@ -35,6 +36,8 @@ def nursery(preloaded):
     with its:
         process = subprocess.Popen(argv, pass_fds=[its.fileno()], env=variables | ({"LD_PRELOAD": preloaded} if preloaded else {}))
     atexit.register(end, own, process)
+    PIDS.add(process.pid)
+    DESCRIPTORS.add(str(own.fileno()))
     return own
 
 
@@ -81,14 +84,14 @@ class WarmProcess(subprocess.Popen):
 
 
 def start(argv, **how):
-    """Start a process as ``subprocess.Popen`` does: warm if it is a module or code, told nothing that Python hears but at its start."""
+    """Start a process as ``subprocess.Popen`` does: warm if it is a module or code and is told nothing that is heard at the start."""
     is_code = argv[0] == sys.executable and argv[1] in ("-m", "-c")
-    is_warm = sys.platform == "linux" and is_code and told_to_python(how.get("env") or os.environ) == told_to_python(INHERITED)
+    is_warm = sys.platform == "linux" and is_code and heard_at_start(how.get("env") or os.environ) == heard_at_start(INHERITED)
     return (WarmProcess if is_warm else subprocess.Popen)(argv, **how)
 
 
-def told_to_python(variables):
-    return {name: value for name, value in variables.items() if name.startswith("PYTHON") and name not in HEARD_LATER}
+def heard_at_start(variables):
+    return {name: value for name, value in variables.items() if HEARD_AT_START.match(name)}
 
 
 def run(argv, *, input=None, timeout=None, capture_output=False, check=False, **how):  # noqa: A002
