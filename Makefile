@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-WORKERS ?= auto
+# One more than there are processors: a test often waits.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SEEDS ?= 20000
 HOURS ?= 1
 PEERS := .bench-langgraph/.installed .bench-pflow/.installed
