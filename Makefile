@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-WORKERS ?= auto
+# One more than there are processors: a test often waits.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SEEDS ?= 20000
 HOURS ?= 1
 PEERS := .bench-langgraph/.installed .bench-pflow/.installed
@@ -29,7 +30,7 @@ demo: setup
 	@echo "first row of demo-results.jsonl:" && head -n 1 demo-results.jsonl
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # SEEDS=50000 simulates the first so many seeds, SEEDS=7-7 one, SEEDS=100-199 a hundred.
 simulate: setup

@@ -4,7 +4,6 @@ import asyncio
 import collections
 import contextlib
 import contextvars
-import subprocess
 import sys
 import threading
 
@@ -12,6 +11,8 @@ import pytest
 
 import graphmill as gm
 from graphmill.engine import conductor
+from support import warm
+from support.command import HANG_S
 from support.driving import Peak, by_id, jobs_of, real, virtual
 from support.virtual_clock import run_virtual
 
@@ -231,7 +232,7 @@ try:
 except KeyboardInterrupt:
     print("passed")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = warm.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S)
     assert done.stdout == "passed\n", done.stderr
 
 
@@ -253,7 +254,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = warm.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S)
     assert done.stdout == "interrupted\n", done.stderr
 
 
@@ -639,7 +640,7 @@ async def work(value):
 
 print(gm.batch(work, range(2), policy=gm.Policy(timeout_s=0.2, retry=gm.Retry(attempts=1))).summary())
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = warm.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S)
     assert done.stdout == "1/2 items succeeded, 1 failed\n", done.stderr
 
 

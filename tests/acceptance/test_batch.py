@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 import threading
 
 import pytest
 
 import graphmill as gm
+from support import warm
+from support.command import HANG_S
 from support.virtual_clock import run_virtual
 
 
@@ -319,7 +320,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = warm.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S)
     assert done.stdout == "interrupted\n", done.stderr
     statuses = [json.loads(line)["status"] for line in (tmp_path / "out.partial.jsonl").read_text().splitlines()]
     assert (statuses.count("succeeded"), statuses.count("cancelled")) == (5, 5)

@@ -1,14 +1,13 @@
 """`graphmill cache`: what is kept, and what of it goes."""
 
 import json
-import subprocess
 import time
 from contextlib import closing
 
 import pytest
 
 from graphmill.journal.sqlite.cache_file import Answer, CacheFile
-from support.command import COMMAND, environment
+from support.command import run
 
 DAY_S = 86_400.0
 
@@ -27,16 +26,13 @@ def kept(tmp_path):
     return keep
 
 
-def run(tmp_path, *arguments):
-    env = environment(COLUMNS="80")
-    env.pop("GRAPHMILL_JOURNAL", None)
-    done = subprocess.run([*COMMAND, "cache", *arguments], capture_output=True, timeout=60, cwd=tmp_path, env=env, check=False, text=True)
-    return done.returncode, done.stdout, done.stderr
+def run_cache(tmp_path, *arguments):
+    return run(tmp_path, "cache", *arguments, COLUMNS="80")
 
 
 @pytest.mark.parametrize("words", [(), ("list",)])
 def test_it_tells_of_each_model_how_many_how_large_and_how_old(tmp_path, kept, words):
-    code, out, _ = run(tmp_path, *words)
+    code, out, _ = run_cache(tmp_path, *words)
     head, local, openai, total = out.splitlines()
     assert (code, head.split()) == (0, ["model", "answers", "size", "oldest", "last", "used"])
     assert openai.split() == ["openai/gpt-5-mini", "2", "26", "B", "40", "d", "2", "d"]
@@ -48,7 +44,7 @@ def test_it_tells_of_each_model_how_many_how_large_and_how_old(tmp_path, kept, w
 
 @pytest.mark.parametrize("words", [("--json",), ("list", "--json"), ("--json", "list")])
 def test_as_data(tmp_path, kept, words):
-    found = json.loads(run(tmp_path, *words)[1])
+    found = json.loads(run_cache(tmp_path, *words)[1])
     assert (found["answers"], [each["answers"] for each in found["models"]]) == (3, [1, 2])
     assert found["bytes"] == sum(each["bytes"] for each in found["models"])
     assert set(found["models"][0]) == {"model", "answers", "bytes", "oldest_at", "used_at"}
@@ -60,42 +56,42 @@ def test_as_data(tmp_path, kept, words):
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
 )
 def test_what_goes_goes_and_a_dry_run_only_says_so(tmp_path, kept, words, left):
-    assert run(tmp_path, *words, "--dry-run")[1].startswith(_answers(3 - left) + " would be forgotten, ")
-    assert json.loads(run(tmp_path, "--json")[1])["answers"] == 3
-    assert run(tmp_path, *words)[1].startswith(_answers(3 - left) + " forgotten, ")
-    assert json.loads(run(tmp_path, "--json")[1])["answers"] == left
+    assert run_cache(tmp_path, *words, "--dry-run")[1].startswith(_answers(3 - left) + " would be forgotten, ")
+    assert json.loads(run_cache(tmp_path, "--json")[1])["answers"] == 3
+    assert run_cache(tmp_path, *words)[1].startswith(_answers(3 - left) + " forgotten, ")
+    assert json.loads(run_cache(tmp_path, "--json")[1])["answers"] == left
 
 
 def test_what_was_used_lately_stays(tmp_path, kept):
     with closing(CacheFile(tmp_path / ".graphmill" / "runs.db-cache", clock=time.time)) as cache:
         assert cache.find(b"1" * 16) == b'{"text": "x"}'
-    assert run(tmp_path, "prune", "--older", "30d")[1].startswith("0 answers forgotten")
+    assert run_cache(tmp_path, "prune", "--older", "30d")[1].startswith("0 answers forgotten")
 
 
 def test_its_file_gives_the_room_back(tmp_path, kept):
     for number in range(50):
         kept(b"%016d" % number, "m/m", 0, json.dumps([f"{number}-{other}" for other in range(3000)]).encode())
     file = tmp_path / ".graphmill" / "runs.db-cache"
-    run(tmp_path)
+    run_cache(tmp_path)
     before = file.stat().st_size
-    run(tmp_path, "clear")
+    run_cache(tmp_path, "clear")
     assert file.stat().st_size < before / 4
 
 
 @pytest.mark.parametrize("words", [(), ("prune", "--older", "1d"), ("clear",)])
 def test_where_there_is_none_it_says_so_and_makes_none(tmp_path, words):
-    code, out, _ = run(tmp_path, *words)
+    code, out, _ = run_cache(tmp_path, *words)
     assert (code, "no answers are kept here yet" in out, list(tmp_path.iterdir())) == (0, True, [])
 
 
 def test_an_empty_one_says_so_too(tmp_path, kept):
-    run(tmp_path, "clear")
-    assert "no answers are kept here yet" in run(tmp_path)[1]
+    run_cache(tmp_path, "clear")
+    assert "no answers are kept here yet" in run_cache(tmp_path)[1]
 
 
 @pytest.mark.parametrize("words", [("--journal", "other.db"), ("--journal", "other.db", "list"), ("list", "--journal", "other.db")])
 def test_of_another_journal(tmp_path, kept, words):
-    assert "other.db-cache" in run(tmp_path, *words)[1]
+    assert "other.db-cache" in run_cache(tmp_path, *words)[1]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +104,7 @@ def test_of_another_journal(tmp_path, kept, words):
     ],
 )
 def test_what_can_not_be_meant_is_refused(tmp_path, words, said):
-    code, _, err = run(tmp_path, *words)
+    code, _, err = run_cache(tmp_path, *words)
     assert (code, said in err) == (2, True)
 
 
@@ -116,7 +112,7 @@ def test_what_can_not_be_meant_is_refused(tmp_path, words, said):
 def test_a_damaged_one_is_told_with_the_remedy(tmp_path, content, code):
     (tmp_path / ".graphmill").mkdir()
     (tmp_path / ".graphmill" / "runs.db-cache").write_bytes(content)
-    found, _, err = run(tmp_path)
+    found, _, err = run_cache(tmp_path)
     assert (found, "delete the file" in err) == (code, code != 0)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from support.command import COMMAND, environment, rows, write_items
+from support import warm
+from support.command import COMMAND, environment, rows, run, write_items
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,13 +43,6 @@ def project(tmp_path):
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "doubling.yaml").write_text(WORKFLOW)
     return tmp_path
-
-
-def run(project, *arguments, stdin=b""):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=project, input=stdin, capture_output=True, timeout=120, env=environment(), check=False
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def test_items_from_a_file_become_results_in_a_file(project):
@@ -337,7 +331,7 @@ def test_an_item_without_its_id_ends_the_run_and_once_it_has_one_resume_goes_on(
 def test_on_a_terminal_progress_is_one_moving_line(project):
     write_items(project, [{"value": number} for number in range(50)])
     reader, writer = pty.openpty()
-    process = subprocess.Popen(
+    process = warm.start(
         [*COMMAND, "batch", "doubling.yaml", "-s", "items.jsonl"],
         cwd=project,
         stdout=subprocess.PIPE,

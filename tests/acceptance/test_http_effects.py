@@ -4,13 +4,12 @@ import asyncio
 import json
 import signal
 import socket
-import subprocess
 import threading
 
 import pytest
 
 import graphmill as gm
-from graphmill.core import pool
+from support import warm
 from support.asking import PROMPT, answered, asked, workflow
 from support.command import COMMAND, HANG_S, Command, environment
 from support.http_server import Server, reply
@@ -86,14 +85,14 @@ def test_an_unsafe_request_without_an_answer_in_time_is_ambiguous(tmp_path, serv
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "params", "kind"),
+    ("limits", "params", "kind"),
     [
-        ("_CONNECT_S", 0.05, {}, "transient"),  # that of a connection
-        ("_CONNECT_SHARE", 100, {"timeout": 0.05}, "timeout"),  # that of the attempt, long before
+        ({"_CONNECT_S": 0.05}, {}, "transient"),  # that of a connection
+        ({"_CONNECT_SHARE": 100}, {"timeout": 0.05}, "timeout"),  # that of the attempt, long before
     ],
 )
-def test_an_unsafe_request_that_could_not_connect_in_time_has_not_happened(tmp_path, monkeypatch, limit, value, params, kind):
-    monkeypatch.setattr(pool, limit, value)
+def test_an_unsafe_request_that_could_not_connect_in_time_has_not_happened(tmp_path, connecting, limits, params, kind):
+    connecting(**limits)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -182,9 +181,7 @@ class Killed:
         self.is_let_go = True
 
     def graphmill(self, *arguments):
-        return subprocess.run(
-            [*COMMAND, *arguments], cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=HANG_S, check=False
-        )
+        return warm.run([*COMMAND, *arguments], cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=HANG_S)
 
     def sent(self):
         """What the server was sent, by item, with its keys."""

@@ -10,6 +10,7 @@ import pytest
 
 from support.asking import asked, workflow
 from support.command import COMMAND, HANG_S, environment
+from support.command import run as run_command
 from support.http_server import Server, reply
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is missing: apt-get install openssl")
@@ -37,9 +38,7 @@ def server(certificate):
 def run(folder, certificate, params):
     """Run the command in a process that trusts the certificate; give its status and what it says."""
     path = workflow(folder, params, retry={"attempts": 1})
-    trusting = environment(SSL_CERT_FILE=str(certificate / "certificate.pem"))
-    done = subprocess.run([*COMMAND, "run", path], cwd=folder, env=trusting, capture_output=True, text=True, timeout=HANG_S, check=False)
-    return done.returncode, done.stdout, done.stderr
+    return run_command(folder, "run", path, SSL_CERT_FILE=str(certificate / "certificate.pem"))
 
 
 def test_a_certificate_that_nobody_vouches_for_fails_for_good_and_nothing_is_sent(tmp_path, server):
@@ -70,7 +69,8 @@ def test_http_where_tls_is_spoken_is_no_answer(tmp_path, server):
     assert (result.status, result.error.kind) == ("failed", "transient")
 
 
-def test_tls_where_http_is_spoken_reaches_nobody(tmp_path):
+def test_tls_where_http_is_spoken_reaches_nobody(tmp_path, connecting):
+    connecting(_CONNECT_S=0.3)  # the server waits for the rest of what it takes for a request
     with Server() as plain:
         result = asked(tmp_path, {"url": f"https://{plain.place}/", "body": {}}, retry={"attempts": 1})
         assert (result.status, result.error.kind) == ("failed", "transient")

@@ -20,19 +20,13 @@ from graphmill.core.result import Kind, Status
 from graphmill.core.usage import Usage
 from graphmill.journal.opening import open_store
 from graphmill.journal.records import AttemptRow, OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
-from support.command import COMMAND, HANG_S, Command, environment, rows, write_items
+from support import warm
+from support.command import COMMAND, HANG_S, Command, environment, rows, run, write_items
 from support.journal import MANIFEST, attempt, begin, end, failed, failure, record, step, succeeded
 from support.odd_texts import ODD_TEXTS
 
 NASTY = "\x1b[2J\x9b31m\u202e\x07\x7f"
 TIMED_OUT = {"kind": Kind.TIMEOUT, "status": Status.TIMED_OUT, "attempts": 3}
-
-
-def run(project, *arguments, **variables):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=project, capture_output=True, timeout=HANG_S, env=environment(**variables), check=False
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def answered(project, *arguments):
@@ -202,7 +196,7 @@ def test_a_watched_run_as_json_is_a_line_each(tmp_path, store):
 def test_on_a_terminal_a_run_is_watched_in_place_and_ctrl_c_gives_the_cursor_back(tmp_path, store):
     ledger = begin(store, "now", total=2)
     reader, writer = pty.openpty()
-    process = subprocess.Popen(
+    process = warm.start(
         [*COMMAND, "status", "now", "--watch"], cwd=tmp_path, stdout=writer, env=environment(TERM="xterm-256color", COLUMNS="100")
     )
     os.close(writer)
@@ -376,7 +370,7 @@ def test_nothing_in_the_store_can_write_on_the_terminal_what_it_likes(tmp_path, 
 def test_an_export_to_a_terminal_shows_no_control_characters(tmp_path, store, form):
     record(store, "bad", [succeeded(NASTY, 0, {"text": NASTY, "more": "é"})])
     reader, writer = pty.openpty()
-    process = subprocess.Popen(
+    process = warm.start(
         [*COMMAND, "export", "bad", "-", "--format", form], cwd=tmp_path, stdout=writer, stderr=subprocess.DEVNULL, env=environment()
     )
     os.close(writer)
@@ -559,13 +553,8 @@ def test_an_export_that_can_not_be_written_leaves_nothing(tmp_path, humaneval, f
     assert "no folder" in refused(tmp_path, "export", "k7f2", "nowhere/out.jsonl")
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [*COMMAND, "export", "k7f2", "-", "--format", form],
-        cwd=tmp_path,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        check=False,
+    done = warm.run(
+        [*COMMAND, "export", "k7f2", "-", "--format", form], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, env=environment()
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (74, b"")  # as for head, which has what it wants

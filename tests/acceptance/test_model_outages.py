@@ -1,12 +1,11 @@
 """A provider that can not be used any more, from the command line: no item fails, the run says why it waits, and it is gone on with."""
 
 import json
-import subprocess
 from collections import Counter
 
 import pytest
 
-from support.command import COMMAND, IMPATIENT, environment, rows, write_items
+from support.command import COMMAND, IMPATIENT, rows, run, write_items
 from support.model_apis import APIS
 from support.model_server import ModelServer, reply
 
@@ -36,10 +35,8 @@ class Place:
         return reply(self.api.answer)
 
     def command(self, *arguments, argv=COMMAND):
-        done = subprocess.run(
-            [*argv, *arguments], capture_output=True, text=True, timeout=300, cwd=self.folder, env=environment(), check=False
-        )
-        return done.returncode, done.stdout + done.stderr
+        code, out, err = run(self.folder, *arguments, argv=argv)
+        return code, out + err
 
     def record(self, *arguments):
         code, said = self.command(*arguments, "--json")

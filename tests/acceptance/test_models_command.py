@@ -1,11 +1,11 @@
 """Models from the command line: a prompt over a source, a model chosen for a run, and what is known of models."""
 
 import json
-import subprocess
 
 import pytest
 
-from support.command import COMMAND, environment, rows, write_items
+from support.command import rows, write_items
+from support.command import run as run_command
 from support.model_server import ModelServer, reply, said
 
 SCRIPT = """
@@ -33,9 +33,7 @@ def project(tmp_path):
 
 
 def run(project, *arguments, cwd=None, **variables):
-    env = environment(XDG_CONFIG_HOME=str(project / "nobody"), **variables)
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, cwd=cwd or project, env=env, check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    return run_command(cwd or project, *arguments, XDG_CONFIG_HOME=str(project / "nobody"), **variables)
 
 
 def outputs(project):

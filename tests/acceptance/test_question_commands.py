@@ -2,11 +2,11 @@
 
 import json
 import signal
-import subprocess
 
 import pytest
 
-from support.command import COMMAND, HANG_S, Command, environment, rows, write_items
+from support.command import Command, rows, write_items
+from support.command import run as run_command
 
 WORKFLOW = """
 name: publish
@@ -55,11 +55,9 @@ def waiting(project):
 
 
 def run(project, *arguments):
-    done = subprocess.run(
-        [*COMMAND, *arguments], cwd=project, capture_output=True, timeout=HANG_S, env=environment(), check=False, text=True
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout, done.stderr
+    code, out, err = run_command(project, *arguments)
+    assert "Traceback" not in err
+    return code, out, err
 
 
 def notes(project):

@@ -6,14 +6,13 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
 from contextlib import closing
 from textwrap import dedent
 
 import pytest
 
 import graphmill as gm
-from support.command import COMMAND, HANG_S, Command, environment
+from support.command import Command, run
 
 FUNCTIONS = """
 import os, time
@@ -74,13 +73,6 @@ def project(tmp_path, monkeypatch):
     for name, text in (("greet", GREET), ("halves", HALVES), ("slow", SLOW)):
         (tmp_path / f"{name}.yaml").write_text(dedent(text))
     return tmp_path
-
-
-def run(project, *arguments):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=project, capture_output=True, timeout=HANG_S, env=environment(), check=False
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def test_one_output_that_is_text_is_printed_as_it_is(project):
@@ -231,7 +223,7 @@ def test_a_run_that_was_interrupted_says_so_in_plain_words_and_what_to_do(projec
         command.until_file("begun-*")
         command.send(signal.SIGINT)
         command.until_said("once more cancels it")
-        command.process.send_signal(signal.SIGTERM)
+        command.send_once_more(signal.SIGTERM)
         assert command.wait() == 130
     assert "paused: stopped by Ctrl-C before it was done\n" in run(project, "status", "s")[1]
     assert "graphmill resume s " in run(project, "status", "s")[1]
@@ -246,7 +238,7 @@ def test_a_batch_that_was_interrupted_claims_no_more_than_it_knows(project):
         command.until_file("begun-*")
         command.send(signal.SIGINT)
         command.until_said("once more cancels it")
-        command.send(signal.SIGTERM)
+        command.send_once_more(signal.SIGTERM)
         assert command.wait() == 130
     assert "  halve: 2 items succeeded so far\n" in command.err
 
@@ -320,10 +312,8 @@ def elsewhere(tmp_path):
 
 def test_functions_beside_the_workflow_are_found_from_another_folder_and_after_a_restart(elsewhere):
     def told(*arguments):
-        done = subprocess.run(
-            [*COMMAND, *arguments], cwd=elsewhere, capture_output=True, text=True, timeout=HANG_S, env=environment(), check=False
-        )
-        return done.returncode, done.stdout + done.stderr
+        code, out, err = run(elsewhere, *arguments)
+        return code, out + err
 
     code, said = told("run", "flows/flow.yaml", "--run-id", "r")
     assert (code, "AssertionError" in said) == (3, True), said

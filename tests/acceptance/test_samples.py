@@ -1,22 +1,22 @@
 """Samples: each item several times, every one of them a job of its own that is known by its number for good."""
 
 import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import graphmill as gm
+from support import warm
 from support.asked_model import answer
-from support.command import COMMAND, environment, rows, write_items
+from support.command import COMMAND, HANG_S, environment, rows, write_items
 
 NOW = gm.Policy(retry=gm.Retry(attempts=1))
 ASK = "{inputs: {n: {}}, nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: '${n}', seed: 7}}]}"
 
 
 def run_command(*arguments):
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=60, env=environment(), check=False, text=True)
+    return warm.run([*COMMAND, *arguments], capture_output=True, timeout=HANG_S, env=environment(), text=True)
 
 
 def ids(report):

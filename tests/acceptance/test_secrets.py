@@ -9,10 +9,12 @@ import psutil
 import pytest
 
 import graphmill as gm
+from support import warm
 from support.asked_model import answer
-from support.command import COMMAND, IMPATIENT, environment, rows, write_items
+from support.command import COMMAND, HANG_S, IMPATIENT, environment, rows, write_items
 from support.model_apis import APIS, changed
 from support.model_server import ModelServer, reply, reset_after
+from support.remains import wait_until
 
 KEY, HEADER, PLACE = "sk-planted-0123456789abcdef", "hdr-planted-fedcba9876543210", "url-planted-aaaabbbbccccdddd"
 PROMPT = "Who has planted the marigolds beside the lighthouse?"
@@ -54,7 +56,7 @@ class Project:
     def command(self, *arguments, **env):
         argv = [*IMPATIENT[:2], WATCHED + IMPATIENT[2], *arguments]
         more = {**self.planted, **env}
-        done = subprocess.run(argv, capture_output=True, timeout=120, cwd=self.folder, env=environment(**more), check=False)
+        done = warm.run(argv, capture_output=True, timeout=HANG_S, cwd=self.folder, env=environment(**more))
         with (self.folder / f"{arguments[0]}.said").open("ab") as file:
             file.write(done.stdout + done.stderr)
         return done.returncode
@@ -184,12 +186,11 @@ def test_no_secret_is_among_the_words_of_a_process_that_a_shell_node_starts(tmp_
     argv = [*COMMAND, "batch", "w.yaml", "-s", "items.jsonl", "-o", "out.jsonl"]
     os.mkfifo(tmp_path / "gate")
     with subprocess.Popen(argv, cwd=tmp_path, env=environment(PLANTED_KEY=KEY), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
-        words = []
-        while "gate" not in words:
-            assert run.poll() is None, run.stdout.read()
-            words = words_of_processes_under(run.pid)
+        wait_until(lambda: run.poll() is not None or "gate" in words_of_processes_under(run.pid))
+        words = words_of_processes_under(run.pid)
+        assert "gate" in words, run.stdout.read()
         (tmp_path / "gate").write_text("")
-        said = run.communicate(timeout=60)[0]
+        said = run.communicate(timeout=HANG_S)[0]
     assert (run.returncode, [word for word in words if KEY in word]) == (0, []), said
     assert rows(tmp_path / "out.jsonl")[0]["output"]["stdout"].strip() == str(3 * len(KEY))
     assert holding(tmp_path) == []

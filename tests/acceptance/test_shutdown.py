@@ -16,8 +16,7 @@ from tempfile import mkdtemp
 import psutil
 import pytest
 
-from graphmill.cli.interruption import ECHO_S
-from support.command import COMMAND, HANG_S, Command, default_signals, environment, members, rows, write_items
+from support.command import COMMAND, HANG_S, Command, environment, members, rows, write_items
 
 CANCELS_WITHIN_S = 5 * 2.0
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -94,12 +93,6 @@ def batch(function, *more, output="out.jsonl"):
     return ["batch", f"{function}.yaml", "-s", "items.jsonl", "-c", 3, "--no-journal", *(["-o", output] if output else []), *more]
 
 
-def once_more(command, number):
-    """Signal again, when this can no longer be taken for an echo of the signal before, whose note has been seen."""
-    time.sleep(ECHO_S)
-    command.send(number)
-
-
 def statuses(project):
     """How often each status is in the rows of a run that was ended early."""
     found = [row["status"] for row in rows(project / "out.partial.jsonl")]
@@ -173,7 +166,7 @@ def test_the_second_signal_cancels_what_runs_and_writes_what_is_done(project, fu
         command.until_file("started-*", 3)
         command.send(number)
         command.until_said("once more cancels it\n")
-        once_more(command, signal.SIGINT)
+        command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == code, command.err
     assert_drained(project, succeeded=1)
     assert "SIGINT: what runs is cancelled, what is done is written; once more leaves at once, without writing\n" in command.err
@@ -185,7 +178,7 @@ def test_of_a_recorded_run_the_second_signal_does_not_say_that_the_output_is_wri
         command.until_file("started-*", 3)
         command.send(signal.SIGTERM)
         command.until_said("once more cancels it\n")
-        once_more(command, signal.SIGINT)
+        command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 143, command.err
     assert not list(project.glob("out.*"))
     assert "SIGINT: what runs is cancelled, what is done stays in the journal; once more leaves at once\n" in command.err
@@ -227,10 +220,10 @@ def test_the_third_signal_leaves_at_once_and_leaves_no_file(project):
         command.send(signal.SIGTERM)
         command.until_said("once more cancels it\n")
         command.until_file(TEMPORARY)  # the rows of what was not started
-        once_more(command, signal.SIGINT)
+        command.send_once_more(signal.SIGINT)
         command.until_said("once more leaves at once")
         command.until_file("deaf")
-        once_more(command, signal.SIGINT)
+        command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 143
     assert not list(project.glob("*out.*")) + list(project.glob(TEMPORARY))
     assert command.out == ""
@@ -314,7 +307,6 @@ class Tmux:
             ["tmux", "-L", "graphmill", "-f", os.devnull, *arguments],
             cwd=self._project,
             env=environment(TMUX_TMPDIR=self._folder, TERM="xterm-256color"),
-            preexec_fn=default_signals,
             capture_output=True,
             timeout=HANG_S,
             check=True,
@@ -430,7 +422,7 @@ def test_the_second_signal_does_not_wait_for_a_reader_of_stderr(project, make):
         command.until_file("started-*", 3)
         command.send(signal.SIGINT)
         command.until_file(TEMPORARY)  # the rows of what was not started: nothing else has ended
-        once_more(command, signal.SIGINT)
+        command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 130
     assert_drained(project, succeeded=0)
 
@@ -448,7 +440,7 @@ def test_the_second_signal_does_not_wait_for_a_reader_of_results_either(project)
         command.until_file("started-*", 50)
         command.send(signal.SIGINT)
         command.until_said("once more cancels it\n")
-        once_more(command, signal.SIGINT)
+        command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 130
     assert "Traceback" not in command.err
 

@@ -1,12 +1,11 @@
 """Where the items of a recorded run come from, when it is gone on with: the same file, another, standard input, nothing."""
 
 import json
-import subprocess
 
 import pytest
 
 import graphmill as gm
-from support.command import COMMAND, HANG_S, environment, rows, write_items
+from support.command import rows, run, write_items
 
 WORKFLOW = """
 inputs: {value: {required: true}}
@@ -21,13 +20,6 @@ def project(tmp_path):
     write_items(tmp_path, [{"id": f"old-{number}", "value": number} for number in range(20)], "large.jsonl")
     write_items(tmp_path, [{"id": f"new-{number}", "value": number} for number in range(2)], "small.jsonl")
     return tmp_path
-
-
-def run(project, *arguments, stdin=b""):
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], cwd=project, input=stdin, capture_output=True, timeout=HANG_S, env=environment(), check=False
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def begun(project):

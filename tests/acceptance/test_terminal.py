@@ -2,13 +2,13 @@
 
 import os
 import pty
-import subprocess
 
 import pytest
 
 from graphmill.journal.opening import open_store
 from graphmill.journal.records import RunState
-from support.command import COMMAND, environment
+from support import warm
+from support.command import COMMAND, environment, run
 from support.journal import MANIFEST, attempt, failed, record, step, succeeded
 
 LONG = "the server at the other end of the line said that it can not answer this just now, and to ask later"
@@ -29,7 +29,7 @@ def printed(project, *arguments, columns, code=0):
     """Run a command on a terminal of this width; give the lines it prints there."""
     reader, writer = pty.openpty()
     env = environment(TERM="xterm", COLUMNS=str(columns))
-    process = subprocess.Popen([*COMMAND, *arguments], cwd=project, stdout=writer, stderr=writer, env=env)
+    process = warm.start([*COMMAND, *arguments], cwd=project, stdout=writer, stderr=writer, env=env)
     os.close(writer)
     seen = b""
     while chunk := _read(reader):
@@ -65,8 +65,7 @@ def test_no_line_is_wider_than_the_terminal(project, arguments, columns):
 
 
 def test_what_goes_elsewhere_than_to_a_terminal_is_left_as_it_is(project):
-    done = subprocess.run([*COMMAND, "errors", "k7f2"], cwd=project, env=environment(COLUMNS="80"), capture_output=True, check=True)
-    assert f"  HumanEval/1200   permanent   {LONG} (3 attempts)\n" in done.stdout.decode()
+    assert f"  HumanEval/1200   permanent   {LONG} (3 attempts)\n" in run(project, "errors", "k7f2", COLUMNS="80")[1]
 
 
 def test_a_text_that_is_wrapped_stays_in_its_column_and_the_id_whole(project):

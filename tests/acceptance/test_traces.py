@@ -1,13 +1,12 @@
 """The trace of a job as a person reads it."""
 
 import json
-import subprocess
 from textwrap import dedent
 
 import pytest
 
 import graphmill as gm
-from support.command import COMMAND, HANG_S, environment
+from support.command import run
 
 FUNCTIONS = """
 import graphmill as gm
@@ -51,11 +50,6 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "tree.yaml").write_text(dedent(WORKFLOW))
     assert run(tmp_path, "run", "tree.yaml", "numbers=[0,1,2,3]", "--run-id", "t")[0] == 0
     return tmp_path
-
-
-def run(project, *arguments):
-    done = subprocess.run([*COMMAND, *arguments], cwd=project, capture_output=True, timeout=HANG_S, env=environment(), check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def test_the_steps_of_an_item_are_drawn_as_a_tree(project):

@@ -2,13 +2,12 @@
 
 import json
 import signal
-import subprocess
 
 import pytest
 
 import graphmill as gm
 from support.asked_model import failing
-from support.command import COMMAND, Command, environment, rows, write_items
+from support.command import COMMAND, IMPATIENT, Command, rows, run, write_items
 from support.model_server import ModelServer, reply
 from support.recount import counted, recounted
 
@@ -43,12 +42,10 @@ class Place:
         choice = {"index": 0, "message": {"role": "assistant", "content": "fine"}, "finish_reason": "stop"}
         return reply({"id": "c", "model": "m", "choices": [choice], "usage": USED})
 
-    def command(self, *arguments, code=0):
-        done = subprocess.run(
-            [*COMMAND, *arguments], capture_output=True, text=True, timeout=300, cwd=self.folder, env=environment(), check=False
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
+    def command(self, *arguments, code=0, argv=COMMAND):
+        found, out, err = run(self.folder, *arguments, argv=argv)
+        assert found == code, out + err
+        return out
 
     def record(self, *arguments, code=0):
         return json.loads(self.command(*arguments, "--json", code=code))
@@ -169,7 +166,7 @@ def test_a_row_names_the_model_of_a_step_that_an_earlier_process_did(place):
     (place.folder / "w.yaml").write_text(WORKFLOW.replace("own/b", "own/c"))
     answer = place.answer
     place.server.answer = lambda asked: reply({"error": {"message": "no such model"}}, 404) if asked.data["model"] == "c" else answer(asked)
-    place.command(*place.batch(2, "--run-id", "r"), code=5)
+    place.command(*place.batch(2, "--run-id", "r"), code=5, argv=IMPATIENT)
     place.server.answer = answer
     (place.folder / "w.yaml").write_text(WORKFLOW.replace("own/b", "own/d"))
     place.command("resume", "r", "--on-change", "keep", "-o", "out.jsonl")

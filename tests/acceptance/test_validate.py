@@ -1,11 +1,10 @@
 """Checking workflow files from the command line."""
 
 import json
-import subprocess
 
 import pytest
 
-from support.command import COMMAND, environment
+from support.command import run
 
 GOOD = """
 name: good
@@ -15,11 +14,6 @@ outputs: {v: "${x.v}"}
 """
 BAD = "nodes:\n  - {id: a, type: pyton}\n  - {id: a, type: value, params: {x: '${later}'}}\n"
 OLD = {"ir_version": "0.1.0", "nodes": [{"id": name, "type": "value", "params": {"v": 1}} for name in "ab"], "edges": []}
-
-
-def run(project, *arguments):
-    done = subprocess.run([*COMMAND, *arguments], cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def test_a_valid_workflow_is_one_line_with_what_it_has(tmp_path):

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import subprocess
 import threading
 
 import pytest
@@ -12,7 +11,7 @@ import graphmill as gm
 from graphmill.cli.display import progress_line
 from graphmill.core.rate_limits import RateLimit, RateLimits
 from support.asked_model import answer
-from support.command import COMMAND, HANG_S, Command, environment, write_items
+from support.command import HANG_S, Command, run, write_items
 from support.driving import virtual
 from support.model_server import ModelServer, reply, said
 
@@ -117,10 +116,7 @@ def test_others_see_it_and_see_when_it_is_over(tmp_path):
         return True
 
     def told(*arguments):
-        done = subprocess.run(
-            [*COMMAND, *arguments], capture_output=True, text=True, timeout=HANG_S, cwd=tmp_path, env=environment(), check=False
-        )
-        return done.stdout
+        return run(tmp_path, *arguments)[1]
 
     with ModelServer(answer=lambda _: late) as server:
         provider = {"protocol": "openai", "address": f"{server.url}/v1", "limits": {"requests_per_minute": 1}}
@@ -145,10 +141,7 @@ def test_what_a_run_waited_for_that_was_killed_is_over(tmp_path):
         source = write_items(tmp_path, [{"id": str(number), "text": str(number)} for number in range(2)])
 
         def status():
-            done = subprocess.run(
-                [*COMMAND, "status", "r"], capture_output=True, text=True, timeout=HANG_S, cwd=tmp_path, env=environment(), check=False
-            )
-            return done.stdout
+            return run(tmp_path, "status", "r")[1]
 
         arguments = ("batch", "--prompt", "${text}", "--model", "own/m", "--source", source, "--run-id", "r")
         with Command(tmp_path, *arguments) as command:
@@ -169,10 +162,7 @@ def test_others_see_that_all_calls_are_refused_and_no_time_to_go(tmp_path):
         with Command(tmp_path, *arguments) as command:
 
             def status():
-                done = subprocess.run(
-                    [*COMMAND, "status", "r"], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment(), check=False
-                )
-                return done.stdout
+                return run(tmp_path, "status", "r")[1]
 
             command.until(lambda: "running: throttled, the last " in status())
             stands = status()

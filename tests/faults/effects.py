@@ -33,8 +33,7 @@ def work(id, ms, fails):  # noqa: A002  an item's own words
     unique = uuid4().hex
     write(word="start", id=id, unique=unique)
     time.sleep(ms / 1000)
-    while Path(gate(os.environ["EFFECTS"])).exists():
-        time.sleep(0.005)
+    wait_at_gate(os.environ["EFFECTS"])
     if fails == "always" or (fails and is_first(id)):
         write(word="fail", id=id, unique=unique)
         raise (ValueError if fails == "once" else Permanent)("not now")
@@ -43,8 +42,20 @@ def work(id, ms, fails):  # noqa: A002  an item's own words
 
 
 def gate(log):
-    """Name the file that holds every call while it is there."""
-    return f"{log}-gate"
+    """Name the file that holds every call while it is there, or, if it says how many, once the log has so many lines."""
+    return Path(f"{log}-gate")
+
+
+def wait_at_gate(log):
+    while is_shut(log):
+        time.sleep(0.005)
+
+
+def is_shut(log):
+    try:
+        return count_lines(log) >= int(gate(log).read_text() or 0)
+    except FileNotFoundError:
+        return False
 
 
 def answer(id):  # noqa: A002

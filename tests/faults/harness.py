@@ -12,6 +12,7 @@ from faults.project import RUN, Project, ended
 from support.command import rows
 
 MOST_RESUMES = 3
+MORE_LINES = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ def _drawn(random, count, points):
     if random.random() < 0.3:
         return _at(random, count, random.choice(points))
     if points is _EARLY and random.random() < 0.15:
-        return Moment(lines=0, delay_s=random.uniform(0, 0.4))
+        return Moment(lines=0, delay_s=random.uniform(0, 0.1))
     return Moment(lines=random.randint(1, count // 3), delay_s=random.choice([0, random.uniform(0, 0.02)]))
 
 
@@ -115,12 +116,14 @@ def _killed(project, arguments, kill):
     if isinstance(kill, Point):
         return project.run(*arguments, launch=(kill.name, kill.number))
     lines = effects.count_lines(project.log) + kill.lines
+    project.shut(at=lines + MORE_LINES)  # it must not be at its end before the kill comes, however late that is
     with project.start(*arguments) as command:
         while effects.count_lines(project.log) < lines and _waits(command, 0.001):
             pass
         _waits(command, kill.delay_s)
         command.process.kill()
         command.wait()
+    project.open()
     return ended(command)
 
 

@@ -45,30 +45,29 @@ class Project:
         self.items = list(items)
         write_items(self.folder, self.items)
 
-    def shut(self):
-        """Hold every call of an item before its end."""
-        Path(gate(self.log)).touch()
+    def shut(self, *, at=0):
+        """Hold every call of an item before its end, once the log has so many lines."""
+        gate(self.log).write_text(str(at))
 
     def open(self):
-        Path(gate(self.log)).unlink()
+        gate(self.log).unlink()
 
     @property
     def batch(self):
         """The arguments of the first command."""
         return ["batch", "workflow.yaml", "--source", "items.jsonl", "--run-id", RUN, "--concurrency", str(self.concurrency)]
 
-    def start(self, *arguments, launch=(), variables=None, limits="-f unlimited"):
+    def start(self, *arguments, launch=(), variables=None, limits=None):
         """Start the command: by the launcher if it is told something, with more variables, under ``ulimit``.
 
         What each command says is kept in a folder of its own, so that several can run at once.
         """
         named = {"PYTHONPATH": str(TESTS), "EFFECTS": str(self.log), **(variables or {})}
         module = ["faults.launcher", *map(str, launch), "--"] if launch else ["graphmill"]
-        shell = ["sh", "-c", f'cd "$0" && ulimit {limits} && exec "$@"', str(self.folder)]
-        argv = [*shell, "env", *(f"{name}={value}" for name, value in named.items()), sys.executable, "-m", *module]
+        shell = ["sh", "-c", f'ulimit {limits} && exec "$0" "$@"'] if limits else []
         said = self.folder / "said" / str(next(self._numbers))
         said.mkdir(parents=True)
-        return Command(said, *arguments, argv=argv)
+        return Command(said, *arguments, argv=[*shell, sys.executable, "-m", *module], cwd=self.folder, variables=named)
 
     def run(self, *arguments, within_s=HANG_S, **how):
         """Run the command to its end, which may be a death."""

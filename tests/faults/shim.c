@@ -40,7 +40,7 @@ static const char *variable(const char *name) {
     return value ? value : "";
 }
 
-__attribute__((constructor)) static void start(void) {
+__attribute__((constructor)) void fault_start(void) {
     int fd = open(variable("FAULT_TALLY"), O_RDWR | O_CLOEXEC);
     if (fd < 0) return;
     void *shared = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from faults.effects import gate, is_first, write
+from faults.effects import is_first, wait_at_gate, write
 from graphmill import Permanent
 from graphmill.engine.frame import frame_here
 
@@ -104,8 +104,7 @@ def act(id, ms, fails, given):  # noqa: A002  an item's own words
     call = {"id": id, "path": path, "unique": uuid4().hex}
     write(word="start", **call)
     time.sleep(ms / 1000)
-    while Path(gate(os.environ["EFFECTS"])).exists():
-        time.sleep(0.005)
+    wait_at_gate(os.environ["EFFECTS"])
     way = fails.get(path, "")
     if way == "always" or (way and is_first(_hash([id, path]))):
         write(word="retry" if way == "once" else "fail", **call)

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import psutil
 
+from graphmill.cli.interruption import ECHO_S
+from support import warm
+
 COMMAND = [sys.executable, "-m", "graphmill"]
 HANG_S = 60.0  # for what promises no time
 
-# The command line as it is, but that a run is parked without a minute of probes.
+# The command line as it is, but that it tries again at once, and parks a run without a minute of probes.
 IMPATIENT = [
     sys.executable,
     "-c",
@@ -22,8 +25,13 @@ IMPATIENT = [
 from dataclasses import replace
 from graphmill.cli import batch
 from graphmill.cli.main import main
+from graphmill.engine import health
+health._FIRST_PROBE_S = 0.05
 of = batch.policy_of
-batch.policy_of = lambda **given: replace(of(**given), park_after_s=0.1)
+def policy_of(**given):
+    policy = of(**given)
+    return replace(policy, park_after_s=0.1, retry=replace(policy.retry, wait_s=0.01))
+batch.policy_of = policy_of
 main()
 """,
 ]
@@ -37,15 +45,17 @@ def rows(path):
     return [json.loads(line) for line in Path(path).read_bytes().split(b"\n") if line]
 
 
+def run(project, *arguments, stdin=b"", argv=COMMAND, **variables):
+    """Run a command to its end; give its status, and what it wrote on standard output and standard error."""
+    done = warm.run(
+        [*argv, *map(str, arguments)], cwd=project, input=stdin, capture_output=True, timeout=HANG_S, env=environment(**variables)
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
 def write_items(project, items, name="items.jsonl"):
     (project / name).write_text("".join(json.dumps(item) + "\n" for item in items))
     return name
-
-
-def default_signals():
-    """Undo what whoever started the tests has ignored: nohup, or a shell that put them in the background."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def members(session):
@@ -61,18 +71,17 @@ def members(session):
 class Command:
     """A command in a session of its own. When it is left, nothing of that session may run any more."""
 
-    def __init__(self, project, *arguments, stdin=subprocess.DEVNULL, stdout=None, stderr=None, argv=COMMAND):
+    def __init__(self, project, *arguments, stdin=subprocess.DEVNULL, stdout=None, stderr=None, argv=COMMAND, cwd=None, variables=None):
         self.project = project
         with (project / "stdout").open("wb") as out, (project / "stderr").open("wb") as err:
-            self.process = subprocess.Popen(
+            self.process = warm.start(
                 [*argv, *map(str, arguments)],
-                cwd=project,
+                cwd=cwd or project,
                 stdin=stdin,
                 stdout=out if stdout is None else stdout,
                 stderr=err if stderr is None else stderr,
-                env=environment(),
+                env=environment(**(variables or {})),
                 start_new_session=True,
-                preexec_fn=default_signals,  # noqa: PLW1509
             )
 
     def __enter__(self):
@@ -98,6 +107,11 @@ class Command:
 
     def send(self, number):
         self.process.send_signal(number)
+
+    def send_once_more(self, number):
+        """Signal again, when this can no longer be taken for an echo of the signal before, whose note has been seen."""
+        time.sleep(ECHO_S)
+        self.send(number)
 
     def until(self, is_so):
         """Wait for a sign."""

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+from support import warm
 from support.remains import HANG_S
 
 PREAMBLE = """
@@ -50,7 +51,7 @@ class JournalProcess:
 @contextmanager
 def journal_process(store, script):
     preamble = PREAMBLE.format(path=[entry for entry in sys.path if entry], store=str(store))
-    with subprocess.Popen([sys.executable, "-c", preamble + script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with warm.start([sys.executable, "-c", preamble + script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield JournalProcess(process)
         finally:

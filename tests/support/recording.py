@@ -12,7 +12,8 @@ from threading import Event
 import graphmill as gm
 from graphmill.core.keys import canonical, digest, item_key
 from graphmill.journal.records import ResultRow
-from support.remains import HANG_S
+from support import warm
+from support.remains import HANG_S, wait_until
 
 EAGER = gm.Retry(attempts=3, wait_s=0, cap_s=0)
 PROMPT = gm.Policy(retry=EAGER)
@@ -112,7 +113,7 @@ class Program:
             return journal.archive.history(journal.archive.find(run_id), item_key(name))
 
     def start(self, script):
-        return subprocess.Popen(
+        return warm.start(
             [sys.executable, "-c", "from program import *\n" + dedent(script)],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -134,8 +135,8 @@ class Program:
         """Run a script until the word is noted; kill it when this is left."""
         with self.start(script) as process:
             try:
-                while word not in self.notes:
-                    assert process.poll() is None, process.stderr.read()
+                wait_until(lambda: word in self.notes or process.poll() is not None)
+                assert word in self.notes, process.stderr.read()
                 yield process
             finally:
                 process.kill()

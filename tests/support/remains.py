@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from support import warm
+
 HANG_S = 60.0
 
 
@@ -20,9 +22,17 @@ def nothing_left():
 
 
 def _remains():
-    children = {("child", child.pid) for child in psutil.Process().children(recursive=True)}
+    children = {("child", child.pid) for child in psutil.Process().children(recursive=True) if not _is_of_nursery(child)}
     threads = {("thread", thread.name, thread.ident) for thread in threading.enumerate()}
-    return children | threads | {("descriptor", name) for name in _descriptors()}
+    return children | threads | {("descriptor", name) for name in _descriptors() - warm.DESCRIPTORS}
+
+
+def _is_of_nursery(child):
+    """Tell whether it is a nursery, or what has ended in one: that is reaped there."""
+    try:
+        return child.pid in warm.PIDS or (child.ppid() in warm.PIDS and child.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _descriptors():

@@ -213,7 +213,7 @@ def test_a_pipe_is_opened_once_and_not_before_it_is_read(tmp_path):
     made = []
     maker = Thread(target=lambda: made.append(gm.source(pipe)), daemon=True)
     maker.start()
-    maker.join(5)
+    maker.join(60)
     assert made, "making the source waits for whoever writes into the pipe"
     writer = Thread(target=pipe.write_text, args=("1\n2\n",))
     writer.start()

@@ -98,9 +98,9 @@ def test_neither_the_environment_nor_the_machine_s_name_gets_in(monkeypatch):
 
 def test_taking_it_down_takes_a_few_milliseconds():
     def seconds():
-        began = time.perf_counter()
+        began = time.thread_time()  # which is ours, however much others have to do
         taken(graph={"kind": "function", "function": "hypothesis:given"})
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     assert min(seconds() for _ in range(5)) < 0.025  # five times what is promised
 
