@@ -42,8 +42,9 @@ from graphmill.engine.workers import Workers
 class Attempts:
     """The attempts of one run.
 
-    ``freed`` is called when a slot may be free, ``finished(ticket, result)`` when a job is over, ``lane_changed(lane, limit, state)``
-    with what its limit and health were before, ``cancel`` when somebody else ends the run's tasks, ``crash`` with a fault of ours.
+    ``freed`` is called when a slot may be free, ``idle`` when an attempt has ended and no other runs, ``finished(ticket, result)`` when
+    a job is over, ``lane_changed(lane, limit, state)`` with what its limit and health were before, ``cancel`` when somebody else ends
+    the run's tasks, ``crash`` with a fault of ours.
     """
 
     def __init__(  # noqa: PLR0913  what it works with
@@ -57,6 +58,7 @@ class Attempts:
         audience: Audience,
         spending: Spending,
         freed: Callable[[], None],
+        idle: Callable[[], None],
         finished: Callable[[Ticket, Result], None],
         lane_changed: Callable[[Lane, int, HealthState], None],
         cancel: Callable[[], object],
@@ -72,6 +74,7 @@ class Attempts:
         self._policy = terms.policy
         self._audience = audience
         self._freed = freed
+        self._idle = idle
         self._finished = finished
         self._lane_changed = lane_changed
         self._cancel = cancel
@@ -206,6 +209,11 @@ class Attempts:
             ticket.attempt = None  # it is over, but for what they have used
             return
         self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
+        self._take(ticket, value, error, now)
+        if not self._scheduler.running:
+            self._idle()
+
+    def _take(self, ticket: Ticket, value: Any, error: BaseException | None, now: float) -> None:
         frame = self._frame_of(ticket, error)
         if isinstance(error, CancelledError) and ticket.verdict is None and self._workers.is_left:
             self._cancel()  # which gives this ticket a verdict too: cancelled is not failed

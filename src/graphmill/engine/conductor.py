@@ -78,6 +78,7 @@ class Conductor:
             audience=self._audience,
             spending=spending,
             freed=self._start_soon,
+            idle=self._idle,
             finished=self._finished,
             lane_changed=self._lane_changed,
             cancel=self.cancel,
@@ -310,7 +311,11 @@ class Conductor:
         """Start what is ready in the next turn of the loop: when the present burst is in, so that the first is the right one."""
         if not self._is_starting and not self._is_closed:
             self._is_starting = True
-            self._loop.call_soon(self._start_ready)
+            self._loop.call_soon(self._start_due)
+
+    def _start_due(self) -> None:
+        if self._is_starting:  # else it was done since
+            self._start_ready()
 
     @acting
     def _start_ready(self) -> None:
@@ -330,6 +335,12 @@ class Conductor:
         else:
             self._start_soon()
         self._admission.refill()
+
+    def _idle(self) -> None:
+        """Let what is next begin at once, since there is no burst to wait for; if nothing can, it waits for what is to be written."""
+        self._start_ready()
+        if not self._scheduler.running:
+            self._delivery.flush()
 
     def _come_back(self, at: float | None, then: Callable[[], None]) -> None:
         """Look again when a lane opens that is closed for some time, or a breath was taken."""
