@@ -114,3 +114,21 @@ def test_the_failures_name_the_command_that_shows_what_the_model_said(project):
     assert run(project, *batch)[0] == 3
     assert "\ngraphmill show r 'a b'   shows what the model said\n" in run(project, "errors", "r")[1]
     assert "answer: four stars" in run(project, "show", "r", "a b")[1]
+
+
+def test_of_an_item_that_a_run_has_not_come_to_no_other_is_suggested(project):
+    code, _, err = run(project, "show", "k7f2", "item-4000")
+    assert code == 2
+    assert err == "error: run 'k7f2' holds nothing of an item 'item-4000'; it has not come so far, or there is none of that id\n"
+
+
+def test_a_resume_with_another_file_is_refused_where_no_item_has_what_is_asked(project):
+    (project / "items.jsonl").write_text('{"id": "a", "word": "x"}\n')
+    (project / "other.jsonl").write_text('{"id": "b", "wrd": "x"}\n')
+    batch = ("batch", "--prompt", "${word}", "-m", "scripted/echo", "-s", "items.jsonl")
+    assert run(project, *batch, "--run-id", "r", "-o", "out.jsonl")[0] == 0
+    before = (project / "out.jsonl").read_bytes()
+    code, _, err = run(project, "resume", "r", "--source", "other.jsonl")
+    assert (code, "no item of other.jsonl has a field 'word' (did you mean 'wrd'?)" in err) == (2, True), err
+    assert (project / "out.jsonl").read_bytes() == before
+    assert "1/1 items succeeded" in run(project, "status", "r")[1]

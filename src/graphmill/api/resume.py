@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from graphmill.api.batch import GraphLike, execute, function_of
+from graphmill.api.items import require_fields, require_id
 from graphmill.api.other_models import other_models
 from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, planned, repeated
@@ -60,6 +61,9 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     function = function_of(graph if graph is not None else graph_of(run))
     other = other_models(run, function, [models] if isinstance(models, str) else models, on_change) if models else None
     function = function if other is None else other.graph
+    if items is not None:  # another file, it may be: all of its items would fail
+        require_id(items, options.get("id_field"))
+        require_fields(function, items)
     rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
     recording = planned(
         journal,
