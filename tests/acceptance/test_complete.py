@@ -279,6 +279,9 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ("fast", {"reasoning_effort": 3}, "reasoning_effort: text or null is wanted, not a whole number"),
         ("fast", {"tools": "look"}, "tools: a list is wanted, not text"),
         ("fast", {"extra": [1]}, "extra: a mapping is wanted, not a list"),
+        ("fast", {"tools": [3]}, "gm.complete: tools.0: a mapping is wanted, not a whole number"),
+        ("fast", {"prompt": [{"role": "usr", "content": "x"}]}, "messages.0.role: 'usr' is not one of system, user, assistant, tool"),
+        ("fast", {"prompt": ["x"]}, "gm.complete: messages.0: a mapping is wanted, not text"),
         ("fast", {"timeout_s": 0}, "timeout_s is a number of seconds > 0, not 0"),
     ],
 )

@@ -135,6 +135,8 @@ class TestNames:
             ("{model: fast, prompt: x, output_schema: {unevaluatedItems: false}}", "unknown word 'unevaluatedItems'"),
             ("{model: fast, prompt: x, temprature: 1}", "unknown key 'temprature' (did you mean 'temperature'?)"),
             ("{model: fast, prompt: x, max_tokens: 0}", "max_tokens"),
+            ("{model: fast, messages: [{role: usr, content: x}]}", "messages.0.role: 'usr' is not one of system, user, assistant, tool"),
+            ("{model: fast, messages: [x]}", "messages.0: a mapping is wanted, not text"),
         ],
     )
     def test_mistakes_are_found_before_the_first_item(self, played, params, said):

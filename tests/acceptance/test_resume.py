@@ -42,6 +42,25 @@ def test_a_generator_or_a_lambda_can_not_be_opened_again_and_the_remedy_is_named
     assert gm.batch(work, iter([1, 2]), run_id="other", journal=journal).done_now == 1
 
 
+def test_the_time_of_a_process_that_has_left_no_result_counts_too(journal):
+    is_up = []
+
+    def work(item):
+        if not is_up:
+            raise gm.Unavailable("down")
+        return item
+
+    policy = gm.Policy(park_after_s=0.5)
+    parked = gm.batch(work, [1, 2], run_id="r", journal=journal, policy=policy)
+    assert parked.stopped == "parked"
+    is_up.append(True)
+    done = gm.batch(work, [1, 2], run_id="r", journal=journal, policy=policy)
+    assert done.done_now == 2
+    assert done.statistics.elapsed_s == pytest.approx(journal.archive.find("r").elapsed_s)
+    assert done.statistics.elapsed_s > parked.statistics.elapsed_s
+    assert done.statistics.throughput == pytest.approx(2 / done.statistics.elapsed_s)
+
+
 def test_a_run_that_is_not_there_is_named(journal):
     gm.batch(same, [1], run_id="night", journal=journal)
     with pytest.raises(gm.UnknownRunError, match="nigth"):

@@ -225,3 +225,13 @@ def test_the_retry_of_a_run_that_another_has_is_refused(journal):
     ledger.release()
     work.heal()
     assert set(statuses(gm.retry("r", graph=work, journal=journal)).values()) == {"succeeded"}
+
+
+def test_where_the_function_is_not_found_again_the_remedy_is_one_that_retries(journal):
+    def fail(item):
+        raise gm.Permanent("no")
+
+    gm.batch(fail, [{"id": "a"}], run_id="r", journal=journal)
+    with pytest.raises(gm.UsageError, match=r"go on with gm\.retry\('r', graph=function\), in the program that has it"):
+        gm.retry("r", journal=journal)
+    assert gm.retry("r", graph=fail, journal=journal).done_now == 1

@@ -92,3 +92,43 @@ def test_rows_that_come_on_the_terminal_itself_have_lines_of_their_own(project):
     lines = printed(project, "batch", "--prompt", "${text}", "-m", "scripted/x", "-s", "items.jsonl", "-o", "-", columns=80)
     assert any(line.startswith('{"id":"a"') for line in lines)
     assert not any("\x1b" in line for line in lines)
+
+
+def test_what_is_said_of_the_output_of_a_run_that_ended_early_is_wrapped_too(project):
+    (project / "items.jsonl").write_text('{"word": "a"}\n{"word": \n')
+    output = ("--output", "what-the-model-has-said-of-each-word.jsonl")
+    lines = printed(project, "batch", "--prompt", "${word}", "-m", "scripted/echo", "-s", "items.jsonl", *output, columns=60, code=65)
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("the run did not reach its end")]
+    assert lines[at : at + 2] == [
+        "the run did not reach its end; its rows are in",
+        "  what-the-model-has-said-of-each-word.partial.jsonl",
+    ]
+
+
+def test_the_failures_name_the_command_that_shows_what_the_model_said(project):
+    (project / "graphmill.yaml").write_text("providers: {scripted: {address: rules.yaml}}")
+    (project / "rules.yaml").write_text("rules: [{answer: four stars}]")
+    (project / "stars.json").write_text('{"type": "object"}')
+    (project / "items.jsonl").write_text('{"id": "a b", "word": "x"}\n')
+    batch = ("batch", "--prompt", "${word}", "--schema", "stars.json", "-m", "scripted/echo", "-s", "items.jsonl", "--run-id", "r")
+    assert run(project, *batch)[0] == 3
+    assert "\ngraphmill show r 'a b'   shows what the model said\n" in run(project, "errors", "r")[1]
+    assert "answer: four stars" in run(project, "show", "r", "a b")[1]
+
+
+def test_of_an_item_that_a_run_has_not_come_to_no_other_is_suggested(project):
+    code, _, err = run(project, "show", "k7f2", "item-4000")
+    assert code == 2
+    assert err == "error: run 'k7f2' holds nothing of an item 'item-4000'; it has not come so far, or there is none of that id\n"
+
+
+def test_a_resume_with_another_file_is_refused_where_no_item_has_what_is_asked(project):
+    (project / "items.jsonl").write_text('{"id": "a", "word": "x"}\n')
+    (project / "other.jsonl").write_text('{"id": "b", "wrd": "x"}\n')
+    batch = ("batch", "--prompt", "${word}", "-m", "scripted/echo", "-s", "items.jsonl")
+    assert run(project, *batch, "--run-id", "r", "-o", "out.jsonl")[0] == 0
+    before = (project / "out.jsonl").read_bytes()
+    code, _, err = run(project, "resume", "r", "--source", "other.jsonl")
+    assert (code, "no item of other.jsonl has a field 'word' (did you mean 'wrd'?)" in err) == (2, True), err
+    assert (project / "out.jsonl").read_bytes() == before
+    assert "1/1 items succeeded" in run(project, "status", "r")[1]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from graphmill.api.alone import Alone
 from graphmill.api.keeping import kept_beside
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.keys import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.engine.bridge import blocking
@@ -29,6 +29,7 @@ from graphmill.graph.node_type import Context
 from graphmill.nodes.llm import Llm
 
 _STEP = "complete"
+T = TypeVar("T")
 _LLM = Llm()
 
 
@@ -79,7 +80,7 @@ def complete(  # noqa: PLR0913  one parameter per choice
     if isinstance(schema, type) and not is_model(schema):
         raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
     target, shape = Models.here().find(model, role, is_node=False), None if schema is None else schema_of(schema)
-    messages = messages_of(prompt, system) if isinstance(prompt, str) else messages_of(None, system, list(prompt))
+    messages = _meant(messages_of, prompt, system) if isinstance(prompt, str) else _meant(messages_of, None, system, list(prompt))
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")
     params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
@@ -88,7 +89,15 @@ def complete(  # noqa: PLR0913  one parameter per choice
     # A float of NumPy's is one of its own kind.
     given = {name: float(value) if isinstance(value, float) else value for name, value in (params | more).items() if value is not None}
     require_params(_LLM, given, of="gm.complete")
-    return _asked(_Call(target, request_of(target, messages, given), shape, timeout_s, cache=cache))
+    return _asked(_Call(target, _meant(request_of, target, messages, given), shape, timeout_s, cache=cache))
+
+
+def _meant(make: Callable[..., T], *given: Any) -> T:
+    """Make something of what is given; what can not be is a mistake of the program, not a failure of a call."""
+    try:
+        return make(*given)
+    except Permanent as error:
+        raise UsageError(f"gm.complete: {error}") from None
 
 
 class _Call:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from graphmill.api.batch import GraphLike, execute, function_of
+from graphmill.api.items import require_fields, require_id
 from graphmill.api.other_models import other_models
 from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, planned, repeated
@@ -60,6 +61,9 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     function = function_of(graph if graph is not None else graph_of(run))
     other = other_models(run, function, [models] if isinstance(models, str) else models, on_change) if models else None
     function = function if other is None else other.graph
+    if items is not None:  # another file, it may be: all of its items would fail
+        require_id(items, options.get("id_field"))
+        require_fields(function, items)
     rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
     recording = planned(
         journal,
@@ -103,7 +107,7 @@ async def aretry(  # noqa: PLR0913
         raise UsageError(f"on_change is refuse or keep here, not {on_change!r:.80}; to do everything again, resume with 'invalidate'")
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
-    function = function_of(graph if graph is not None else graph_of(run))
+    function = function_of(graph if graph is not None else graph_of(run, f"gm.retry({run.id!r}, graph=function)"))
     recording = repeated(
         journal,
         graph=function,
@@ -121,8 +125,8 @@ resume = blocking(aresume)
 retry = blocking(aretry)
 
 
-def graph_of(run: RunRecord) -> Callable[[Any], Any]:
-    """Open a run's graph again."""
+def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
+    """Open a run's graph again; ``by`` is what goes on where only the program that has it can, gm.batch if nothing else is said."""
     note: Mapping[str, Any] = run.manifest.get("graph", {})
     if "graph" not in run.manifest:
         raise _of_jobs(run)
@@ -134,9 +138,8 @@ def graph_of(run: RunRecord) -> Callable[[Any], Any]:
             return function_of(find_named(note["function"]))
         except ValueError as error:
             raise UsageError(f"the {note.get('kind', 'function')} of run {run.id} can not be opened again: {error}") from error
-    raise UsageError(
-        f"the function of run {run.id} can not be found again by its name; go on with gm.batch(function, items, run_id={run.id!r})"
-    )
+    by = by or f"gm.batch(function, items, run_id={run.id!r})"
+    raise UsageError(f"the function of run {run.id} can not be found again by its name; go on with {by}, in the program that has it")
 
 
 def source_of(run: RunRecord) -> FileSource | Single:

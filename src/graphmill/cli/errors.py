@@ -9,7 +9,7 @@ import typer
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.result import Kind
-from graphmill.report.dead_letters import DeadLetters, dead_letter_lines, dead_letters, dead_letters_record, degraded_lines
+from graphmill.report.dead_letters import DeadLetters, answer_lines, dead_letter_lines, dead_letters, dead_letters_record, degraded_lines
 from graphmill.report.next_steps import retry_lines
 from graphmill.report.run_view import RunView, view_of
 
@@ -42,5 +42,5 @@ def _lines(view: RunView, letters: DeadLetters, kind: Kind | None) -> list[str]:
     lines = [f"run {view.name} · {view.run.state} · {view.summary()}"]
     if not letters.failed:
         return [*lines, "no item failed" if kind is None else f"no item failed as {kind}", *degraded_lines(letters)]
-    lines += [*dead_letter_lines(letters), *degraded_lines(letters)]
+    lines += [*dead_letter_lines(letters), *degraded_lines(letters), *answer_lines(letters)]
     return lines if view.run.state.is_live else [*lines, *retry_lines(view, letters.failed, kind)]

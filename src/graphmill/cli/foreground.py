@@ -68,7 +68,7 @@ class Foreground:
         is_told = self._tell(report, error, written)
         _tell_partial(target)
         if is_later and interruption.is_hasty:
-            typer.echo(f"nothing was written for {self.output}, in haste: graphmill export {report.run_id} FILE does it", err=True)
+            _say(f"nothing was written for {self.output}, in haste: graphmill export {report.run_id} FILE does it")
         if interruption.code is not None:
             if error is not None:
                 tell_error(error)
@@ -169,7 +169,11 @@ def _written(report: Report, target: Sink, error: Ended | None) -> Ended | None:
 
 def _tell_partial(target: Sink | None) -> None:
     if isinstance(target, FileSink) and target.is_partial and target.written is not None:
-        typer.echo(f"the run did not reach its end; its rows are in {target.written.name}", err=True)
+        _say(f"the run did not reach its end; its rows are in {target.written.name}")
+
+
+def _say(line: str) -> None:
+    typer.echo("\n".join(fitted([line], sys.stderr)), err=True)
 
 
 def _exit_code(report: Report, *, is_told: bool) -> ExitCode:

@@ -13,7 +13,7 @@ from graphmill.core.identity import JOB_ID
 from graphmill.core.keys import item_key
 from graphmill.core.names import suggestion
 from graphmill.journal.ports import Archive
-from graphmill.journal.records import History, Query, RunRecord
+from graphmill.journal.records import History, Query, RunRecord, RunState
 from graphmill.report.item_page import item_lines, item_record
 from graphmill.report.run_page import page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
@@ -79,4 +79,5 @@ def _history(archive: Archive, run: RunRecord, item: str) -> History:
     if history.entries or history.attempts or history.steps or history.wanted or history.suspect:
         return history
     ids = [entry.result.job_id for entry in archive.entries(run, Query(limit=_MOST_IDS))]
-    raise UsageError(f"run {run.id!r} holds nothing of an item {item!r:.80}{suggestion(item, ids)}")
+    rest = "" if run.state is RunState.FINISHED else "; it has not come so far, or there is none of that id"
+    raise UsageError(f"run {run.id!r} holds nothing of an item {item!r:.80}{rest or suggestion(item, ids)}")

@@ -17,6 +17,7 @@ from graphmill.datasets.row import ROW_FIELDS, Row
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
+_NOTHING_NOTED = ("metadata", "{}")
 
 
 def read(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
@@ -76,7 +77,7 @@ class Writer:
         """Set a row aside."""
         flat = dict(_flat(json.loads(to_json(row))))
         for column, value in flat.items():
-            self._columns[column] = self._columns.get(column, False) or value is not None
+            self._columns[column] = self._columns.get(column, False) or (value is not None and (column, value) != _NOTHING_NOTED)
         self._waiting.write(to_json(flat) + "\n")
 
     def finish(self) -> None:

@@ -64,6 +64,11 @@ def require_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: s
         raise UsageError(f"{of}: {_misfits(node_type.Params, params, error)}") from None
 
 
+def misfit(kind: Any, value: Any, at: At, *, is_written: bool = True) -> ParamError | None:
+    """Give the first thing that is wrong with a value of which Params tell no more than that it is a list or a mapping."""
+    return next(_problems(kind, value, at, is_written=is_written), None)
+
+
 def is_open(value: Any) -> bool:
     """Tell whether a value as written is known only at the attempt, in whole or in part."""
     if isinstance(value, str):

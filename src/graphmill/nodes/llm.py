@@ -10,12 +10,13 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.errors import InternalError, Permanent, UsageError
+from graphmill.core.model_call import Message
 from graphmill.graph.models.answer_schema import schema_of
 from graphmill.graph.models.completion import complete, origin_of
 from graphmill.graph.models.images import images_of
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import PARAMS, messages_of, request_of
-from graphmill.graph.node_params import is_open
+from graphmill.graph.node_params import is_open, misfit
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 
 
@@ -108,6 +109,9 @@ class Llm(NodeType[LlmParams]):
         if params.get("model") is not None and params.get("role") is not None:
             raise ParamError("model and role are both given; leave one out", at=("role",))
         self._check_model(params.get("model"))
+        past = params.get("messages")
+        if isinstance(past, list) and (problem := misfit(list[Message], past, ("messages",), is_written=False)):
+            raise problem
         if params.get("output_schema") is not None and not is_open(params["output_schema"]):
             _require_schema(params["output_schema"])
 

@@ -58,6 +58,12 @@ def degraded_lines(letters: DeadLetters) -> list[str]:
     return [*lines, f"  ...and {more:,} more"] if more else lines
 
 
+def answer_lines(letters: DeadLetters) -> list[str]:
+    """Name the command that shows what a model has said that could not be used, of the first item of which that is known."""
+    said = next((one.job_id for one in letters.first if one.error is not None and one.error.answer), None)
+    return [] if said is None else [f"graphmill show {quote(run_name(letters.run))} {quote(said)}   shows what the model said"]
+
+
 def dead_letters_record(letters: DeadLetters) -> dict[str, Any]:
     """Give the dead letters as data."""
     return {

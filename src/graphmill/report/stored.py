@@ -38,7 +38,7 @@ class StoredResults:
         seen = live.statistics
         # If all rows are of this process they tell what it has counted already.
         is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
-        statistics = replace(seen, usage=run.usage) if is_all else _statistics(archive, run, seen)
+        statistics = _lengthened(replace(seen, usage=run.usage), run.elapsed_s) if is_all else _statistics(archive, run, seen)
         has_failures = statistics.failed or statistics.timed_out
         failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN)) if has_failures else ()
         return replace(
@@ -51,6 +51,13 @@ class StoredResults:
             samples=samples_of(run),
             waiting=first_waiting(archive, run) if statistics.paused else (),
         )
+
+
+def _lengthened(seen: Statistics, elapsed_s: float) -> Statistics:
+    """Count the time of earlier processes too, though they have left no row."""
+    if elapsed_s <= seen.elapsed_s:
+        return seen
+    return replace(seen, elapsed_s=elapsed_s, throughput=seen.throughput * seen.elapsed_s / elapsed_s)
 
 
 def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistics:

@@ -11,6 +11,7 @@ from graphmill.core.errors import Permanent
 from graphmill.core.message import message_of
 from graphmill.core.model_call import NO_ORIGIN, Image, Message, ModelRequest, Origin, Text, Tool
 from graphmill.graph.models.target import Target
+from graphmill.graph.node_params import misfit
 from graphmill.graph.template import text_of
 
 CHARS_PER_TOKEN = 4
@@ -95,7 +96,7 @@ def _read(value: Any, kind: Any, name: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise Permanent(f"{name}: {error}") from None
+        raise Permanent(str(misfit(kind, value, (name,)) or f"{name}: {error}")) from None
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {"stop": _stops, "tools": _tools, "logprobs": _logprobs}
