@@ -454,6 +454,15 @@ def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
     assert owner.heard == [Request("pause")]
 
 
+@pytest.mark.parametrize(("before", "command"), [(RunState.DRAINING, "pause"), (RunState.HELD, "resume")])
+def test_of_a_run_that_is_drained_it_is_said_at_once_that_it_neither_holds_nor_goes_on(tmp_path, store, before, command):
+    ledger = begin(store, "now", total=5)
+    ledger.append([RunRow(state=before, reason="3 running")])
+    with Answering(ledger, lambda ledger: ledger.append([RunRow(state=RunState.DRAINING, reason="3 running")])):
+        assert answered(tmp_path, command, "now") == "run now is draining (3 running)\n"
+    ledger.release()
+
+
 @pytest.mark.parametrize("option", [["--model", "own/n"], ["--concurrency", 2], ["--on-change", "keep"], ["--output", "x.jsonl"]])
 def test_a_held_run_does_not_go_on_as_if_nothing_else_had_been_asked_for(tmp_path, store, option):
     source = {"path": str(tmp_path / write_items(tmp_path, [{"id": "a"}])), "format": "jsonl"}
