@@ -18,7 +18,7 @@ from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
 from graphmill.engine.steps import done_in
 from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
-from graphmill.graph.models.cache.content_key import asked
+from graphmill.graph.models.cache.content_key import asked, is_cacheable
 from graphmill.graph.models.completion import Completion, known, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
@@ -132,8 +132,7 @@ class _Call:
         """Ask in the frame of a step."""
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        is_new = self._cache is None and self._request.temperature != 0  # most are, and pay for nothing
-        look = None if is_new else partial(self.known, context)
+        look = partial(self.known, context) if is_cacheable(target, self._request, self._cache) else None
         made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context), known=look)
         return made.to_json()
 
