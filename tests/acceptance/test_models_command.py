@@ -164,12 +164,13 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
     [
         (["batch", "-s", "items.jsonl"], "name a workflow file, or give --prompt and --model"),
         (["batch", "--prompt", "x", "-s", "items.jsonl"], "no model is named"),
-        (["batch", "--prompt", "${text", "-m", "fast", "-s", "items.jsonl"], "--prompt: "),
-        (["batch", "--prompt", "x", "--system", "${text", "-m", "fast", "-s", "items.jsonl"], "--system: "),
+        (["batch", "--prompt", "${text", "-m", "fast", "-s", "items.jsonl"], "error: prompt: '${text'"),
+        (["batch", "--prompt-file", "open.md", "-m", "fast", "-s", "items.jsonl"], "error: prompt: '${text'"),
+        (["batch", "--prompt", "x", "--system", "${text", "-m", "fast", "-s", "items.jsonl"], "error: system: '${text'"),
         (["batch", "--prompt", "x", "--prompt-file", "p", "-m", "fast", "-s", "items.jsonl"], "--prompt and --prompt-file are both given"),
         (["batch", "--prompt-file", "s.yml", "-m", "fast", "-s", "items.jsonl"], "there is no file 's.yml' (did you mean 's.yaml'?)"),
         (["batch", "--prompt", "x", "--schema", "items.jsonl", "-m", "fast", "-s", "items.jsonl"], "--schema is a .json or .yaml file"),
-        (["batch", "--prompt", "x", "--schema", "s.yaml", "-m", "fast", "-s", "items.jsonl"], "--schema: the JSON Schema can not be used"),
+        (["batch", "--prompt", "x", "--schema", "s.yaml", "-m", "fast", "-s", "items.jsonl"], "error: the JSON Schema can not be used"),
         (["batch", "w.yaml", "--schema", "s.yaml", "-s", "items.jsonl"], "--schema needs --prompt"),
         (["batch", "--prompt-file", "empty.md", "-m", "fast", "-s", "items.jsonl"], "--prompt-file 'empty.md' is empty"),
         (["batch", "w.yaml", "--prompt", "x", "-m", "fast", "-s", "items.jsonl"], "--prompt and the workflow 'w.yaml' are both given"),
@@ -190,6 +191,7 @@ def test_mistakes_are_exit_2_with_the_remedy(project, arguments, said):
     (project / "plain.yaml").write_text("nodes: [{id: v, type: value}]")
     (project / "odd.yaml").write_text("rules: [{contans: x}]")
     (project / "empty.md").write_text("\n")
+    (project / "open.md").write_text("${text")
     with (project / "graphmill.yaml").open("a") as settings:
         settings.write(OTHERS)
     code, _, err = run(project, *arguments)
