@@ -211,8 +211,7 @@ class Graph(Programmed):
         chosen = {name: value for name, value in given.items() if value is not None}
         if chosen:
             require_params(find_node_type("llm"), chosen, of="with_models")
-        choices = Choices.of(models, **chosen)
-        return self.with_choices(choices)
+        return self.with_choices(Choices.of(models, **chosen))
 
     def with_choices(self, choices: Choices) -> Graph:
         """Do the same with what was chosen elsewhere."""
