@@ -21,19 +21,12 @@ from graphmill.core.usage import Usage
 from graphmill.journal.opening import open_store
 from graphmill.journal.records import AttemptRow, OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
 from support import warm
-from support.command import COMMAND, HANG_S, Command, environment, rows, run, write_items
+from support.command import COMMAND, HANG_S, Command, answered, environment, rows, run, write_items
 from support.journal import MANIFEST, attempt, begin, end, failed, failure, record, step, succeeded
 from support.odd_texts import ODD_TEXTS
 
 NASTY = "\x1b[2J\x9b31m\u202e\x07\x7f"
 TIMED_OUT = {"kind": Kind.TIMEOUT, "status": Status.TIMED_OUT, "attempts": 3}
-
-
-def answered(project, *arguments):
-    """Run a command that goes well; give what it answers."""
-    code, out, err = run(project, *arguments)
-    assert code == 0, err
-    return out
 
 
 def refused(project, *arguments, code=2):
