@@ -204,7 +204,7 @@ class Graph(Programmed):
     ) -> Graph:
         """Give the same graph with other models for its nodes: ``NAME`` for all of them, ``ROLE=NAME`` for those of a role.
 
-        What else is given counts for all of their calls, whatever they say themselves. UsageError where none of its nodes asks a
+        What else is given counts for all of them, whatever they say themselves. UsageError where none of its nodes asks a
         model, or none has that role.
         """
         given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, "cache": cache}
