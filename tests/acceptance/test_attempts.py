@@ -292,6 +292,20 @@ def test_an_exception_that_nothing_can_be_said_of_is_a_row_too():
     assert by_id(results)["1"].error.message == "an exception that can not be described"
 
 
+@pytest.mark.parametrize(("answer", "kept"), [(42, ""), (object(), ""), ("x" * 5000, "x" * 1999 + "…")], ids=["number", "object", "text"])
+def test_an_error_of_a_user_s_own_may_have_any_answer(tmp_path, answer, kept):
+    class Wrong(gm.Permanent):
+        def __init__(self):
+            super().__init__("wrong")
+            self.answer = answer
+
+    async def work(_):
+        raise Wrong
+
+    (result,) = gm.batch(work, [1], journal=tmp_path / "runs.db").results()
+    assert (result.error.message, result.error.answer) == ("wrong", kept)
+
+
 SURPRISES = [SystemExit(3), MemoryError("full"), RecursionError("deep"), GeneratorExit(), StopAsyncIteration(), KeyError()]
 
 

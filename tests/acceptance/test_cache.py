@@ -17,8 +17,7 @@ from graphmill.graph.models.cache import kept
 from graphmill.journal import keeper
 from graphmill.journal.sqlite import cache_file
 from graphmill.journal.sqlite.connection import connect
-from support.command import HANG_S
-from support.command import run as run_command
+from support.command import HANG_S, answered
 from support.model_server import ModelServer, reply, said
 
 NOW = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
@@ -551,9 +550,7 @@ class TestAtOnce:
 
 
 def _shown(*words):
-    code, out, err = run_command(Path.cwd(), *words)
-    assert code == 0, err
-    return out
+    return answered(Path.cwd(), *words)
 
 
 def _flights():

@@ -21,19 +21,12 @@ from graphmill.core.usage import Usage
 from graphmill.journal.opening import open_store
 from graphmill.journal.records import AttemptRow, OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
 from support import warm
-from support.command import COMMAND, HANG_S, Command, environment, rows, run, write_items
+from support.command import COMMAND, HANG_S, Command, answered, environment, rows, run, write_items
 from support.journal import MANIFEST, attempt, begin, end, failed, failure, record, step, succeeded
 from support.odd_texts import ODD_TEXTS
 
 NASTY = "\x1b[2J\x9b31m\u202e\x07\x7f"
 TIMED_OUT = {"kind": Kind.TIMEOUT, "status": Status.TIMED_OUT, "attempts": 3}
-
-
-def answered(project, *arguments):
-    """Run a command that goes well; give what it answers."""
-    code, out, err = run(project, *arguments)
-    assert code == 0, err
-    return out
 
 
 def refused(project, *arguments, code=2):
@@ -452,6 +445,15 @@ def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
         assert answered(tmp_path, "pause", "now") == "run now is held (paused by a person)\n"
     ledger.release()
     assert owner.heard == [Request("pause")]
+
+
+@pytest.mark.parametrize(("before", "command"), [(RunState.DRAINING, "pause"), (RunState.HELD, "resume")])
+def test_of_a_run_that_is_drained_it_is_said_at_once_that_it_neither_holds_nor_goes_on(tmp_path, store, before, command):
+    ledger = begin(store, "now", total=5)
+    ledger.append([RunRow(state=before, reason="3 running")])
+    with Answering(ledger, lambda ledger: ledger.append([RunRow(state=RunState.DRAINING, reason="3 running")])):
+        assert answered(tmp_path, command, "now") == "run now is draining (3 running)\n"
+    ledger.release()
 
 
 @pytest.mark.parametrize("option", [["--model", "own/n"], ["--concurrency", 2], ["--on-change", "keep"], ["--output", "x.jsonl"]])

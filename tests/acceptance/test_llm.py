@@ -2,14 +2,13 @@
 
 import base64
 import json
-import subprocess
 
 import pytest
 
 import graphmill as gm
 from graphmill.core.model_call import Image, Message, Text, Tool, ToolCall
 from support.asked_model import answer, failing
-from support.command import COMMAND, HANG_S
+from support.command import answered
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
@@ -244,8 +243,7 @@ class TestStructure:
 
     def test_the_error_holds_the_last_answer_which_the_row_and_the_page_of_the_item_show(self, played, tmp_path):
         def told(*arguments):
-            command = [*COMMAND, *arguments, "--journal", "runs.db"]
-            return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=HANG_S, check=True).stdout
+            return answered(tmp_path, *arguments, "--journal", "runs.db")
 
         played.answers = ["first", "second", "I would say\nthree."]
         params = {"model": "scripted/play", "prompt": "x", "output_schema": SCHEMA}

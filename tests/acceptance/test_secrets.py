@@ -220,7 +220,7 @@ def test_a_secret_in_an_answer_of_the_wrong_shape_is_left_nowhere(played, monkey
     played.settings("", provider=", key: {env: PLANTED_KEY}")
     played.answers = ["x" * 1985 + f" {KEY}", f"not {KEY} but", "x" * 1985 + f" {KEY}"]
     result = played.run({"prompt": "x", "output_schema": {"type": "integer"}}, run_id="r", journal=tmp_path / "runs.db")
-    assert result.error.answer == "x" * 1985 + " {env: PLANTED_KEY}…"
+    assert result.error.answer == "x" * 1985 + " {env: PLANTED…"
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() and b"sk-planted" in path.read_bytes()] == []
 
 

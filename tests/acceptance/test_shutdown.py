@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 import psutil
 import pytest
 
-from support.command import COMMAND, HANG_S, Command, environment, members, rows, write_items
+from support.command import COMMAND, HANG_S, Command, answered, environment, members, rows, write_items
 
 CANCELS_WITHIN_S = 5 * 2.0
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -187,8 +187,7 @@ def test_of_a_recorded_run_the_second_signal_does_not_say_that_the_output_is_wri
 
 def test_others_see_that_a_run_is_drained_and_how_much_still_runs(project):
     def status(*more):
-        command = [*COMMAND, "status", "r", *more]
-        return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, cwd=project, env=environment(), check=True).stdout
+        return answered(project, "status", "r", *more)
 
     with Command(project, *(part for part in batch("gate", "--run-id", "r") if part != "--no-journal")) as command:
         command.until_file("started-*", 3)
@@ -210,8 +209,7 @@ def test_a_run_that_is_killed_while_it_is_drained_is_interrupted(project):
         command.until_said("once more cancels it\n")
         command.process.kill()
         command.wait()
-    done = subprocess.run([*COMMAND, "runs"], capture_output=True, text=True, timeout=HANG_S, cwd=project, env=environment(), check=True)
-    assert "r   interrupted" in re.sub(r" +", "   ", done.stdout)
+    assert "r   interrupted" in re.sub(r" +", "   ", answered(project, "runs"))
 
 
 def test_the_third_signal_leaves_at_once_and_leaves_no_file(project):

@@ -10,7 +10,7 @@ from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.core.usage import Usage, with_more
 from graphmill.engine.recorder import LastStep, StepOutcome
-from graphmill.journal.bodies import failure_body, failure_from, usage_body
+from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from
 from graphmill.journal.last_step import more_body
 from graphmill.journal.records import (
     EVERYTHING,
@@ -161,6 +161,14 @@ def test_a_step_that_failed_as_its_job_did_is_not_written_twice(store, taken):
     taken.append([failed("a", more=held)])
     [step] = history(store, taken).steps
     assert (failure_from(step.error), b"ValueError" in held) == (failure, False)
+
+
+def test_what_a_step_has_used_comes_back_however_much_it_is(store, taken):
+    usage = Usage(requests=1, input_tokens=2**70, cost_usd=0.5)
+    ended = Result(job_id="a", position=0, status=Status.SUCCEEDED, input=None, usage=usage.counts, cost=0.5, metadata={"n": 2**70})
+    taken.append([result("a", more=more_body(ended, LastStep("solve", CONTENT, StepOutcome(b"1", None, 1, 0.5, usage))))])
+    [step] = history(store, taken).steps
+    assert usage_from(step.usage) == usage
 
 
 def test_a_question_and_its_answer_come_back_and_a_step_of_the_same_name_is_no_answer(store, taken):

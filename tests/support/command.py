@@ -53,6 +53,13 @@ def run(project, *arguments, stdin=b"", argv=COMMAND, **variables):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+def answered(project, *arguments):
+    """Run a command that goes well; give what it answers."""
+    code, out, err = run(project, *arguments)
+    assert code == 0, err
+    return out
+
+
 def write_items(project, items, name="items.jsonl"):
     (project / name).write_text("".join(json.dumps(item) + "\n" for item in items))
     return name

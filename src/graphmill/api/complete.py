@@ -18,13 +18,13 @@ from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here
 from graphmill.engine.steps import done_in
 from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
-from graphmill.graph.models.cache.content_key import asked
+from graphmill.graph.models.cache.content_key import asked, is_cacheable
 from graphmill.graph.models.completion import Completion, known, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import estimated_tokens, messages_of, request_of
 from graphmill.graph.models.target import Target
-from graphmill.graph.node_params import require_params
+from graphmill.graph.node_params import given_params
 from graphmill.graph.node_type import Context
 from graphmill.nodes.llm import Llm
 
@@ -86,9 +86,7 @@ def complete(  # noqa: PLR0913  one parameter per choice
     params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
     own = dict(extra) if isinstance(extra, Mapping) else extra
     more = {"reasoning_effort": reasoning_effort, "tools": tools or None, "logprobs": logprobs, "extra": own or None}
-    # A float of NumPy's is one of its own kind.
-    given = {name: float(value) if isinstance(value, float) else value for name, value in (params | more).items() if value is not None}
-    require_params(_LLM, given, of="gm.complete")
+    given = given_params(_LLM, params | more, of="gm.complete")
     return _asked(_Call(target, _meant(request_of, target, messages, given), shape, timeout_s, cache=cache))
 
 
@@ -132,8 +130,7 @@ class _Call:
         """Ask in the frame of a step."""
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
-        is_new = self._cache is None and self._request.temperature != 0  # most are, and pay for nothing
-        look = None if is_new else partial(self.known, context)
+        look = partial(self.known, context) if is_cacheable(target, self._request, self._cache) else None
         made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context), known=look)
         return made.to_json()
 

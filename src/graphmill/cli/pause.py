@@ -16,5 +16,5 @@ def pause(run: RunName, *, journal: Journal = None) -> None:
     with opened(journal) as store:
         found = store.archive.find(run)
         require_live(found, "only a run that is under way can be paused")
-        held = ask(store.archive, found, Request("pause"), lambda now: now.state is RunState.HELD)
-    tell([not_answered(found) if held is None else stands(held)])
+        now = ask(store.archive, found, Request("pause"), lambda now: now.state is not RunState.RUNNING)
+    tell([not_answered(found) if now is None else stands(now)])

@@ -101,5 +101,5 @@ def output_of(run: RunRecord) -> str | None:
 
 
 def _release(store: Store, run: RunRecord) -> None:
-    now = ask(store.archive, run, Request("unpause"), lambda now: now.state is RunState.RUNNING)
+    now = ask(store.archive, run, Request("unpause"), lambda now: now.state is not RunState.HELD)
     tell([not_answered(run) if now is None else stands(now)])

@@ -44,7 +44,7 @@ _MOST_STARTED_AT_ONCE = 20  # no turn of the loop is long, and what a burst has 
 
 _TOO_MUCH = {StopReason.FAIL_FAST: "and the first failure ends it", StopReason.MAX_FAILURES: "more than max_failures allows"}
 
-_NO_TIMER: asyncio.TimerHandle | None = None
+_NO_CALL: asyncio.Handle | None = None
 
 
 class Conductor:
@@ -86,11 +86,11 @@ class Conductor:
             tracing=self._tracing,
         )
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._unhanging = self._opening = self._draining = self._beating = _NO_TIMER
+        self._unhanging = self._opening = self._draining = self._beating = self._starting = _NO_CALL
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
         self._is_quiet = asyncio.Event()
-        self._is_starting = self._is_closed = False
+        self._is_closed = False
         self._undone: list[Failure] = []
         self._source_error: GraphmillError | None = None
         self._fault: GraphmillError | None = None
@@ -309,13 +309,8 @@ class Conductor:
 
     def _start_soon(self) -> None:
         """Start what is ready in the next turn of the loop: when the present burst is in, so that the first is the right one."""
-        if not self._is_starting and not self._is_closed:
-            self._is_starting = True
-            self._loop.call_soon(self._start_due)
-
-    def _start_due(self) -> None:
-        if self._is_starting:  # else it was done since
-            self._start_ready()
+        if self._starting is None and not self._is_closed:
+            self._starting = self._loop.call_soon(self._start_ready)
 
     @acting
     def _start_ready(self) -> None:
@@ -324,7 +319,7 @@ class Conductor:
         if self._audience.has_observers and self._audience.take_breath():
             self._come_back(self._loop.time() + BREATH_S, self._start_ready)
             return
-        self._is_starting = False
+        self._starting = None
         now = self._loop.time()
         for _ in range(_MOST_STARTED_AT_ONCE):
             ticket = self._scheduler.start_next(now)
@@ -338,6 +333,8 @@ class Conductor:
 
     def _idle(self) -> None:
         """Let what is next begin at once, since there is no burst to wait for; if nothing can, it waits for what is to be written."""
+        if self._starting is not None:
+            self._starting.cancel()  # else each turn from now on would start twice as many
         self._start_ready()
         if not self._scheduler.running:
             self._delivery.flush()
@@ -374,7 +371,7 @@ class Conductor:
     @acting
     def _committed(self, number: int) -> None:
         self._delivery.committed(number)
-        if not self._is_starting and not self._is_closed:
+        if self._starting is None and not self._is_closed:
             self._start_ready()  # at once: nothing more comes in this turn, and where few run at once every turn counts
         self._is_quiet.set()
 

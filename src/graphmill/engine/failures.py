@@ -8,9 +8,10 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from graphmill.core.errors import Ambiguous, AttemptError, Permanent, StepError, Throttled, Transient, Unavailable, UsageError
-from graphmill.core.message import message_of
+from graphmill.core.message import MOST_MESSAGE_CHARS, cut, message_of
 from graphmill.core.result import Failure, Kind
 
 _MOST_FRAMES = 20
@@ -73,12 +74,17 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
     message, name = "an exception that can not be described", "Exception"
     try:
         message, name = message_of(error), _type_name(error)
-        answer = error.answer if isinstance(error, AttemptError) else ""
         return Failure(
-            kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error), answer=answer
+            kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error), answer=_answer(error)
         )
     except BaseException:  # noqa: BLE001  its attributes are user code too
         return Failure(kind=kind, message=message, type=name)
+
+
+def _answer(error: BaseException) -> str:
+    """Give what a model has said; an error of a user's own may have something else by that name."""
+    found: Any = error.answer if isinstance(error, AttemptError) else ""
+    return cut(found, MOST_MESSAGE_CHARS) if isinstance(found, str) else ""
 
 
 def cancelled(message: str) -> Failure:

@@ -18,7 +18,7 @@ from graphmill.graph.input_type import is_of_type, type_problem
 from graphmill.graph.models.choices import NO_CHOICES, Choices
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.nodes import nodes_within, require_use
-from graphmill.graph.node_params import require_params
+from graphmill.graph.node_params import given_params
 from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.problems import Problem
 from graphmill.graph.run.job import run_job
@@ -204,15 +204,13 @@ class Graph(Programmed):
     ) -> Graph:
         """Give the same graph with other models for its nodes: ``NAME`` for all of them, ``ROLE=NAME`` for those of a role.
 
-        What else is given counts for all of their calls, whatever they say themselves. UsageError where none of its nodes asks a
+        What else is given counts for all of them, whatever they say themselves. UsageError where none of its nodes asks a
         model, or none has that role.
         """
         given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, "cache": cache}
-        chosen = {name: value for name, value in given.items() if value is not None}
-        if chosen:
-            require_params(find_node_type("llm"), chosen, of="with_models")
-        choices = Choices.of(models, **chosen)
-        return self.with_choices(choices)
+        if any(value is not None for value in given.values()):  # else the type need not be loaded
+            given = given_params(find_node_type("llm"), given, of="with_models")
+        return self.with_choices(Choices.of(models, **given))
 
     def with_choices(self, choices: Choices) -> Graph:
         """Do the same with what was chosen elsewhere."""

@@ -54,14 +54,17 @@ def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
         raise Permanent(f"the params do not fit {node_type.name}: {_misfits(node_type.Params, params, error)}") from error
 
 
-def require_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> None:
-    """Refuse what is given elsewhere for params of a type, as its nodes would; UsageError says whose they are."""
+def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> dict[str, Any]:
+    """Give what is set elsewhere of the params of a type, if its nodes would take it; UsageError says whose it is. None is not set."""
+    # A float of NumPy's is one of its own kind.
+    given = {name: float(value) if isinstance(value, float) else value for name, value in params.items() if value is not None}
     if node_type.Params is None:
-        return
+        return given
     try:
-        msgspec.convert(params, node_type.Params)
+        msgspec.convert(given, node_type.Params)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{of}: {_misfits(node_type.Params, params, error)}") from None
+        raise UsageError(f"{of}: {_misfits(node_type.Params, given, error)}") from None
+    return given
 
 
 def misfit(kind: Any, value: Any, at: At, *, is_written: bool = True) -> ParamError | None:

@@ -24,11 +24,13 @@ def prompt_workflow(prompt: str, *, system: str | None = None, schema: Mapping[s
 
     With a ``schema``, a JSON Schema without templates, the answers are data.
     """
-    inputs = dict(entry for option, text in (("--prompt", prompt), ("--system", system or "")) for entry in _inputs(option, text))
+    texts = {"prompt": prompt} | ({} if system is None else {"system": system})
+    inputs = dict(entry for param, text in texts.items() for entry in _inputs(param, text))
     node = next(name for name in chain([_NODE], (f"{_NODE}-{number}" for number in count(2))) if name not in inputs)
-    params: dict[str, Any] = {"prompt": prompt} | ({} if system is None else {"system": system})
+    params: dict[str, Any] = {**texts}
     if schema is not None:
-        params["output_schema"] = _written(_checked(schema))
+        schema_of(schema)  # refuses one that can not be used
+        params["output_schema"] = _written(schema)
     return load_data(
         {
             "name": "prompt",
@@ -37,14 +39,6 @@ def prompt_workflow(prompt: str, *, system: str | None = None, schema: Mapping[s
             "outputs": {"response": f"${{{node}.response}}"},
         }
     )
-
-
-def _checked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        schema_of(schema)
-    except UsageError as error:
-        raise UsageError(f"--schema: {error}") from None
-    return schema
 
 
 def _written(value: Any) -> Any:
@@ -56,13 +50,13 @@ def _written(value: Any) -> Any:
     return [_written(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _inputs(option: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _inputs(param: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give what the templates of a text begin with; a literal behind ?? is the default where a field is not there."""
     try:
         found = parse(text)
     except TemplateError as error:
         is_of_name = text[error.position : error.position + 1] in _NOT_IN_NAMES
-        raise UsageError(f"{option}: {error}{_RENAMED if is_of_name else ''}") from None
+        raise UsageError(f"{param}: {error}{_RENAMED if is_of_name else ''}") from None
     for lookup in (part for part in found.parts if isinstance(part, Lookup)):
         last = lookup.alternatives[-1]
         rule = {"default": last.value} if isinstance(last, Literal) else {"required": len(lookup.alternatives) == 1}

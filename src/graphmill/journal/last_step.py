@@ -20,7 +20,9 @@ def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
     """Give the body of what is noted beside an outcome; None for nothing."""
     more: dict[str, Any] = {}
     if result.usage is not None or result.metadata:
-        more = {"usage": result.usage, "cost": result.cost, "metadata": Fragment(json_bytes(dict(result.metadata)))}
+        # Each by itself: what orjson leaves to Python, such as a large number, can not stand beside a fragment, which orjson alone knows.
+        usage, metadata = Fragment(json_bytes(result.usage)), Fragment(json_bytes(dict(result.metadata)))
+        more = {"usage": usage, "cost": result.cost, "metadata": metadata}
     if last is not None:
         more["step"] = _step(last, result)
     return json_bytes(more) if more else None

@@ -141,7 +141,8 @@ def _dependencies() -> list[str]:
 def _told(package: str, field: str) -> list[str]:
     """Read a field off an installed package's metadata; only its head, since to parse all that it says takes ten times as long."""
     try:
-        text = distribution(package).read_text("METADATA") or ""
+        found = distribution(package)
     except (PackageNotFoundError, ValueError):
         return []
+    text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""  # the latter of an egg, such as Debian's packages
     return re.findall(rf"^{field}: (.+)$", text.partition("\n\n")[0], re.MULTILINE)

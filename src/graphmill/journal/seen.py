@@ -6,8 +6,8 @@ import sqlite3
 from itertools import groupby
 from struct import Struct
 
-_BYTES = 2**21  # in which a million keys are told from new ones all but every seventieth time
-_UNUSED = 32 - 21  # bits of a number that do not tell a byte
+_BITS = 21  # of a number tell a byte of the filter, in which a million keys are told from new ones all but every seventieth time
+_UNUSED = 32 - _BITS
 _numbers = Struct("<II").unpack_from
 _WAITING = 10_000  # stored in their order, many go to one page
 # One statement for all, which leaves Python's lock to the run: they come side by side in one value.
@@ -29,7 +29,7 @@ class Seen:
         self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute("CREATE TABLE seen (key BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID")
         self._database.execute("BEGIN")
-        self._filter = bytearray(_BYTES)
+        self._filter = bytearray(2**_BITS)
         self._new: list[bytes] = []
         self._is_used = False
 

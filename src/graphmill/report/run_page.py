@@ -68,7 +68,7 @@ def _entries(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_set(value: Any) -> bool:
-    return value is not None and value not in ("", {}, [])
+    return value not in (None, "", {}, [])
 
 
 def _text(value: Any) -> str:

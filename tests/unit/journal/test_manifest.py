@@ -96,6 +96,13 @@ def test_neither_the_environment_nor_the_machine_s_name_gets_in(monkeypatch):
     assert os.uname().nodename not in text
 
 
+def test_the_version_of_a_package_is_noted_that_is_installed_as_an_egg(monkeypatch, tmp_path):
+    (tmp_path / "an_egg-1.5.egg-info").mkdir()
+    (tmp_path / "an_egg-1.5.egg-info" / "PKG-INFO").write_text("Metadata-Version: 1.1\nName: an-egg\nVersion: 1.5\n\nVersion: none\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert taken(graph={"kind": "function", "function": "an_egg:made"})["versions"]["an_egg"] == "1.5"
+
+
 def test_taking_it_down_takes_a_few_milliseconds():
     def seconds():
         began = time.thread_time()  # which is ours, however much others have to do

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from support import warm
 from support.command import HANG_S, environment
+from support.remains import wait_until
 
 STANDING = """
 import json, os, signal, sys, threading
@@ -85,8 +85,7 @@ def test_it_is_waited_for_and_signalled_and_its_id_is_its_own_until_then():
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.01)
         os.kill(process.pid, signal.SIGTERM)
-        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
-            time.sleep(0.01)
+        wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
         assert process.wait(HANG_S) == process.returncode == -signal.SIGTERM
 
 

@@ -18,7 +18,7 @@ def _nothing() -> Mapping[str, str]:
 class Choices:
     """``model`` stands for that of every node, ``roles`` for those of nodes that have one; None leaves a param as it is.
 
-    ``cache`` says whether answers that are known may be used again; it decides none, and so is no part of what a node is.
+    ``cache`` says whether answers that are known may be used again; it decides no answer, and so is no part of what a node is.
     """
 
     model: str | None = None

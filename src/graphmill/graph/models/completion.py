@@ -123,7 +123,7 @@ def _require_whole(target: Target, asked: ModelRequest, response: ModelResponse)
 
 def _with_answer(error: AttemptError, target: Target, response: ModelResponse) -> AttemptError:
     """Let an error hold what the model has said: whoever mends prompt or schema must read it."""
-    error.answer = concealed_text(target.secrets, cut(response.text, MOST_MESSAGE_CHARS))
+    error.answer = cut(concealed_text(target.secrets, response.text), MOST_MESSAGE_CHARS)
     return error
 
 

@@ -114,9 +114,9 @@ def alike(rows: list[Stored]) -> list[Stored]:
 
 def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
     """Give a row, without its row number, as it was appended and when; None if it is not what was written."""
-    head, seal, digest, tail = stored[:HEAD], stored[HEAD], stored[HEAD + 1], stored[HEAD + 2 :]
+    head, seal, noted, tail = stored[:HEAD], stored[HEAD], stored[HEAD + 1], stored[HEAD + 2 :]
     packed = dumps(head, PACKING)
-    if digest != _digest(packed, _without_nothing(tail)) or seal != crc32(packed):
+    if noted != _digest(packed, _without_nothing(tail)) or seal != crc32(packed):
         return None
     _, key, generation, position, status, kind, content = head
     at, attempts, queued_s, duration_s, item_id, given, output, error, more, spent = tail
@@ -166,8 +166,8 @@ def encode_step(run: int, row: StepRow) -> Stored:
 
 def decode_step(stored: Stored) -> StepRow | None:
     """Give a step as it was appended; None if it is not what was written."""
-    *place, digest, output, error, usage, spent = stored
-    if digest != _step_digest(tuple(place), (output, error, usage, spent)):
+    *place, noted, output, error, usage, spent = stored
+    if noted != _step_digest(tuple(place), (output, error, usage, spent)):
         return None
     _, key, generation, path, _, content, attempts, duration_s, began_s = place
     return StepRow(
@@ -188,8 +188,8 @@ def encode_attempt(run: int, row: AttemptRow) -> Stored:
 
 def decode_attempt(stored: Stored) -> AttemptRow | None:
     """Give an attempt as it was appended; None if it is not what was written."""
-    *place, digest, error, usage, spent = stored
-    if digest != _attempt_digest(tuple(place), (error, usage, spent)):
+    *place, noted, error, usage, spent = stored
+    if noted != _attempt_digest(tuple(place), (error, usage, spent)):
         return None
     _, key, generation, path, attempt, kind = place
     return AttemptRow(key, generation, text_of(path), attempt, KINDS[kind], _body(error), usage, _spent(spent))
