@@ -333,6 +333,8 @@ class Conductor:
 
     def _idle(self) -> None:
         """Let what is next begin at once, since there is no burst to wait for; if nothing can, it waits for what is to be written."""
+        if self._is_closed:
+            return
         if self._starting is not None:
             self._starting.cancel()  # else each turn from now on would start twice as many
         self._start_ready()
