@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from decimal import Decimal
 
 import pydantic
 import pytest
@@ -315,7 +316,8 @@ def test_a_number_of_another_library_is_a_number(played):
     assert gm.complete("scripted/play", "x", temperature=Float(0.5)).text == "fine"
     graph = played.graph({"nodes": [{"id": "ask", "type": "llm", "params": {"prompt": "x"}}]})
     gm.batch(graph.with_models("scripted/play", temperature=Float(0.5)), [{}])
-    assert [type(asked.temperature) for asked in played.asked] == [float, float]
+    assert gm.complete("scripted/play", "x", temperature=Decimal("0.5")).text == "fine"
+    assert [type(asked.temperature) for asked in played.asked] == [float, float, float]
 
 
 def test_a_node_s_function_that_fails_after_its_answer_counts_that_once_after_a_resume(played, store, flow):

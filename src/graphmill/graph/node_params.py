@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -56,8 +57,8 @@ def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
 
 def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> dict[str, Any]:
     """Give what is set elsewhere of the params of a type, if its nodes would take it; UsageError says whose it is. None is not set."""
-    # A float of NumPy's is one of its own kind.
-    given = {name: float(value) if isinstance(value, float) else value for name, value in params.items() if value is not None}
+    # A float of NumPy's is one of its own kind, and a Decimal would be sent as text.
+    given = {name: float(value) if isinstance(value, float | Decimal) else value for name, value in params.items() if value is not None}
     if node_type.Params is None:
         return given
     try:

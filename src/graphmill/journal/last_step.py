@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from orjson import Fragment
@@ -18,20 +19,19 @@ from graphmill.journal.records import ResultRow, StepRow
 
 def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
     """Give the body of what is noted beside an outcome; None for nothing."""
-    more: dict[str, Any] = {}
+    told = b""
     if result.usage is not None or result.metadata:
-        # Each by itself: what orjson leaves to Python, such as a large number, can not stand beside a fragment, which orjson alone knows.
-        usage, metadata = Fragment(json_bytes(result.usage)), Fragment(json_bytes(dict(result.metadata)))
-        more = {"usage": usage, "cost": result.cost, "metadata": metadata}
-    if last is not None:
-        more["step"] = _step(last, result)
-    return json_bytes(more) if more else None
+        told = json_bytes({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)})
+    if last is None:
+        return told or None
+    return b'%b"step":%b}' % (told[:-1] + b"," if told else b"{", json_bytes(_step(last, result)))
 
 
 def _step(last: LastStep, result: Result) -> dict[str, Any]:
     """Give a step, with the bodies as they are; a failure that is the result's own is there already."""
     path, content, outcome = last
-    step = {"path": path, "content": content.hex(), "times": (outcome.attempts, outcome.duration_s, outcome.began_s)}
+    # Beside a Fragment stands only what orjson takes: what is odd, such as half of a surrogate pair, is written before.
+    step = {"path": _path(path), "content": content.hex(), "times": (outcome.attempts, outcome.duration_s, outcome.began_s)}
     if outcome.body is not None:
         step["output"] = Fragment(outcome.body)
     if outcome.failure is not None and outcome.failure is not result.error:
@@ -39,6 +39,11 @@ def _step(last: LastStep, result: Result) -> dict[str, Any]:
     if not _is_all(outcome.usage, result):
         step["usage"] = Fragment(usage_body(outcome.usage) or b"null")
     return step
+
+
+@lru_cache  # the same few for every item
+def _path(path: str) -> Fragment:
+    return Fragment(json_bytes(path))
 
 
 def _is_all(usage: Usage | None, result: Result) -> bool:
