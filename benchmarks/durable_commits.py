@@ -11,7 +11,7 @@ from benchmarks.trial import trial
 
 _ITEMS = 4000  # a second or so: what a run over none takes is subtracted, and varies by some hundredths
 _CONCURRENCIES = (1, 10)
-_REPETITIONS = 7
+_REPETITIONS = 11  # disks have moods
 
 
 async def _noop(number: int) -> int:

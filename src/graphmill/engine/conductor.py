@@ -332,14 +332,13 @@ class Conductor:
         self._admission.refill()
 
     def _idle(self) -> None:
-        """Let what is next begin at once, since there is no burst to wait for; if nothing can, it waits for what is to be written."""
-        if self._is_closed:
-            return
-        if self._starting is not None:
-            self._starting.cancel()  # else each turn from now on would start twice as many
-        self._start_ready()
-        if not self._scheduler.running:
+        """Let what is next begin at once, since there is no burst to wait for; if nothing may, it waits for what is to be written."""
+        if not self._scheduler.has_slot:
             self._delivery.flush()
+        elif not self._is_closed:
+            if self._starting is not None:
+                self._starting.cancel()  # else each turn from now on would start twice as many
+            self._start_ready()
 
     def _come_back(self, at: float | None, then: Callable[[], None]) -> None:
         """Look again when a lane opens that is closed for some time, or a breath was taken."""

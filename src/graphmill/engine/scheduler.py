@@ -262,6 +262,11 @@ class Scheduler:
         """Say how many jobs have failed."""
         return f"{self._failed:,} of {self._succeeded + self._failed:,} jobs failed"
 
+    @property
+    def has_slot(self) -> bool:
+        """Whether one more may run."""
+        return self._has_slot()
+
     def _has_slot(self, but: int = 0) -> bool:
         """Tell whether one more may run, in the place of so many: what runs and what is not yet committed repeats after a crash."""
         most = but + self._most
