@@ -69,7 +69,9 @@ class Controller:
     def __init__(self, *, ceiling: int) -> None:
         self.limit = min(_FIRST_LIMIT, ceiling)
         self.reason = "first guess"
-        self.gated_until = 0.0
+        self._gated_until = 0.0
+        self._may_probe = False
+        self._probe = 0  # the attempt that was let through the gate, while it is under way
         self._ceiling = ceiling
         self._running = 0
         self._starts = 0
@@ -96,14 +98,26 @@ class Controller:
         self._starts += 1
         if self._running >= self.limit:
             self._is_used = True
+        if self._may_probe:
+            self._may_probe, self._probe = False, self._starts if now < self._gated_until else 0
         return (self._starts, now)
+
+    @property
+    def gated_until(self) -> float:
+        """Until when nothing may start. Through each gate one attempt may: that it is answered opens it, that it is refused renews it."""
+        return 0.0 if self._may_probe else self._gated_until
 
     def ended(self, stamp: Stamp, now: float, kind: Kind | None, retry_after_s: float | None = None) -> None:
         """Learn from an attempt's end; a kind of None is a success, and only a success or a throttle says anything."""
         self._running -= 1
+        is_probe = stamp[0] == self._probe
+        self._probe = 0 if is_probe else self._probe
         if kind is None:
+            self._gated_until = 0.0 if is_probe else self._gated_until
             self._succeeded(stamp[0], stamp[1], now)
         elif kind is Kind.THROTTLED:
+            if is_probe:
+                self._gated_until = now + min(retry_after_s or 0.0, _MOST_GATE_S)
             self._throttled(stamp[0], now, retry_after_s or 0.0)
 
     def _succeeded(self, start: int, began: float, now: float) -> None:
@@ -138,7 +152,7 @@ class Controller:
             self._floor = min(_MOST_FLOOR, self._floor + (1 - self._floor) / _FLOOR_CALLS)
         if self._score >= _ALARM:
             gate_s = min(retry_after_s, _MOST_GATE_S)
-            self.gated_until = now + gate_s
+            self._gated_until, self._may_probe = now + gate_s, True
             self._rest_until = now + _REST_TIMES * gate_s
             self._cut(f"throttled too often at {self.limit}", throttles=_ALARM)
 

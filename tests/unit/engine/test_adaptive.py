@@ -119,7 +119,28 @@ def test_the_gate_is_the_servers_word_but_at_most_a_minute():
         stamps = [controller.started(drive.now) for _ in range(64)]
         for stamp in stamps:
             controller.ended(stamp, drive.now, Kind.THROTTLED, retry_after_s)
+        controller.started(drive.now)
         assert controller.gated_until - drive.now == gate_s
+
+
+@pytest.mark.parametrize(("kind", "gate_s"), [(None, -105.0), (Kind.THROTTLED, 30.0), (Kind.TRANSIENT, 20.0)])
+def test_one_goes_through_a_gate_and_opens_it_if_it_is_answered(kind, gate_s):
+    controller, now = Controller(ceiling=8), 95.0
+    for stamp in [controller.started(now) for _ in range(8)]:
+        controller.ended(stamp, now, Kind.THROTTLED, 30.0)
+    assert controller.gated_until <= now
+    probe = controller.started(now)
+    assert controller.gated_until == now + 30
+    controller.ended(probe, now + 10, kind, 30.0)
+    assert controller.gated_until == now + 10 + gate_s
+
+
+def test_what_starts_after_a_gate_is_no_probe_of_it():
+    controller = Controller(ceiling=8)
+    for stamp in [controller.started(0.0) for _ in range(8)]:
+        controller.ended(stamp, 0.0, Kind.THROTTLED, 30.0)
+    controller.ended(controller.started(31.0), 31.0, Kind.THROTTLED, 30.0)
+    assert controller.gated_until <= 31.0
 
 
 def test_the_reason_says_in_words_why_the_limit_was_changed():
