@@ -11,7 +11,7 @@ from benchmarks.trial import trial
 
 _CALLS = 10_000
 _CALL_S = 0.05
-_REPETITIONS = 1
+_REPETITIONS = 3
 _CEILING = 64
 
 
