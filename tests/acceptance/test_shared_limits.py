@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from support.command import Command, rows, run, write_items
+from support.command import Command, answered, rows, write_items
 from support.model_server import ModelServer, reply
 
 PER_MINUTE = 1200
@@ -94,7 +94,7 @@ def test_what_answers_tell_of_limits_is_shown(tmp_path, served):
     settle(tmp_path, served, {"tokens_per_minute": 500_000})
     with begun(tmp_path, "a", 3) as command:
         assert command.wait() == 0
-    _, shown, _ = run(tmp_path, "models", GRAPHMILL_JOURNAL=str(tmp_path / "runs.db"))
+    shown = answered(tmp_path, "models", GRAPHMILL_JOURNAL=str(tmp_path / "runs.db"))
     assert "500,000 tokens a minute" in shown
     assert re.search(r"local/m +1,234 requests a minute", shown)
 

@@ -8,7 +8,7 @@ import pytest
 from graphmill.journal.opening import open_store
 from graphmill.journal.records import RunState
 from support import warm
-from support.command import COMMAND, environment, run
+from support.command import COMMAND, answered, environment, run
 from support.journal import MANIFEST, attempt, failed, record, step, succeeded
 
 LONG = "the server at the other end of the line said that it can not answer this just now, and to ask later"
@@ -65,7 +65,7 @@ def test_no_line_is_wider_than_the_terminal(project, arguments, columns):
 
 
 def test_what_goes_elsewhere_than_to_a_terminal_is_left_as_it_is(project):
-    assert f"  HumanEval/1200   permanent   {LONG} (3 attempts)\n" in run(project, "errors", "k7f2", COLUMNS="80")[1]
+    assert f"  HumanEval/1200   permanent   {LONG} (3 attempts)\n" in answered(project, "errors", "k7f2", COLUMNS="80")
 
 
 def test_a_text_that_is_wrapped_stays_in_its_column_and_the_id_whole(project):
@@ -112,8 +112,8 @@ def test_the_failures_name_the_command_that_shows_what_the_model_said(project):
     (project / "items.jsonl").write_text('{"id": "a b", "word": "x"}\n')
     batch = ("batch", "--prompt", "${word}", "--schema", "stars.json", "-m", "scripted/echo", "-s", "items.jsonl", "--run-id", "r")
     assert run(project, *batch)[0] == 3
-    assert "\ngraphmill show r 'a b'   shows what the model said\n" in run(project, "errors", "r")[1]
-    assert "answer: four stars" in run(project, "show", "r", "a b")[1]
+    assert "\ngraphmill show r 'a b'   shows what the model said\n" in answered(project, "errors", "r")
+    assert "answer: four stars" in answered(project, "show", "r", "a b")
 
 
 def test_of_an_item_that_a_run_has_not_come_to_no_other_is_suggested(project):
@@ -131,4 +131,4 @@ def test_a_resume_with_another_file_is_refused_where_no_item_has_what_is_asked(p
     code, _, err = run(project, "resume", "r", "--source", "other.jsonl")
     assert (code, "no item of other.jsonl has a field 'word' (did you mean 'wrd'?)" in err) == (2, True), err
     assert (project / "out.jsonl").read_bytes() == before
-    assert "1/1 items succeeded" in run(project, "status", "r")[1]
+    assert "1/1 items succeeded" in answered(project, "status", "r")

@@ -53,9 +53,9 @@ def run(project, *arguments, stdin=b"", argv=COMMAND, **variables):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def answered(project, *arguments):
+def answered(project, *arguments, **variables):
     """Run a command that goes well; give what it answers."""
-    code, out, err = run(project, *arguments)
+    code, out, err = run(project, *arguments, **variables)
     assert code == 0, err
     return out
 

@@ -110,15 +110,19 @@ class Controller:
     def ended(self, stamp: Stamp, now: float, kind: Kind | None, retry_after_s: float | None = None) -> None:
         """Learn from an attempt's end; a kind of None is a success, and only a success or a throttle says anything."""
         self._running -= 1
-        is_probe = stamp[0] == self._probe
-        self._probe = 0 if is_probe else self._probe
+        if stamp[0] == self._probe:
+            self._probed(now, kind, retry_after_s or 0.0)
         if kind is None:
-            self._gated_until = 0.0 if is_probe else self._gated_until
             self._succeeded(stamp[0], stamp[1], now)
         elif kind is Kind.THROTTLED:
-            if is_probe:
-                self._gated_until = now + min(retry_after_s or 0.0, _MOST_GATE_S)
             self._throttled(stamp[0], now, retry_after_s or 0.0)
+
+    def _probed(self, now: float, kind: Kind | None, retry_after_s: float) -> None:
+        self._probe = 0
+        if kind is None:
+            self._gated_until = 0.0
+        elif kind is Kind.THROTTLED:
+            self._gated_until = now + min(retry_after_s, _MOST_GATE_S)
 
     def _succeeded(self, start: int, began: float, now: float) -> None:
         self._rest_calls -= 1
