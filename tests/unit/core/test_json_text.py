@@ -1,5 +1,6 @@
 import json
 import math
+import tracemalloc
 from collections import OrderedDict, UserDict, namedtuple
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.json_text import from_json, to_json
+from graphmill.core.json_text import from_json, json_bytes, to_json
 from support.odd_texts import LONE_SURROGATES, ODD_TEXTS, json_values
 
 
@@ -53,6 +54,19 @@ Pair = namedtuple("Pair", "left right")
 @given(json_values)
 def test_what_is_written_is_read_back_the_same(value):
     assert from_json(to_json(value).encode()) == value
+
+
+@pytest.mark.parametrize("character", ["x", "é"])
+def test_what_is_written_holds_no_more_memory_than_it_needs(character):
+    value = {"answer": character * 100_000}
+    json_bytes(value)  # from now on the text holds its UTF-8
+    tracemalloc.start()
+    try:
+        body = json_bytes(value)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(body) <= held < 1.1 * len(body)
 
 
 @given(json_values)
