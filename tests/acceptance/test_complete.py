@@ -271,6 +271,8 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         (None, {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
         ("fast", {"temperature": "hot"}, "gm.complete: temperature: a number or null is wanted, not text (How freely it answers)"),
+        ("fast", {"temperature": float("inf")}, "gm.complete: temperature: a number <= 100.0 is wanted"),
+        ("fast", {"temperature": float("nan")}, "gm.complete: temperature: a number >= 0.0 is wanted"),
         ("fast", {"temperature": -1}, "gm.complete: temperature: a number >= 0.0 is wanted"),
         ("fast", {"top_p": 3, "max_tokens": 0}, "gm.complete: top_p: a number <= 1.0 is wanted; max_tokens: a whole number >= 1 is wanted"),
         ("fast", {"max_tokens": 2.5}, "max_tokens: a whole number or null is wanted, not a number"),

@@ -136,6 +136,11 @@ class TestNames:
             ("{model: fast, prompt: x, max_tokens: 0}", "max_tokens"),
             ("{model: fast, messages: [{role: usr, content: x}]}", "messages.0.role: 'usr' is not one of system, user, assistant, tool"),
             ("{model: fast, messages: [x]}", "messages.0: a mapping is wanted, not text"),
+            ("{model: fast, prompt: x, tools: [3]}", "tools.0: a mapping is wanted, not a whole number"),
+            ("{model: fast, prompt: x, tools: [{name: a}, {nam: b}]}", "tools.1: unknown key 'nam' (did you mean 'name'?)"),
+            ("{model: fast, prompt: x, tools: [{function: {name: 3}}]}", "tools.0.name: text is wanted, not a whole number"),
+            ("{model: fast, prompt: x, images: [a.png, 4]}", "images.1: text or a mapping is wanted, not a whole number"),
+            ("{model: fast, prompt: x, temperature: 101}", "temperature: a number <= 100.0 is wanted"),
         ],
     )
     def test_mistakes_are_found_before_the_first_item(self, played, params, said):

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.errors import InternalError, Permanent, UsageError
-from graphmill.core.model_call import Message
+from graphmill.core.model_call import Message, Tool
 from graphmill.graph.models.answer_schema import schema_of
 from graphmill.graph.models.completion import complete, origin_of
 from graphmill.graph.models.images import images_of
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import PARAMS, messages_of, request_of
+from graphmill.graph.models.question import PARAMS, messages_of, plain_tool, request_of
 from graphmill.graph.node_params import is_open, misfit
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 
@@ -36,7 +36,7 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     role: Annotated[
         str | None, Meta(description="A role that `graphmill.yaml`, or `--model ROLE=NAME`, gives a model; instead of `model`.")
     ] = None
-    temperature: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="How freely it answers.")] = None
+    temperature: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, Meta(description="How freely it answers.")] = None
     top_p: Annotated[Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="The share of likely tokens it chooses among.")] = None
     max_tokens: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="The most tokens of an answer; one that is cut there is a permanent failure.")
@@ -52,9 +52,12 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ] = None
     images: Annotated[
-        list[Any], Meta(description="Shown with the prompt: addresses, files beside the workflow, or `{data, media_type}` in base64.")
+        list[str | dict[str, Any]],
+        Meta(description="Shown with the prompt: addresses, files beside the workflow, or `{data, media_type}` in base64."),
     ] = []
-    tools: Annotated[list[Any], Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema.")] = []
+    tools: Annotated[
+        list[dict[str, Any]], Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema.")
+    ] = []
     logprobs: Annotated[
         bool | Annotated[int, Meta(ge=0)] | None,
         Meta(description="Whether to give the tokens' log probabilities, or with how many others each."),
@@ -109,9 +112,11 @@ class Llm(NodeType[LlmParams]):
         if params.get("model") is not None and params.get("role") is not None:
             raise ParamError("model and role are both given; leave one out", at=("role",))
         self._check_model(params.get("model"))
-        past = params.get("messages")
-        if isinstance(past, list) and (problem := misfit(list[Message], past, ("messages",), is_written=False)):
-            raise problem
+        past, tools = params.get("messages"), params.get("tools")
+        if isinstance(past, list):
+            _require(list[Message], past, "messages")
+        if isinstance(tools, list):
+            _require(list[Tool], list(map(plain_tool, tools)), "tools")
         if params.get("output_schema") is not None and not is_open(params["output_schema"]):
             _require_schema(params["output_schema"])
 
@@ -163,6 +168,11 @@ class Llm(NodeType[LlmParams]):
 
 
 _given = attrgetter(*PARAMS)
+
+
+def _require(kind: Any, given: list[Any], name: str) -> None:
+    if problem := misfit(kind, given, (name,), is_written=False):
+        raise problem
 
 
 def _require_schema(schema: Any) -> None:

@@ -76,10 +76,10 @@ def _text(value: Any) -> str:
 
 
 def _tools(given: Any) -> tuple[Tool, ...]:
-    return tuple(_read([_tool(each) for each in given], list[Tool], "tools")) if given else ()
+    return tuple(_read([plain_tool(each) for each in given], list[Tool], "tools")) if given else ()
 
 
-def _tool(value: Any) -> Any:
+def plain_tool(value: Any) -> Any:
     """Take a tool also as others write it: {type: function, function: {…}}."""
     return value["function"] if isinstance(value, Mapping) and isinstance(value.get("function"), Mapping) else value
 
