@@ -30,8 +30,9 @@ from graphmill.engine.recorder import Recorder
 from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.spending import Spending
+from graphmill.engine.starts import Starts
 from graphmill.engine.statistics import Statistics
-from graphmill.engine.subscriber import BREATH_S, log
+from graphmill.engine.subscriber import log
 from graphmill.engine.terms import Terms
 from graphmill.engine.ticket import Ticket, Verdict
 from graphmill.engine.tracing import Tracing
@@ -40,7 +41,6 @@ from graphmill.engine.workers import Workers
 BEAT_S = 0.5
 MOST_STUCK = 100
 HASTE_S = 0.5
-_MOST_STARTED_AT_ONCE = 20  # no turn of the loop is long, and what a burst has made is gone before a garbage collector looks at it
 
 _TOO_MUCH = {StopReason.FAIL_FAST: "and the first failure ends it", StopReason.MAX_FAILURES: "more than max_failures allows"}
 
@@ -48,7 +48,7 @@ _NO_CALL: asyncio.Handle | None = None
 
 
 class Conductor:
-    """Asks what is next and lets it begin, ends what must end, and hands results out.
+    """Puts the parts of a run together, ends what must end, and hands results out.
 
     It lives on one loop, from its making to ``close``.
     """
@@ -66,7 +66,8 @@ class Conductor:
         accept = terms.accept if recorder is None else recorder.accept
         self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
-        self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._start_soon, ended=self._source_ended)
+        self._starts = Starts(scheduler, self._audience, self._delivery, crash=self.crash)
+        self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._starts.soon, ended=self._source_ended)
         self._paces = self._paced(None if recorder is None else recorder.allowances)
         self._tracing = Tracing.begun(recorder)
         self._attempts = Attempts(
@@ -77,20 +78,19 @@ class Conductor:
             terms=terms,
             audience=self._audience,
             spending=spending,
-            freed=self._start_soon,
-            idle=self._idle,
+            freed=self._starts.soon,
+            idle=self._starts.idle,
             finished=self._finished,
             lane_changed=self._lane_changed,
             cancel=self.cancel,
             crash=self.crash,
             tracing=self._tracing,
         )
+        self._starts.open(begin=self._attempts.start, refill=self._admission.refill)
         self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
-        self._unhanging = self._opening = self._draining = self._beating = self._starting = _NO_CALL
+        self._unhanging = self._draining = self._beating = _NO_CALL
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
-        self._is_quiet = asyncio.Event()
-        self._is_closed = False
         self._undone: list[Failure] = []
         self._source_error: GraphmillError | None = None
         self._fault: GraphmillError | None = None
@@ -102,7 +102,7 @@ class Conductor:
             self._figures,
             self._audience,
             terms=terms,
-            changed=self._start_soon,
+            changed=self._starts.soon,
             recorder=recorder,
             now=self._loop.time(),
         )
@@ -114,7 +114,7 @@ class Conductor:
                 self._tracing.note(recorder)
 
     def _paced(self, shared: Allowances | None) -> Paces:
-        paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._start_soon)
+        paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._starts.soon)
         self._scheduler.lanes.pace_of = paces.of
         return paces
 
@@ -179,7 +179,7 @@ class Conductor:
         if self._recorder is not None:
             self._recorder.note(limit=concurrency)
         self._audience.tell(events.ConcurrencyChanged, before=before, after=concurrency, key=None, reason="as set")
-        self._start_soon()
+        self._starts.soon()
         return True
 
     def pause(self) -> bool:
@@ -194,7 +194,7 @@ class Conductor:
         if not self._scheduler.is_paused:
             return False
         self._hold(is_paused=False)
-        self._start_soon()
+        self._starts.soon()
         return True
 
     def _hold(self, *, is_paused: bool) -> None:
@@ -285,12 +285,12 @@ class Conductor:
     async def _wait_quiet(self) -> None:
         """Wait until no attempt runs; when a run ends, each ends, or is abandoned, within its grace."""
         while self._scheduler.running and self._fault is None:
-            self._is_quiet.clear()
-            await self._is_quiet.wait()
+            self._starts.is_quiet.clear()
+            await self._starts.is_quiet.wait()
 
     async def _clean_up(self) -> None:
-        self._is_closed = True
-        for timer in (self._batch_timer, self._beating, self._unhanging, self._opening, self._draining):
+        self._starts.close()
+        for timer in (self._batch_timer, self._beating, self._unhanging, self._draining):
             if timer is not None:
                 timer.cancel()
         self._delivery.close()
@@ -306,45 +306,6 @@ class Conductor:
     def _beat(self) -> None:
         self._pulse.beat(self._loop.time())
         self._beating = self._loop.call_later(BEAT_S, self._beat)
-
-    def _start_soon(self) -> None:
-        """Start what is ready in the next turn of the loop: when the present burst is in, so that the first is the right one."""
-        if self._starting is None and not self._is_closed:
-            self._starting = self._loop.call_soon(self._start_ready)
-
-    @acting
-    def _start_ready(self) -> None:
-        if not self._scheduler.running:
-            self._is_quiet.set()
-        if self._audience.has_observers and self._audience.take_breath():
-            self._come_back(self._loop.time() + BREATH_S, self._start_ready)
-            return
-        self._starting = None
-        now = self._loop.time()
-        for _ in range(_MOST_STARTED_AT_ONCE):
-            ticket = self._scheduler.start_next(now)
-            if ticket is None:
-                self._come_back(self._scheduler.opens_at(now), self._start_soon)
-                break
-            self._attempts.start(ticket, now)
-        else:
-            self._start_soon()
-        self._admission.refill()
-
-    def _idle(self) -> None:
-        """Let what is next begin at once, since there is no burst to wait for; if nothing may, it waits for what is to be written."""
-        if not self._scheduler.has_slot:
-            self._delivery.flush()
-        elif not self._is_closed:
-            if self._starting is not None:
-                self._starting.cancel()  # else each turn from now on would start twice as many
-            self._start_ready()
-
-    def _come_back(self, at: float | None, then: Callable[[], None]) -> None:
-        """Look again when a lane opens that is closed for some time, or a breath was taken."""
-        if self._opening is not None:
-            self._opening.cancel()
-        self._opening = None if at is None else self._loop.call_at(at, then)
 
     def _lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
         if lane.limit != limit:
@@ -372,9 +333,8 @@ class Conductor:
     @acting
     def _committed(self, number: int) -> None:
         self._delivery.committed(number)
-        if self._starting is None and not self._is_closed:
-            self._start_ready()  # at once: nothing more comes in this turn, and where few run at once every turn counts
-        self._is_quiet.set()
+        self._starts.at_once()
+        self._starts.is_quiet.set()
 
     @acting
     def _broken(self, error: GraphmillError) -> None:
@@ -387,7 +347,7 @@ class Conductor:
         self.stop(StopReason.JOURNAL, cancelled("the journal failed"))
         self._delivery.forget()
         self._arrived.set()
-        self._is_quiet.set()
+        self._starts.is_quiet.set()
 
     @acting
     def _asked(self, word: str, argument: str) -> None:
@@ -447,4 +407,4 @@ class Conductor:
             self._fault = InternalError(described(error))
             self._fault.__cause__ = error
         self._arrived.set()
-        self._is_quiet.set()
+        self._starts.is_quiet.set()
