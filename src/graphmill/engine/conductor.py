@@ -202,7 +202,7 @@ class Conductor:
         self._figures.note_hold(self._loop.time())
         self._audience.tell_held(self._scheduler.held)
         if self._recorder is not None and self.stopped is None:
-            self._recorder.note(is_held=is_paused)
+            self._recorder.note(state="held" if is_paused else "running")
 
     def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
         """Stop, but let what runs end by itself for so long; asked again, for so long from now. For no time at all means in haste."""

@@ -61,7 +61,7 @@ class Pulse:
         """Let others see at once that what runs is the last."""
         if self._recorder is not None and not self._is_draining:
             self._is_draining = True
-            self._recorder.note(is_draining=True)
+            self._recorder.note(state="draining")
             self._note(self._recorder, now)
 
     def _note(self, recorder: Recorder, now: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from graphmill.core.errors import GraphmillError
 from graphmill.core.job import Job
@@ -74,6 +74,7 @@ class Pages(Protocol):
         """Give back what was put there."""
 
 
+LiveState = Literal["running", "held", "draining"]  # it starts what is next, nothing for now, or nothing any more
 Committed = Callable[[int], None]
 Broken = Callable[[GraphmillError], None]
 Asked = Callable[[str, str], None]
@@ -147,13 +148,12 @@ class Recorder(Protocol):
     def note(
         self,
         *,
-        is_held: bool | None = None,
+        state: LiveState | None = None,
         limit: int | None = None,
         traced: str | None = None,
         waits: str | None = None,
-        is_draining: bool = False,
     ) -> None:
-        """Note that the run starts nothing new for now, or does so again, or never will; how many it runs at once; its span; its wait."""
+        """Note how the run stands; how many it runs at once; its span; what it waits for."""
 
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""

@@ -20,7 +20,7 @@ from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage, with_more
 from graphmill.engine.allowance import Allowances
-from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, Recall, StepOutcome
+from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, LiveState, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
 from graphmill.journal.flight import Flight
@@ -200,17 +200,14 @@ class Scribe:
     def note(
         self,
         *,
-        is_held: bool | None = None,
+        state: LiveState | None = None,
         limit: int | None = None,
         traced: str | None = None,
         waits: str | None = None,
-        is_draining: bool = False,
     ) -> None:
         """Let others see it."""
-        if is_draining:
-            self._put(RunRow(state=RunState.DRAINING))
-        if is_held is not None:
-            self._put(RunRow(state=RunState.HELD if is_held else RunState.RUNNING))
+        if state is not None:
+            self._put(RunRow(state=RunState(state)))
         if limit is not None:
             self._note_manifest("policy", {**self._run.manifest.get("policy", {}), "concurrency": limit})
         if traced is not None:
