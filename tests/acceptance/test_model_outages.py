@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+import graphmill as gm
 from support.command import COMMAND, IMPATIENT, rows, run, write_items
 from support.model_apis import APIS
 from support.model_server import ModelServer, reply
@@ -183,6 +184,40 @@ def test_another_model_for_a_run_in_which_nothing_is_left_to_do_changes_nothing(
         assert place.command("resume", "r", "--model", "own/n")[0] == 3  # nothing to do, but to retry
         assert place.command("retry", "r")[0] == 0
         assert server.asked[-1].data["model"] == "n"
+
+
+@pytest.mark.parametrize("is_command", [True, False])
+def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_then_on(tmp_path, monkeypatch, is_command):
+    monkeypatch.chdir(tmp_path)
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", 3)
+        write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(5)])
+        asking = ("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", "-c", "1", "-o", "out.jsonl")
+        assert place.command(*asking)[0] == 3
+        place.left = -1
+        if is_command:
+            refused = place.command("retry", "r", "--model", "own/n", "--on-change", "refuse")
+            assert (refused[0], "node 'answer' asks own/n, not own/m" in refused[1]) == (2, True), refused
+            code, said = place.command("retry", "r", "--model", "own/n")
+            assert (code, "node 'answer' asks own/n, not own/m · 3 results kept" in said) == (0, True), said
+        else:
+            gm.retry("r", models="own/n")
+            assert place.command("export", "r", "out.jsonl")[0] == 0
+        assert [row["metadata"]["model"] for row in rows(tmp_path / "out.jsonl")] == ["own/m"] * 3 + ["own/n"] * 2
+        write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(6)])
+        assert place.command("resume", "r")[0] == 0
+        assert [asked.data["model"] for asked in server.asked[-3:]] == ["n"] * 3
+
+
+def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(tmp_path):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", -1)
+        write_items(tmp_path, [{"id": "1", "text": "a"}])
+        assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r")[0] == 0
+        before = place.record("show", "r")["manifest"]
+        code, said = place.command("retry", "r", "--model", "own/n")
+        assert (code, "run r has no failed items to retry" in said) == (2, True), said
+        assert place.record("show", "r")["manifest"] == before
 
 
 @pytest.mark.parametrize(("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")])

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from graphmill.api.batch import GraphLike, execute, function_of
 from graphmill.api.items import require_fields, require_id
-from graphmill.api.other_models import other_models
+from graphmill.api.other_models import OtherModels, other_models
 from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, planned, repeated
 from graphmill.api.single import Single
@@ -59,7 +59,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     options = run.manifest.get("options", {})
     series = items if items is not None else source_of(run)
     function = function_of(graph if graph is not None else graph_of(run))
-    other = other_models(run, function, [models] if isinstance(models, str) else models, on_change) if models else None
+    other = _other(run, function, models, on_change)
     function = function if other is None else other.graph
     if items is not None:  # another file, it may be: all of its items would fail
         require_id(items, options.get("id_field"))
@@ -94,26 +94,30 @@ async def aretry(  # noqa: PLR0913
     policy: Policy | None = None,
     concurrency: int | None = None,
     isolation: Isolation | None = None,
-    on_change: OnChange = "refuse",
+    models: Iterable[str] = (),
+    on_change: OnChange | None = None,
     **watching: Unpack[Watching],
 ) -> Report:
     """Do the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
 
-    Their inputs are those that were recorded; the attempts are counted from 1 again. After a change of the graph say
-    ``on_change="keep"``: what succeeded before stays.
+    Their inputs are those that were recorded; the attempts are counted from 1 again. ``models`` are other ones to do them with, as of
+    ``resume``. After another change of the graph say ``on_change="keep"``: what succeeded before stays.
     """
     require_known(aretry, watching)
-    if on_change not in ("refuse", "keep"):
+    if on_change not in (None, "refuse", "keep"):
         raise UsageError(f"on_change is refuse or keep here, not {on_change!r:.80}; to do everything again, resume with 'invalidate'")
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     function = function_of(graph if graph is not None else graph_of(run, f"gm.retry({run.id!r}, graph=function)"))
+    other = _other(run, function, models, on_change)
+    function = function if other is None else other.graph
     recording = repeated(
         journal,
         graph=function,
         run_id=run.id,
         selection=Selection(items=_names(items), kinds=_kinds(kinds)),
-        on_change=on_change,
+        on_change=on_change or "refuse",
+        other=other,
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
     )
@@ -167,6 +171,10 @@ def _of_jobs(run: RunRecord) -> UsageError:
 def _found(journal: Place | None, run_id: str) -> RunRecord:
     with lent(journal) as opened:
         return opened.archive.find(run_id)
+
+
+def _other(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None) -> OtherModels | None:
+    return other_models(run, graph, [models] if isinstance(models, str) else models, on_change) if models else None
 
 
 def _names(items: Iterable[str] | None) -> frozenset[str] | None:

@@ -84,12 +84,15 @@ def resume(  # noqa: PLR0913  one parameter per option
 
 
 def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> tuple[str, ...]:
-    """Tell which nodes ask another model from now on, and of how many results that is to be said."""
-    other = other_models(run, graph_of(run), models, on_change)
     counts = store.archive.counts(run)
     if run.state is RunState.FINISHED and not any(count.status in FAILURES for count in counts):
         return ()  # there is nothing left that would be asked
-    results = sum(count.number for count in counts)
+    return model_changes(run, models, on_change, results=sum(count.number for count in counts))
+
+
+def model_changes(run: RunRecord, models: Sequence[str], on_change: OnChange | None, *, results: int) -> tuple[str, ...]:
+    """Tell which nodes ask another model from now on, and what becomes of so many results."""
+    other = other_models(run, graph_of(run), models, on_change)
     fate = {"keep": "kept", "invalidate": "made otherwise"}.get(other.on_change)
     return (*other.words.values(), *([f"{counted(results, 'result')} {fate}"] if results and other.words and fate else []))
 

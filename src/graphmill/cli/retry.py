@@ -10,12 +10,13 @@ from graphmill import api
 from graphmill.cli.answer import AsJson
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
-from graphmill.cli.options import Concurrency, Output
-from graphmill.cli.resume import output_of
+from graphmill.cli.options import Concurrency, Models, Output
+from graphmill.cli.resume import model_changes, output_of
+from graphmill.core.result import FAILURES
 from graphmill.report.run_view import graph_name
 
 
-def retry(
+def retry(  # noqa: PLR0913  one parameter per option
     run: RunName,
     *,
     items: Annotated[
@@ -26,21 +27,30 @@ def retry(
         typer.Option("--kind", metavar="KIND", help="Only failures of this kind; may be given more than once.", show_default=False),
     ] = None,
     concurrency: Concurrency = None,
+    models: Models = None,
     on_change: Annotated[
-        Literal["refuse", "keep"], typer.Option("--on-change", help="If the workflow is not what it was: refuse, or keep what succeeded.")
-    ] = "refuse",
+        Literal["refuse", "keep"] | None,
+        typer.Option(
+            "--on-change",
+            help="If the workflow is not what it was: refuse, or keep what succeeded. Without it a change is refused, "
+            "but one of --model alone is kept.",
+            show_default=False,
+        ),
+    ] = None,
     output: Output = None,
     journal: Journal = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the failed items of a run again.
 
-    They run with the inputs that were recorded. What succeeded stays.
+    They run with the inputs that were recorded. What succeeded stays. With `--model` they are asked of another model, which is the
+    run's from now on.
 
     Example: graphmill retry k7f2 --kind timeout
     """
     with opened(journal) as store:
         found = store.archive.find(run)
+        stand = sum(count.number for count in store.archive.counts(found) if count.status not in FAILURES)
     place = journal_place(journal, found.id)
     foreground = foreground_of(
         found,
@@ -48,9 +58,17 @@ def retry(
         output=output or output_of(found),
         as_json=as_json,
         journal=place,
+        details=model_changes(found, models, on_change, results=stand) if models else (),
     )
     foreground.perform(
         lambda watching: api.retry(
-            found.id, items=items, kinds=kinds, journal=place, concurrency=concurrency, on_change=on_change, **watching
+            found.id,
+            items=items,
+            kinds=kinds,
+            journal=place,
+            concurrency=concurrency,
+            models=models or (),
+            on_change=on_change,
+            **watching,
         )
     )

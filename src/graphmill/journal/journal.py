@@ -121,14 +121,18 @@ class Journal:
         selection: Selection,
         bind: Callable[[Entry], Draft],
         *,
-        fingerprints: Mapping[str, str],
+        now: Mapping[str, Any],
         on_change: OnChange,
+        words: Mapping[str, str] = _NO_WORDS,
     ) -> Scribe:
-        """Do failed items again, in the next generation, from their stored inputs; UsageError if there are none."""
+        """Do failed items again, in the next generation, from their stored inputs; UsageError if there are none.
+
+        ``now`` is what of the manifest is another, or may be; ``words`` tell changes better.
+        """
         ledger = self.store.take(run_id)
         with _released(ledger):
-            self._require_known(ledger.run, selection)
-            run = self._renewed(ledger, {"fingerprints": fingerprints}, on_change, is_retry=True)
+            self._require_failed(ledger.run, selection)
+            run = self._renewed(ledger, now, on_change, words=words, is_retry=True)
             again = self._want(ledger, run, selection)
             items = self._failed(run, selection)
             stands = _counted(self.archive.counts(run)) - again
@@ -163,8 +167,6 @@ class Journal:
                 ledger.append(rows)
                 rows = []
             again[entry.result.status] += 1
-        if not again:
-            raise UsageError(self._nothing_to_retry(run, selection))
         ledger.append(rows)
         return again
 
@@ -248,10 +250,12 @@ class Journal:
             if selection.takes(entry.result):
                 yield entry
 
-    def _require_known(self, run: RunRecord, selection: Selection) -> None:
+    def _require_failed(self, run: RunRecord, selection: Selection) -> None:
         for name in selection.items or ():
             if not self.archive.history(run, item_key(name)).entries:
                 raise UsageError(f"run {run.id} has no result of an item {name!r:.80}")
+        if next(self._failed(run, selection), None) is None:
+            raise UsageError(self._nothing_to_retry(run, selection))
 
 
 def open_journal(place: str | Path | None = None, *, create: bool = True) -> Journal:
