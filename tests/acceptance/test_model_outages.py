@@ -1,6 +1,7 @@
 """A provider that can not be used any more, from the command line: no item fails, the run says why it waits, and it is gone on with."""
 
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -98,6 +99,16 @@ def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_
     assert here.answered == {f"question {number}": 1 for number in range(items)}
     assert here.refused == refused
     assert requests(made) == len(here.server.asked) == items + refused
+
+
+def test_a_run_whose_server_was_never_there_is_offered_another_model(tmp_path):
+    with ModelServer() as server:
+        here = Place(tmp_path, server, "openai", "no_credit", 0)
+    write_items(tmp_path, [{"id": "1", "text": "a"}])
+    code, said = here.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", argv=IMPATIENT)
+    assert code == 5, said
+    assert "graphmill resume r --model OTHER" in said
+    assert re.search(r"^  models +own/m$", here.command("show", "r")[1], re.MULTILINE)
 
 
 @pytest.mark.parametrize("protocol", APIS)

@@ -27,6 +27,7 @@ from graphmill.engine.policy import Policy
 from graphmill.engine.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.nodes import asked_models
 from graphmill.journal.intake import Draft, Identify, OnChange
 from graphmill.journal.journal import Journal, Plan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable
@@ -188,8 +189,8 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
 
 
 def _chosen(graph: Graph) -> dict[str, Any]:
-    """Give what else it takes to open a workflow again: what is chosen for its models, and, without a file, itself."""
-    found = {"choices": graph.choices.to_json(), "written": _plain(graph.written)}
+    """Give what is chosen for a workflow's models, and which it asks; and, without a file, itself."""
+    found = {"choices": graph.choices.to_json(), "models": list(asked_models(graph)), "written": _plain(graph.written)}
     return {name: value for name, value in found.items() if value}
 
 

@@ -44,7 +44,8 @@ def page_lines(page: RunPage) -> list[str]:
     run = page.view.run
     lines = [*status_lines(page.view), *error_lines(page.first, page.view.failed), ""]
     lines += [f"manifest, generation {run.generation}, {size(page.size)} in the journal:"]
-    lines += [f"  {line}" for line in _manifest_lines({**run.manifest, "models": ", ".join(filter(None, run.usage))})]
+    graph = {name: value for name, value in run.manifest.get("graph", {}).items() if name != "models"}
+    lines += [f"  {line}" for line in _manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(page.view.models)})]
     return [*lines, "", *next_lines(page.view)] if page.view.done or page.view.can_go_on else lines
 
 

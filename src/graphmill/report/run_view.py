@@ -107,8 +107,13 @@ class RunView:
     @property
     def is_held_by_model(self) -> bool:
         """Whether it is a workflow that waits because a model can not be used, and could go on with another."""
-        is_named = any(model and model in self.reason for model in self.run.usage)
+        is_named = any(model in self.reason for model in self.models)
         return self.run.state is RunState.PAUSED and is_named and self.run.manifest.get("graph", {}).get("kind") == "workflow"
+
+    @property
+    def models(self) -> list[str]:
+        """The models that it asks, as far as that is known."""
+        return list(dict.fromkeys([*self.run.manifest.get("graph", {}).get("models", ()), *filter(None, self.run.usage)]))
 
     @property
     def is_single(self) -> bool:
