@@ -53,8 +53,10 @@ class TestAsked:
         played.output({"prompt": "${row}"}, inputs={"row": {"a": [1, "é"]}})
         assert played.texts() == ['{"a":[1,"é"]}']
 
-    def test_a_tool_may_be_written_as_others_write_it(self, played):
-        played.output({"prompt": "x", "tools": [{"type": "function", "function": {"name": "look"}}]})
+    @pytest.mark.parametrize("function", [{"name": "look"}, "${tool}"])
+    def test_a_tool_may_be_written_as_others_write_it(self, played, function):
+        tools = [{"type": "function", "function": function}]
+        played.output({"prompt": "x", "tools": tools}, inputs={"tool": {"name": "look"}})
         assert played.asked[0].tools == (Tool(name="look"),)
 
     def test_images_are_sent_beside_the_prompt(self, played, tmp_path):
@@ -139,6 +141,7 @@ class TestNames:
             ("{model: fast, prompt: x, tools: [3]}", "tools.0: a mapping is wanted, not a whole number"),
             ("{model: fast, prompt: x, tools: [{name: a}, {nam: b}]}", "tools.1: unknown key 'nam' (did you mean 'name'?)"),
             ("{model: fast, prompt: x, tools: [{function: {name: 3}}]}", "tools.0.name: text is wanted, not a whole number"),
+            ("{model: fast, prompt: x, tools: [{type: function, function: 3}]}", "tools.0: a mapping is wanted, not a whole number"),
             ("{model: fast, prompt: x, images: [a.png, 4]}", "images.1: text or a mapping is wanted, not a whole number"),
             ("{model: fast, prompt: x, temperature: 101}", "temperature: a number <= 100.0 is wanted"),
         ],

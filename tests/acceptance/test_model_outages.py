@@ -220,6 +220,19 @@ def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_t
         assert [asked.data["model"] for asked in server.asked[-3:]] == ["n"] * 3
 
 
+def test_a_retry_after_an_edit_of_the_workflow_notes_which_model_it_asks_from_then_on(tmp_path):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", 1)
+        write_items(tmp_path, [{"id": "1"}, {"id": "2"}])
+        workflow = tmp_path / "w.yaml"
+        workflow.write_text("nodes: [{id: ask, type: llm, params: {model: own/m, prompt: x}}]")
+        assert place.command("batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "-c", "1", argv=IMPATIENT)[0] == 3
+    workflow.write_text("nodes: [{id: ask, type: llm, params: {model: own/n, prompt: x}}]")
+    code, said = place.command("retry", "r", "--on-change", "keep", argv=IMPATIENT)
+    assert (code, "graphmill resume r --model OTHER" in said) == (5, True), said
+    assert place.record("show", "r")["manifest"]["graph"]["models"] == ["own/n"]
+
+
 def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(tmp_path):
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", -1)

@@ -1,5 +1,6 @@
 """``gm.retry``: failed items of a recorded run, done again."""
 
+import asyncio
 from contextlib import closing
 
 import pytest
@@ -192,6 +193,18 @@ def test_every_outcome_of_an_item_is_kept(journal):
     history = journal.archive.history(journal.archive.find("r"), item_key("e"))
     assert [(entry.generation, str(entry.result.status)) for entry in history.entries] == [(1, "failed"), (2, "succeeded")]
     assert [(attempt.generation, attempt.attempt) for attempt in history.attempts] == [(1, 1), (1, 2)]
+
+
+def test_a_retry_that_is_drained_counts_no_item_twice(journal):
+    weak_run(journal)
+    runs = []
+
+    async def drain(item):
+        runs[0].drain(0)
+        await asyncio.sleep(60)
+
+    report = gm.retry("r", graph=drain, journal=journal, on_change="keep", on_start=runs.append)
+    assert (report.stopped, report.summary()) == ("drained", "3/6 items succeeded, 3 failed")
 
 
 def test_a_retry_that_is_killed_is_gone_on_with_by_resume_and_nothing_else_is_done_again(tmp_path):

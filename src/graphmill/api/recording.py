@@ -156,13 +156,12 @@ def repeated(
     on_change: OnChange,
     effect: Effect,
     version: str | None,
-    other: OtherModels | None = None,
+    words: Mapping[str, str],
 ) -> Recording:
-    """Record failed items of a run once more; ``other`` are the models that they are done with."""
-    bind, fingerprints = partial(_again, graph, effect), graph_fingerprints(graph, version=version)
-    now = {"fingerprints": fingerprints} | ({} if other is None else {"graph": _graph_note(graph)})
-    on_graph, words = (on_change, {}) if other is None else (other.on_change, other.words)
-    return Recording(journal, lambda opened: opened.retry(run_id, selection, bind, now=now, on_change=on_graph, words=words))
+    """Record failed items of a run once more; ``words`` tell changes of the graph better."""
+    bind = partial(_again, graph, effect)
+    now = {"graph": _graph_note(graph), "fingerprints": graph_fingerprints(graph, version=version)}
+    return Recording(journal, lambda opened: opened.retry(run_id, selection, bind, now=now, on_change=on_change, words=words))
 
 
 def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect, samples: int) -> Identify:

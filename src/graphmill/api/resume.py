@@ -116,8 +116,8 @@ async def aretry(  # noqa: PLR0913
         graph=function,
         run_id=run.id,
         selection=Selection(items=_names(items), kinds=_kinds(kinds)),
-        on_change=on_change or "refuse",
-        other=other,
+        on_change=on_change or "refuse" if other is None else other.on_change,
+        words={} if other is None else other.words,
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -13,6 +14,9 @@ from graphmill.cli.one_job import foreground_of
 from graphmill.cli.options import Concurrency, Models, Output
 from graphmill.cli.resume import model_changes, output_of
 from graphmill.core.result import FAILURES
+from graphmill.journal.intake import OnChange
+from graphmill.journal.ports import Store
+from graphmill.journal.records import RunRecord
 from graphmill.report.run_view import graph_name
 
 
@@ -50,7 +54,7 @@ def retry(  # noqa: PLR0913  one parameter per option
     """
     with opened(journal) as store:
         found = store.archive.find(run)
-        stand = sum(count.number for count in store.archive.counts(found) if count.status not in FAILURES)
+        changes = _changes(store, found, models, on_change) if models else ()
     place = journal_place(journal, found.id)
     foreground = foreground_of(
         found,
@@ -58,7 +62,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         output=output or output_of(found),
         as_json=as_json,
         journal=place,
-        details=model_changes(found, models, on_change, results=stand) if models else (),
+        details=changes,
     )
     foreground.perform(
         lambda watching: api.retry(
@@ -72,3 +76,8 @@ def retry(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
+
+
+def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> tuple[str, ...]:
+    stand = sum(count.number for count in store.archive.counts(run) if count.status not in FAILURES)
+    return model_changes(run, models, on_change, results=stand)

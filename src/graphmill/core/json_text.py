@@ -60,7 +60,7 @@ def json_bytes(value: Any) -> bytes:
         body = orjson.dumps(value, None, PLAIN)
     except TypeError:  # not plain, or plain and odd, such as a large number or half of a surrogate pair
         return _written(value).encode()
-    exact = b"%b" % body  # orjson's own bytes keep up to thirteen times the room that they need
+    exact = b"%b" % body  # orjson's own bytes keep 4 KB at the least, and long ones up to thirteen times the room that they need
     return exact if exact.isascii() else _unbroken(exact)
 
 

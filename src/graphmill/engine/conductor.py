@@ -1,4 +1,4 @@
-"""The conductor: the thin loop that acts on what the scheduler decides."""
+"""The conductor: where the parts of a run come together, that act on what the scheduler decides."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _MOST_AT_ONCE = 20  # no turn of the loop is long, and what a burst has made is 
 class Starts:
     """Lets begin what the scheduler gives a slot, once it is opened.
 
-    ``is_quiet`` is set when nothing runs; ``crash`` is called with a fault of ours.
+    ``is_quiet`` is set when nothing runs, and by others when that is to be looked at; ``crash`` is called with a fault of ours.
     """
 
     def __init__(self, scheduler: Scheduler, audience: Audience, delivery: Delivery, *, crash: Callable[[BaseException], None]) -> None:
@@ -59,8 +59,9 @@ class Starts:
     def close(self) -> None:
         """Start nothing more."""
         self._is_closed = True
-        if self._opening is not None:
-            self._opening.cancel()
+        for call in (self._starting, self._opening):
+            if call is not None:
+                call.cancel()
 
     @acting
     def _start(self) -> None:

@@ -27,7 +27,6 @@ _WANTED_AT_ONCE = 1000
 _REMEDY = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
 _ALL_AGAIN = "do them again"
 _SOME_AGAIN = "only steps whose node, or what it is given, has changed run again; all other finished steps stand"
-_NO_WORDS: Mapping[str, str] = {}
 _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
 
 
@@ -123,7 +122,7 @@ class Journal:
         *,
         now: Mapping[str, Any],
         on_change: OnChange,
-        words: Mapping[str, str] = _NO_WORDS,
+        words: Mapping[str, str],
     ) -> Scribe:
         """Do failed items again, in the next generation, from their stored inputs; UsageError if there are none.
 
@@ -189,7 +188,7 @@ class Journal:
         now: Mapping[str, Any],
         on_change: OnChange,
         *,
-        words: Mapping[str, str] = _NO_WORDS,
+        words: Mapping[str, str],
         remedy: str = "",
         is_retry: bool = False,
     ) -> RunRecord:

@@ -105,7 +105,7 @@ class Llm(NodeType[LlmParams]):
 """
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:
-        """Refuse, before the first item, a question without words, a name that no model has, and a schema that is none."""
+        """Refuse, before the first item, a question without words, an unknown model, and messages, tools or a schema that are none."""
         del site
         if not any(params.get(name) for name in ("prompt", "messages", "images")):
             raise ParamError("prompt or messages is missing")

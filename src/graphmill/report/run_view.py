@@ -112,7 +112,7 @@ class RunView:
 
     @property
     def models(self) -> list[str]:
-        """The models that it asks, as far as that is known."""
+        """The models that it asks, as far as that is known, and those that it has asked."""
         return list(dict.fromkeys([*self.run.manifest.get("graph", {}).get("models", ()), *filter(None, self.run.usage)]))
 
     @property

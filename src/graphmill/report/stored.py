@@ -74,5 +74,7 @@ def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistic
         reading=Reading(memory=live.memory, cpu=live.cpu),
         usage=run.usage,
     )
-    # What a stop has left undone has no row; what waits for an answer has one.
-    return replace(found, paused=max(found.paused, live.paused), cancelled=max(found.cancelled, live.cancelled))
+    # What a stop has left undone has no row, unless it was to be done again; what waits for an answer has one.
+    bare = live.done if found.total is None else max(0, found.total - found.done)
+    paused, cancelled = min(live.paused, found.paused + bare), min(live.cancelled, found.cancelled + bare)
+    return replace(found, paused=max(found.paused, paused), cancelled=max(found.cancelled, cancelled))

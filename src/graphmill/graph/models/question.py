@@ -81,7 +81,7 @@ def _tools(given: Any) -> tuple[Tool, ...]:
 
 def plain_tool(value: Any) -> Any:
     """Take a tool also as others write it: {type: function, function: {…}}."""
-    return value["function"] if isinstance(value, Mapping) and isinstance(value.get("function"), Mapping) else value
+    return value["function"] if isinstance(value, Mapping) and "function" in value else value
 
 
 def _stops(given: str | Sequence[str]) -> tuple[str, ...]:
