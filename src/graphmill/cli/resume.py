@@ -16,7 +16,6 @@ from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
 from graphmill.cli.options import Concurrency, Models, Output, SourceFormat, WhenResumed
-from graphmill.core.result import FAILURES
 from graphmill.datasets.source import source
 from graphmill.journal.intake import OnChange
 from graphmill.journal.ports import Store
@@ -57,7 +56,7 @@ def resume(  # noqa: PLR0913  one parameter per option
         if found.state is RunState.HELD and is_as_it_was:  # else that is for its process to refuse, not to be passed over
             _release(store, found)
             return
-        changes = _changes(store, found, models, on_change) if models else ()
+        changes = _changes(store, found, models, on_change) if models else []
     place = journal_place(journal, found.id)
     items = None if source_name is None else source(source_name, format=source_format)
     foreground = foreground_of(
@@ -66,7 +65,7 @@ def resume(  # noqa: PLR0913  one parameter per option
         output=output or output_of(found),
         as_json=as_json,
         journal=place,
-        details=changes,
+        details=tuple(changes),
         if_idle="everything was done already",
     )
     foreground.perform(
@@ -83,18 +82,12 @@ def resume(  # noqa: PLR0913  one parameter per option
     )
 
 
-def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> tuple[str, ...]:
-    counts = store.archive.counts(run)
-    if run.state is RunState.FINISHED and not any(count.status in FAILURES for count in counts):
-        return ()  # there is nothing left that would be asked
-    return model_changes(run, models, on_change, results=sum(count.number for count in counts))
-
-
-def model_changes(run: RunRecord, models: Sequence[str], on_change: OnChange | None, *, results: int) -> tuple[str, ...]:
-    """Tell which nodes ask another model from now on, and what becomes of so many results."""
+def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> list[str]:
+    """Tell which nodes ask another model from now on, and what becomes of the results that are there."""
     other = other_models(run, graph_of(run), models, on_change)
+    results = sum(count.number for count in store.archive.counts(run))
     fate = {"keep": "kept", "invalidate": "made otherwise"}.get(other.on_change)
-    return (*other.words.values(), *([f"{counted(results, 'result')} {fate}"] if results and other.words and fate else []))
+    return [*other.words.values(), *([f"{counted(results, 'result')} {fate}"] if results and other.words and fate else [])]
 
 
 def output_of(run: RunRecord) -> str | None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
 
 from graphmill import api
+from graphmill.api.other_models import other_models
+from graphmill.api.resume import graph_of
 from graphmill.cli.answer import AsJson
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
 from graphmill.cli.options import Concurrency, Models, Output
-from graphmill.cli.resume import model_changes, output_of
-from graphmill.core.result import FAILURES
-from graphmill.journal.intake import OnChange
-from graphmill.journal.ports import Store
-from graphmill.journal.records import RunRecord
+from graphmill.cli.resume import output_of
 from graphmill.report.run_view import graph_name
 
 
@@ -54,7 +51,6 @@ def retry(  # noqa: PLR0913  one parameter per option
     """
     with opened(journal) as store:
         found = store.archive.find(run)
-        changes = _changes(store, found, models, on_change) if models else ()
     place = journal_place(journal, found.id)
     foreground = foreground_of(
         found,
@@ -62,7 +58,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         output=output or output_of(found),
         as_json=as_json,
         journal=place,
-        details=changes,
+        details=tuple(other_models(found, graph_of(found), models, on_change).words.values()) if models else (),
     )
     foreground.perform(
         lambda watching: api.retry(
@@ -76,8 +72,3 @@ def retry(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
-
-
-def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> tuple[str, ...]:
-    stand = sum(count.number for count in store.archive.counts(run) if count.status not in FAILURES)
-    return model_changes(run, models, on_change, results=stand)

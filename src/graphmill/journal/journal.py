@@ -27,6 +27,7 @@ _WANTED_AT_ONCE = 1000
 _REMEDY = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
 _ALL_AGAIN = "do them again"
 _SOME_AGAIN = "only steps whose node, or what it is given, has changed run again; all other finished steps stand"
+_OF_GRAPH = ("graph", "fingerprints", "kept")  # what of a manifest tells which graph has made the results
 _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
 
 
@@ -105,14 +106,16 @@ class Journal:
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
             answers = answer_rows(self.archive, ledger.run, plan.answers)
-            manifest, on_graph = self._manifest(ledger.run, plan), plan.on_graph or plan.on_change
-            run = self._renewed(ledger, manifest, on_graph, words=plan.words, remedy=plan.remedy)
+            on_graph, is_lazy = plan.on_graph or plan.on_change, plan.on_graph == "keep"  # other models, it may be for nothing to do
+            run, later = self._renewed(ledger, plan.manifest, on_graph, words=plan.words, remedy=plan.remedy, is_lazy=is_lazy)
             if answers:
                 ledger.append(answers)
                 run = replace(run, notes=run.notes + len(answers))
             if plan.total is not None and plan.total != run.total:
                 ledger.append([RunRow(total=plan.total)])
-            return self._scribe(ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True)
+            scribe = self._scribe(ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True)
+            scribe.later = later
+            return scribe
 
     def retry(
         self,
@@ -131,21 +134,13 @@ class Journal:
         ledger = self.store.take(run_id)
         with _released(ledger):
             self._require_failed(ledger.run, selection)
-            run = self._renewed(ledger, now, on_change, words=words, is_retry=True)
+            run, _ = self._renewed(ledger, now, on_change, words=words, is_retry=True)
             again = self._want(ledger, run, selection)
             items = self._failed(run, selection)
             stands = _counted(self.archive.counts(run)) - again
             return self._scribe(
                 ledger, run, items, lambda _, entry: bind(entry), total=run.total, on_change="keep", is_whole=False, stands=stands
             )
-
-    def _manifest(self, run: RunRecord, plan: Plan) -> Mapping[str, Any]:
-        """Give what a run is from now on; other models that find nothing left to do, nor to retry, are not its own."""
-        if plan.on_graph != "keep" or run.state is not RunState.FINISHED or plan.total != run.total:
-            return plan.manifest
-        if any(count.status in FAILURES for count in self.archive.counts(run)):
-            return plan.manifest
-        return {**plan.manifest, **{name: run.manifest[name] for name in ("graph", "fingerprints") if name in run.manifest}}
 
     def _created(self, plan: Plan) -> RunRecord:
         try:
@@ -191,8 +186,9 @@ class Journal:
         words: Mapping[str, str],
         remedy: str = "",
         is_retry: bool = False,
-    ) -> RunRecord:
-        """Compare a run with what it was; note what it is now."""
+        is_lazy: bool = False,
+    ) -> tuple[RunRecord, Mapping[str, Any]]:
+        """Compare a run with what it was; note what it is now. What its graph is then is, if lazy, not noted but given, for later."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
         found = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
         changes = [words.get(change, change) for change in found]
@@ -206,9 +202,12 @@ class Journal:
             kept = list(dict.fromkeys([*kept, *changes])) if counts or run.steps else []
         if kept and generation == run.generation:
             manifest["kept"] = kept
+        others = [name for name in _OF_GRAPH if name in manifest and manifest[name] != run.manifest.get(name)]
+        later = {name: manifest.pop(name) for name in others} if is_lazy else {}
+        manifest |= {name: run.manifest[name] for name in later if name in run.manifest}
         if manifest != run.manifest or generation != run.generation:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
-        return replace(run, generation=generation, manifest=manifest)
+        return replace(run, generation=generation, manifest=manifest), later
 
     def _scribe(
         self,

@@ -37,7 +37,10 @@ _CLOSE_S = 30.0
 
 
 class Scribe:
-    """The recorder of one run in the hands of its owner; see the engine's Recorder."""
+    """The recorder of one run in the hands of its owner; see the engine's Recorder.
+
+    ``later`` is what of its manifest is another as soon as an item is under way.
+    """
 
     accept = staticmethod(with_body)
 
@@ -51,9 +54,10 @@ class Scribe:
         total: int | None,
         done: Mapping[Status, int],
         suspects: int,
-        allowances: Allowances | None = None,
+        allowances: Allowances | None,
     ) -> None:
         self.allowances = allowances
+        self.later: Mapping[str, Any] = {}
         self._ledger = ledger
         self._run = run
         self.run_id = run.id
@@ -88,6 +92,9 @@ class Scribe:
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         """Note that an item is under way; what must not happen twice waits until that is durable."""
+        if self.later:
+            self._note_manifest(self.later)
+            self.later = {}
         record = self._records[job.id]
         self._flight.enter(record.key)
         if job.effect != "unsafe" and not path:
@@ -209,14 +216,14 @@ class Scribe:
         if state is not None:
             self._put(RunRow(state=RunState(state)))
         if limit is not None:
-            self._note_manifest("policy", {**self._run.manifest.get("policy", {}), "concurrency": limit})
+            self._note_manifest({"policy": {**self._run.manifest.get("policy", {}), "concurrency": limit}})
         if traced is not None:
-            self._note_manifest("traced", traced)
+            self._note_manifest({"traced": traced})
         if waits is not None:
             self._put(RunRow(reason=waits))
 
-    def _note_manifest(self, name: str, value: Any) -> None:
-        self._run = replace(self._run, manifest={**self._run.manifest, name: value})
+    def _note_manifest(self, now: Mapping[str, Any]) -> None:
+        self._run = replace(self._run, manifest={**self._run.manifest, **now})
         self._put(RunRow(manifest=self._run.manifest))
 
     def abandon(self) -> None:
