@@ -258,3 +258,18 @@ def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goe
         assert place.command(*asking, first)[0] == 0
         code, said = place.command(*asking, then)
         assert (code, f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said) == (2, True)
+
+
+def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", 0)
+        source = write_items(tmp_path, [{"id": "1", "text": "a"}])
+        items = (tmp_path / source).read_bytes()
+        assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "r")[0] == 3
+        for command in (("retry", "r", "-o", source), ("resume", "r", "-o", source), ("export", "r", source)):
+            code, said = place.command(*command)
+            assert (code, "is where the items of run r come from" in said) == (2, True), said
+        other = write_items(tmp_path, [{"id": "1", "text": "a"}], "other.jsonl")
+        code, said = place.command("resume", "r", "-s", other, "-o", other)
+        assert (code, "are the same file" in said) == (2, True), said
+        assert (tmp_path / source).read_bytes() == (tmp_path / other).read_bytes() == items
