@@ -260,6 +260,21 @@ def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goe
         assert (code, f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said) == (2, True)
 
 
+def test_a_refused_retry_with_another_model_names_the_other_change_of_the_same_node(tmp_path):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", 1)
+        ask = "inputs: {text: {}}\nnodes: [{id: ask, type: llm, params: {model: own/m, prompt: '%s ${text}'}}]"
+        (tmp_path / "w.yaml").write_text(ask % "say")
+        source = write_items(tmp_path, [{"id": str(number), "text": "a"} for number in range(2)])
+        assert place.command("batch", "w.yaml", "-s", source, "--run-id", "r", "-c", "1")[0] == 3
+        (tmp_path / "w.yaml").write_text(ask % "tell")
+        for command in ("retry", "resume"):
+            code, said = place.command(command, "r", "--model", "own/n")
+            assert (code, "otherwise: node 'ask' changed, and asks own/n, not own/m. Go on with --on-change" in said) == (2, True), said
+        code, said = place.command("batch", "w.yaml", "-s", source, "--run-id", "r", "-m", "own/n")
+        assert (code, "graphmill resume" in said) == (2, False), said  # which would be refused
+
+
 def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path):
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", 0)
