@@ -167,9 +167,13 @@ def test_an_item_whose_input_is_no_data_can_not_be_retried_and_the_remedy_is_nam
     async def work(_):
         raise gm.Permanent("no")
 
-    gm.batch(work, [{"id": "a", "client": object()}], run_id="r", journal=journal)
-    with pytest.raises(gm.GraphmillError, match="not plain data, so it was not stored; run the batch again with its items"):
+    gm.batch(work, [{"id": "b"}, {"id": "a", "client": object()}], run_id="r", journal=journal)
+    before = journal.find("r")
+    with pytest.raises(gm.UsageError, match="not plain data, so it was not stored; run the batch again with its items"):
         gm.retry("r", graph=work, journal=journal)
+    after = journal.find("r")
+    assert (after.state, after.manifest, after.rows) == (before.state, before.manifest, before.rows)
+    assert gm.retry("r", graph=work, journal=journal, items=["b"]).done_now == 1
 
 
 def test_a_key_stays_the_same_in_a_retry(journal):
