@@ -246,6 +246,8 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
         code, said = place.command("retry", "r", "--model", "own/n")
         assert (code, "run r has no failed items to retry" in said) == (2, True), said
         assert place.record("show", "r")["manifest"] == before
+        with pytest.raises(gm.UsageError, match="a model is written NAME or ROLE=NAME, not None"):
+            gm.retry("r", models=[None], journal=tmp_path / ".graphmill" / "runs.db")
 
 
 @pytest.mark.parametrize(("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")])

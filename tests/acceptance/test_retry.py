@@ -176,6 +176,16 @@ def test_an_item_whose_input_is_no_data_can_not_be_retried_and_the_remedy_is_nam
     assert gm.retry("r", graph=work, journal=journal, items=["b"]).done_now == 1
 
 
+def test_kinds_are_taken_from_any_iterable_and_one_that_is_misspelt_is_suggested(journal):
+    async def work(_):
+        raise gm.Permanent("no")
+
+    gm.batch(work, [1], run_id="r", journal=journal)
+    assert gm.retry("r", graph=work, journal=journal, kinds=iter(["permanent"])).done_now == 1
+    with pytest.raises(gm.UsageError, match=r"no kind 'permament' \(did you mean 'permanent'\?\)"):
+        gm.retry("r", graph=work, journal=journal, kinds=["permament"])
+
+
 def test_a_key_stays_the_same_in_a_retry(journal):
     keys = []
 
