@@ -246,6 +246,8 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
         code, said = place.command("retry", "r", "--model", "own/n")
         assert (code, "run r has no failed items to retry" in said) == (2, True), said
         assert place.record("show", "r")["manifest"] == before
+        with pytest.raises(gm.UsageError, match="a model is written NAME or ROLE=NAME, not None"):
+            gm.retry("r", models=[None], journal=tmp_path / ".graphmill" / "runs.db")
 
 
 @pytest.mark.parametrize(("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")])
@@ -258,3 +260,33 @@ def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goe
         assert place.command(*asking, first)[0] == 0
         code, said = place.command(*asking, then)
         assert (code, f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said) == (2, True)
+
+
+def test_a_refused_retry_with_another_model_names_the_other_change_of_the_same_node(tmp_path):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", 1)
+        ask = "inputs: {text: {}}\nnodes: [{id: ask, type: llm, params: {model: own/m, prompt: '%s ${text}'}}]"
+        (tmp_path / "w.yaml").write_text(ask % "say")
+        source = write_items(tmp_path, [{"id": str(number), "text": "a"} for number in range(2)])
+        assert place.command("batch", "w.yaml", "-s", source, "--run-id", "r", "-c", "1")[0] == 3
+        (tmp_path / "w.yaml").write_text(ask % "tell")
+        for command in ("retry", "resume"):
+            code, said = place.command(command, "r", "--model", "own/n")
+            assert (code, "otherwise: node 'ask' changed, and asks own/n, not own/m. Go on with --on-change" in said) == (2, True), said
+        code, said = place.command("batch", "w.yaml", "-s", source, "--run-id", "r", "-m", "own/n")
+        assert (code, "graphmill resume" in said) == (2, False), said  # which would be refused
+
+
+def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path):
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", 0)
+        source = write_items(tmp_path, [{"id": "1", "text": "a"}])
+        items = (tmp_path / source).read_bytes()
+        assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "r")[0] == 3
+        for command in (("retry", "r", "-o", source), ("resume", "r", "-o", source), ("export", "r", source)):
+            code, said = place.command(*command)
+            assert (code, "is where the items of run r come from" in said) == (2, True), said
+        other = write_items(tmp_path, [{"id": "1", "text": "a"}], "other.jsonl")
+        code, said = place.command("resume", "r", "-s", other, "-o", other)
+        assert (code, "are the same file" in said) == (2, True), said
+        assert (tmp_path / source).read_bytes() == (tmp_path / other).read_bytes() == items

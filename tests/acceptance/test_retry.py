@@ -167,9 +167,23 @@ def test_an_item_whose_input_is_no_data_can_not_be_retried_and_the_remedy_is_nam
     async def work(_):
         raise gm.Permanent("no")
 
-    gm.batch(work, [{"id": "a", "client": object()}], run_id="r", journal=journal)
-    with pytest.raises(gm.GraphmillError, match="not plain data, so it was not stored; run the batch again with its items"):
+    gm.batch(work, [{"id": "b"}, {"id": "a", "client": object()}], run_id="r", journal=journal)
+    before = journal.find("r")
+    with pytest.raises(gm.UsageError, match="not plain data, so it was not stored; run the batch again with its items"):
         gm.retry("r", graph=work, journal=journal)
+    after = journal.find("r")
+    assert (after.state, after.manifest, after.rows) == (before.state, before.manifest, before.rows)
+    assert gm.retry("r", graph=work, journal=journal, items=["b"]).done_now == 1
+
+
+def test_kinds_are_taken_from_any_iterable_and_one_that_is_misspelt_is_suggested(journal):
+    async def work(_):
+        raise gm.Permanent("no")
+
+    gm.batch(work, [1], run_id="r", journal=journal)
+    assert gm.retry("r", graph=work, journal=journal, kinds=iter(["permanent"])).done_now == 1
+    with pytest.raises(gm.UsageError, match=r"no kind 'permament' \(did you mean 'permanent'\?\)"):
+        gm.retry("r", graph=work, journal=journal, kinds=["permament"])
 
 
 def test_a_key_stays_the_same_in_a_retry(journal):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
@@ -34,7 +34,8 @@ def other_models(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[s
     if not isinstance(graph, Graph):
         raise UsageError(f"the function of run {run.id} names its models itself; models can be chosen for a workflow")
     now = graph.with_choices(Choices.of(models).over(graph.choices))
-    return OtherModels(graph=now, words=_words(now, graph), on_change=on_change or ("keep" if _is_else_the_same(run, graph) else "refuse"))
+    others = _other_changes(run, graph)
+    return OtherModels(graph=now, words=_words(now, graph, others), on_change=on_change or ("refuse" if others else "keep"))
 
 
 def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mapping[str, str], str]:
@@ -44,13 +45,18 @@ def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mappi
         return {}, ""
     chosen = [*filter(None, [graph.choices.model]), *(f"{role}={name}" for role, name in graph.choices.roles.items())]
     command = " ".join([f"graphmill resume {quote(run.id)}", *(f"--model {quote(each)}" for each in chosen)])
-    return _words(graph, replace(graph, choices=Choices.from_json(noted))), command
+    before = replace(graph, choices=Choices.from_json(noted))
+    others = _other_changes(run, before)
+    return _words(graph, before, others), "" if others else command
 
 
-def _words(now: Graph, before: Graph) -> dict[str, str]:
+def _words(now: Graph, before: Graph, others: Collection[str]) -> dict[str, str]:
     named = models_by_node(now)
-    changed_ones = {part: model for part, model in _models_before(before).items() if named.get(part, model) != model}
-    return {f"{part} changed": f"{part} asks {named[part]}, not {model}" for part, model in changed_ones.items()}
+    models = {f"{part} changed": (part, model) for part, model in _models_before(before).items() if named.get(part, model) != model}
+    return {
+        change: f"{f'{change}, and' if change in others else part} asks {named[part]}, not {model}"
+        for change, (part, model) in models.items()
+    }
 
 
 def _models_before(graph: Graph) -> dict[str, str]:
@@ -60,9 +66,10 @@ def _models_before(graph: Graph) -> dict[str, str]:
         return {}
 
 
-def _is_else_the_same(run: RunRecord, graph: Graph) -> bool:
+def _other_changes(run: RunRecord, graph: Graph) -> list[str]:
+    """Tell what has changed beside the models that are chosen now."""
     options = run.manifest.get("options", {})
     try:
-        return not changed(run.manifest.get("fingerprints", {}), graph_fingerprints(graph, version=options.get("version")))
-    except UsageError:
-        return False
+        return changed(run.manifest.get("fingerprints", {}), graph_fingerprints(graph, version=options.get("version")))
+    except UsageError as error:
+        return [str(error)]

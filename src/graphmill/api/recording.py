@@ -181,7 +181,8 @@ def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | 
 def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
     if "input_left_out" in entry.result.metadata:
         raise UsageError(
-            f"the input of {entry.result.job_id!r:.80} is not plain data, so it was not stored; run the batch again with its items"
+            f"the input of {entry.result.job_id!r:.80} is not plain data, so it was not stored; run the batch again with its items, "
+            "or retry others by their ids"
         )
     result = entry.result
     return Draft(result.job_id, graph, result.input, effect=effect, position=result.position, sample=result.sample)

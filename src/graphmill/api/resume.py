@@ -184,7 +184,8 @@ def _names(items: Iterable[str] | None) -> frozenset[str] | None:
 def _kinds(kinds: Iterable[str] | None) -> frozenset[Kind] | None:
     if kinds is None:
         return None
-    for kind in kinds:
+    named = frozenset(kinds)
+    for kind in named:
         if kind not in set(Kind):
-            raise UsageError(f"no kind {kind!r:.80}{suggestion(str(kind), Kind)}; kinds are {', '.join(Kind)}")
-    return frozenset(Kind(kind) for kind in kinds)
+            raise UsageError(f"no kind {kind!r:.80}{suggestion(str(kind), map(str, Kind))}; kinds are {', '.join(Kind)}")
+    return frozenset(map(Kind, named))

@@ -14,7 +14,7 @@ from graphmill.api.samples import MOST_SAMPLES
 from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given, mapping_in, text_in
-from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
+from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place, require_two_files
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
@@ -33,7 +33,6 @@ from graphmill.cli.options import (
 from graphmill.cli.policy import policy_of
 from graphmill.cli.stderr import tell_note
 from graphmill.core.errors import UsageError
-from graphmill.datasets.sink import partial_path
 from graphmill.datasets.source import source
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import asked_models
@@ -129,7 +128,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     items = source(source_name, format=source_format, offset=offset, limit=limit)
     asked = policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)
     policy = policy_for(graph, asked)
-    _require_apart(source_name, output)
+    require_two_files(source_name, output)
     foreground = Foreground(
         title=graph.name,
         details=(
@@ -207,11 +206,3 @@ def _tag(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise UsageError(f"a tag is written name=value, not {text!r}")
     return name, value
-
-
-def _require_apart(source_name: str, output: str | None) -> None:
-    if output is None or "-" in (source_name, output):
-        return
-    items, results = Path(source_name).resolve(), Path(output).resolve()
-    if items in (results, partial_path(results)):
-        raise UsageError(f"--source and --output are the same file, {source_name!r}; the results would replace the items")

@@ -10,7 +10,7 @@ import typer
 
 from graphmill.cli.answer import require_stdout
 from graphmill.cli.exit_code import ExitCode
-from graphmill.cli.journal import Journal, RunName, opened, require_apart
+from graphmill.cli.journal import Journal, RunName, opened, require_apart, require_other_file
 from graphmill.core.errors import ExportError
 from graphmill.core.result import Result, Status
 from graphmill.datasets.sink import Sink, sink, write_all
@@ -46,6 +46,7 @@ def export(
     with opened(journal) as store:
         found = store.archive.find(run)
         require_apart(file, store.name)
+        require_other_file(found, file)
         if file == "-":
             require_stdout()
         target = sink(file, format=file_format)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from graphmill.core.errors import UsageError
+from graphmill.datasets.sink import partial_path
 from graphmill.journal.opening import fixed, open_store
 from graphmill.journal.ports import Store
+from graphmill.journal.records import RunRecord
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)]
 Journal = Annotated[
@@ -54,6 +56,19 @@ def journal_place(journal: str | None, run_id: str | None, *, no_journal: bool =
     return None if no_journal else fixed(journal)
 
 
+def require_two_files(source_name: str | None, output: str | None) -> None:
+    """Refuse to write results over the items that are given."""
+    if source_name != "-" and _is_over(source_name, output):
+        raise UsageError(f"--source and --output are the same file, {source_name!r}; the results would replace the items")
+
+
+def require_other_file(run: RunRecord, file: str | None) -> None:
+    """Refuse to write results over the items of a run."""
+    source = run.manifest.get("source")
+    if isinstance(source, Mapping) and _is_over(source.get("path"), file):
+        raise UsageError(f"{file!r} is where the items of run {run.id} come from, which the results would replace; name another file")
+
+
 def require_apart(file: str | None, journal: str | Path) -> None:
     """Refuse to write results over the journal, or over one of the files beside it."""
     if file is None or file == "-":
@@ -61,3 +76,11 @@ def require_apart(file: str | None, journal: str | Path) -> None:
     target, store = Path(file).resolve(), Path(journal).resolve()
     if target.parent == store.parent and (target.name == store.name or target.name.startswith(f"{store.name}-")):
         raise UsageError(f"{file!r} is the journal itself, or belongs to it; name another file")
+
+
+def _is_over(items: str | None, file: str | None) -> bool:
+    """Tell whether results that are written to a file, whole or in part, would replace the items."""
+    if items is None or file is None or file == "-":
+        return False
+    results = Path(file).resolve()
+    return Path(items).resolve() in (results, partial_path(results))

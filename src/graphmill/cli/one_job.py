@@ -15,7 +15,7 @@ from graphmill.api.run import only_result
 from graphmill.api.single import Single
 from graphmill.cli.answer import json_line, require_stdout
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.journal import opened
+from graphmill.cli.journal import opened, require_other_file
 from graphmill.cli.width import fitted
 from graphmill.core.errors import GraphmillError
 from graphmill.core.identity import JOB_ID
@@ -33,6 +33,7 @@ from graphmill.report.usage import usage_record
 
 def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foreground:
     """Show a recorded run that goes on as it was shown when it was begun, unless its rows are to be written."""
+    require_other_file(run, output)
     single = Single.noted(run.manifest.get("source") or {})
     if single is None or output is not None:
         return Foreground(output=output, is_recorded=True, **given)

@@ -25,7 +25,7 @@ Models = Annotated[
         "--model", "-m", metavar="NAME|ROLE=NAME", help="The model of all nodes that ask one, or of those of a role.", show_default=False
     ),
 ]
-Temperature = Annotated[float | None, typer.Option(metavar="T", help="The temperature of all nodes that ask a model.", min=0)]
+Temperature = Annotated[float | None, typer.Option(metavar="T", help="The temperature of all nodes that ask a model.", min=0, max=100)]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", metavar="N", help="The most tokens of an answer of a model.", min=1)]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="The seed of all nodes that ask a model.", show_default=False)]
 Cache = Annotated[

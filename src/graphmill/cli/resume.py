@@ -13,7 +13,7 @@ from graphmill.api.resume import graph_of
 from graphmill.cli.answer import AsJson, tell
 from graphmill.cli.answers import Answers, AnswersFile, answers_given
 from graphmill.cli.asking import ask, not_answered, stands
-from graphmill.cli.journal import Journal, RunName, journal_place, opened
+from graphmill.cli.journal import Journal, RunName, journal_place, opened, require_two_files
 from graphmill.cli.one_job import foreground_of
 from graphmill.cli.options import Concurrency, Models, Output, SourceFormat, WhenResumed
 from graphmill.datasets.source import source
@@ -49,6 +49,7 @@ def resume(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill resume k7f2 --concurrency 16
     """
+    require_two_files(source_name, output)
     answers = answers_given(answer or (), answers_file)
     with opened(journal) as store:
         found = store.archive.find(run)

@@ -133,7 +133,7 @@ class Journal:
         """
         ledger = self.store.take(run_id)
         with _released(ledger):
-            self._require_failed(ledger.run, selection)
+            self._require_failed(ledger.run, selection, bind)
             run, _ = self._renewed(ledger, now, on_change, words=words, is_retry=True)
             again = self._want(ledger, run, selection)
             items = self._failed(run, selection)
@@ -248,11 +248,15 @@ class Journal:
             if selection.takes(entry.result):
                 yield entry
 
-    def _require_failed(self, run: RunRecord, selection: Selection) -> None:
+    def _require_failed(self, run: RunRecord, selection: Selection, bind: Callable[[Entry], Draft]) -> None:
+        """Refuse, before anything is noted, a retry of nothing, or of an item that can not be done again."""
         for name in selection.items or ():
             if not self.archive.history(run, item_key(name)).entries:
                 raise UsageError(f"run {run.id} has no result of an item {name!r:.80}")
-        if next(self._failed(run, selection), None) is None:
+        count = 0
+        for count, entry in enumerate(self._failed(run, selection), start=1):  # noqa: B007
+            bind(entry)
+        if not count:
             raise UsageError(self._nothing_to_retry(run, selection))
 
 

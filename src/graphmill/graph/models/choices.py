@@ -33,6 +33,8 @@ class Choices:
         """Read ``NAME`` and ``ROLE=NAME``, beside what else is chosen; UsageError for what is neither, or stands twice."""
         found: dict[str, str] = {}
         for text in models:
+            if not isinstance(text, str):
+                raise UsageError(f"a model is written NAME or ROLE=NAME, not {text!r:.80}")
             before, equals, after = text.partition("=")
             is_for_role = bool(equals) and "/" not in before  # a model's own name may hold one
             role, name = (before, after) if is_for_role else ("", text)
