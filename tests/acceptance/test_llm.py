@@ -143,6 +143,9 @@ class TestNames:
             ("{model: fast, prompt: x, tools: [{function: {name: 3}}]}", "tools.0.name: text is wanted, not a whole number"),
             ("{model: fast, prompt: x, tools: [{type: function, function: 3}]}", "tools.0: a mapping is wanted, not a whole number"),
             ("{model: fast, prompt: x, images: [a.png, 4]}", "images.1: text or a mapping is wanted, not a whole number"),
+            ("{model: fast, prompt: x, images: ['']}", "an image is an address, a file's path, or {data, media_type}, not ''"),
+            ("{model: fast, prompt: x, images: [a.png, {}]}", "an image has neither data nor url"),
+            ("{model: fast, prompt: x, images: [{image_url: x}]}", "images: Object contains unknown field `image_url`"),
             ("{model: fast, prompt: x, temperature: 101}", "temperature: a number <= 100.0 is wanted"),
         ],
     )

@@ -13,7 +13,7 @@ from graphmill.core.errors import InternalError, Permanent, UsageError
 from graphmill.core.model_call import Message, Tool
 from graphmill.graph.models.answer_schema import schema_of
 from graphmill.graph.models.completion import complete, origin_of
-from graphmill.graph.models.images import images_of
+from graphmill.graph.models.images import image_or_path, images_of
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import PARAMS, messages_of, plain_tool, request_of
 from graphmill.graph.node_params import is_open, misfit
@@ -117,6 +117,7 @@ class Llm(NodeType[LlmParams]):
             _require(list[Message], past, "messages")
         if isinstance(tools, list):
             _require(list[Tool], list(map(plain_tool, tools)), "tools")
+        _require_images(params.get("images"))
         if params.get("output_schema") is not None and not is_open(params["output_schema"]):
             _require_schema(params["output_schema"])
 
@@ -173,6 +174,15 @@ _given = attrgetter(*PARAMS)
 def _require(kind: Any, given: list[Any], name: str) -> None:
     if problem := misfit(kind, given, (name,), is_written=False):
         raise problem
+
+
+def _require_images(given: Any) -> None:
+    for index, image in enumerate(given if isinstance(given, list) else ()):
+        try:
+            if not is_open(image):
+                image_or_path(image)
+        except Permanent as error:
+            raise ParamError(str(error), at=("images", index)) from None
 
 
 def _require_schema(schema: Any) -> None:

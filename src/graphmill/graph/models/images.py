@@ -23,18 +23,29 @@ async def images_of(given: Iterable[Any], root: Path | None) -> tuple[Image, ...
 
 
 async def _image(given: Any, root: Path | None) -> Image:
+    found = image_or_path(given)
+    return found if isinstance(found, Image) else await asyncio.to_thread(_of_file, (root or Path()) / found)
+
+
+def image_or_path(given: Any) -> Image | str:
+    """Give what is an image already, or the path of a file; Permanent says what is neither."""
     if isinstance(given, Mapping):
-        try:
-            return msgspec.convert({"type": "image", **given}, Image)
-        except msgspec.ValidationError as error:
-            raise Permanent(f"images: {error}") from None
+        return _of_mapping(given)
     if not isinstance(given, str) or not given:
         raise Permanent(f"an image is an address, a file's path, or {{data, media_type}}, not {given!r:.80}")
     if given.startswith(("http://", "https://")):
         return Image(url=given)
-    if given.startswith("data:"):
-        return _of_data(given)
-    return await asyncio.to_thread(_of_file, (root or Path()) / given)
+    return _of_data(given) if given.startswith("data:") else given
+
+
+def _of_mapping(given: Mapping[str, Any]) -> Image:
+    try:
+        found = msgspec.convert({"type": "image", **given}, Image)
+    except msgspec.ValidationError as error:
+        raise Permanent(f"images: {error}") from None
+    if not (found.data or found.url):
+        raise Permanent("an image has neither data nor url")
+    return found
 
 
 def _of_data(address: str) -> Image:
