@@ -32,9 +32,15 @@ class OtherModels:
 def other_models(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None) -> OtherModels:
     """Choose models, as ``NAME`` or ``ROLE=NAME``, over those that were chosen before."""
     if not isinstance(graph, Graph):
-        raise UsageError(f"the function of run {run.id} names its models itself; models can be chosen for a workflow")
+        raise _named_inside(run)
     now = graph.with_choices(Choices.of(models).over(graph.choices))
     return OtherModels(graph=now, words=_words(now, graph), on_change=on_change or ("keep" if _is_else_the_same(run, graph) else "refuse"))
+
+
+def require_nodes(run: RunRecord) -> None:
+    """Refuse to choose models for a run of a function, before that is looked for."""
+    if run.manifest.get("graph", {}).get("kind") == "function":
+        raise _named_inside(run)
 
 
 def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mapping[str, str], str]:
@@ -45,6 +51,13 @@ def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mappi
     chosen = [*filter(None, [graph.choices.model]), *(f"{role}={name}" for role, name in graph.choices.roles.items())]
     command = " ".join([f"graphmill resume {quote(run.id)}", *(f"--model {quote(each)}" for each in chosen)])
     return _words(graph, replace(graph, choices=Choices.from_json(noted))), command
+
+
+def _named_inside(run: RunRecord) -> UsageError:
+    return UsageError(
+        f"the function of run {run.id} names its models itself: change them there, or what graphmill.yaml means by their names; "
+        "models can be chosen for a workflow"
+    )
 
 
 def _words(now: Graph, before: Graph) -> dict[str, str]:
