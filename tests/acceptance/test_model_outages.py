@@ -219,6 +219,7 @@ def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_t
             gm.retry("r", models="own/n")
             assert place.command("export", "r", "out.jsonl")[0] == 0
         assert [row["metadata"]["model"] for row in rows(tmp_path / "out.jsonl")] == ["own/m"] * 3 + ["own/n"] * 2
+        assert [f"queued · own/{name} · " in place.command("show", "r", item)[1] for item, name in (("0", "m"), ("4", "n"))] == [True] * 2
         write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(6)])
         assert place.command("resume", "r")[0] == 0
         assert [asked.data["model"] for asked in server.asked[-3:]] == ["n"] * 3
@@ -248,6 +249,19 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
         assert place.record("show", "r")["manifest"] == before
         with pytest.raises(gm.UsageError, match="a model is written NAME or ROLE=NAME, not None"):
             gm.retry("r", models=[None], journal=tmp_path / ".graphmill" / "runs.db")
+
+
+@pytest.mark.parametrize("command", ["retry", "resume"])
+def test_a_run_of_a_function_that_names_its_models_itself_is_told_so_whether_or_not_it_can_be_found_again(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+
+    def work(_):
+        raise gm.Permanent("no")
+
+    gm.batch(work, [{"id": "1"}], run_id="r")
+    with ModelServer() as server:
+        code, said = Place(tmp_path, server, "openai", "too_long", -1).command(command, "r", "--model", "own/n")
+    assert (code, "names its models itself: change them there" in said, "gm.batch" in said) == (2, True, False), said
 
 
 @pytest.mark.parametrize(("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")])

@@ -90,6 +90,7 @@ def test_attempts_are_counted_from_one_again(journal):
         ({"items": ["a"]}, "no failed items to retry among"),
         ({"kinds": ["timeout"]}, "no failed items to retry among"),
         ({"kinds": ["gloomy"]}, "no kind 'gloomy'; kinds are"),
+        ({"kinds": ["tranzient"]}, r"no kind 'tranzient' \(did you mean 'transient'\?\); kinds are"),
         ({"on_change": "invalidate"}, "on_change is refuse or keep here"),
     ],
 )

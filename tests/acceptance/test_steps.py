@@ -52,6 +52,20 @@ def test_a_finished_step_is_not_run_again_by_the_job_s_next_attempt(recorded):
     assert calls == ["fetch", "work", "work"]
 
 
+def test_a_step_is_recorded_with_when_it_began_counted_from_its_job_s_beginning():
+    async def slow(item):
+        await asyncio.sleep(0.05)
+        return item
+
+    async def work(item):
+        return [await gm.step(slow, item), await gm.step(slow, item)]
+
+    with closing(gm.open_journal("memory:")) as journal:
+        gm.batch(work, [{"id": "a"}], run_id="r", journal=journal)
+        first, second = journal.archive.history(journal.archive.find("r"), item_key("a")).steps
+    assert 0 <= first.began_s < first.began_s + first.duration_s <= second.began_s
+
+
 def test_steps_and_jobs_may_each_be_async_or_plain(recorded):
     async def later(item):
         return [item]

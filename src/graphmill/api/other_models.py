@@ -32,10 +32,16 @@ class OtherModels:
 def other_models(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None) -> OtherModels:
     """Choose models, as ``NAME`` or ``ROLE=NAME``, over those that were chosen before."""
     if not isinstance(graph, Graph):
-        raise UsageError(f"the function of run {run.id} names its models itself; models can be chosen for a workflow")
+        raise _named_inside(run)
     now = graph.with_choices(Choices.of(models).over(graph.choices))
     others = _other_changes(run, graph)
     return OtherModels(graph=now, words=_words(now, graph, others), on_change=on_change or ("refuse" if others else "keep"))
+
+
+def require_nodes(run: RunRecord) -> None:
+    """Refuse to choose models for a run of a function, before that is looked for."""
+    if run.manifest.get("graph", {}).get("kind") == "function":
+        raise _named_inside(run)
 
 
 def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mapping[str, str], str]:
@@ -48,6 +54,13 @@ def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mappi
     before = replace(graph, choices=Choices.from_json(noted))
     others = _other_changes(run, before)
     return _words(graph, before, others), "" if others else command
+
+
+def _named_inside(run: RunRecord) -> UsageError:
+    return UsageError(
+        f"the function of run {run.id} names its models itself: change them there, or what graphmill.yaml means by their names; "
+        "models can be chosen for a workflow"
+    )
 
 
 def _words(now: Graph, before: Graph, others: Collection[str]) -> dict[str, str]:

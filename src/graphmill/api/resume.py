@@ -187,5 +187,5 @@ def _kinds(kinds: Iterable[str] | None) -> frozenset[Kind] | None:
     named = frozenset(kinds)
     for kind in named:
         if kind not in set(Kind):
-            raise UsageError(f"no kind {kind!r:.80}{suggestion(str(kind), map(str, Kind))}; kinds are {', '.join(Kind)}")
+            raise UsageError(f"no kind {kind!r:.80}{suggestion(str(kind), Kind)}; kinds are {', '.join(Kind)}")
     return frozenset(map(Kind, named))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from graphmill import api
-from graphmill.api.other_models import other_models
+from graphmill.api.other_models import other_models, require_nodes
 from graphmill.api.resume import graph_of
 from graphmill.cli.answer import AsJson, tell
 from graphmill.cli.answers import Answers, AnswersFile, answers_given
@@ -85,6 +85,7 @@ def resume(  # noqa: PLR0913  one parameter per option
 
 def _changes(store: Store, run: RunRecord, models: Sequence[str], on_change: OnChange | None) -> list[str]:
     """Tell which nodes ask another model from now on, and what becomes of the results that are there."""
+    require_nodes(run)
     other = other_models(run, graph_of(run), models, on_change)
     results = sum(count.number for count in store.archive.counts(run))
     fate = {"keep": "kept", "invalidate": "made otherwise"}.get(other.on_change)

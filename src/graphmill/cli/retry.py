@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from graphmill import api
-from graphmill.api.other_models import other_models
+from graphmill.api.other_models import other_models, require_nodes
 from graphmill.api.resume import graph_of
 from graphmill.cli.answer import AsJson
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
@@ -51,6 +51,8 @@ def retry(  # noqa: PLR0913  one parameter per option
     """
     with opened(journal) as store:
         found = store.archive.find(run)
+    if models:
+        require_nodes(found)
     place = journal_place(journal, found.id)
     foreground = foreground_of(
         found,

@@ -10,7 +10,7 @@ from pathlib import Path
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Give ' (did you mean …?)' for the nearest known name, or nothing; a message can go on behind it."""
     near = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    return f" (did you mean {str(near[0])!r}?)" if near else ""  # of an enum its value
 
 
 def file_suggestion(path: Path) -> str:

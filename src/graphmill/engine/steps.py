@@ -156,10 +156,8 @@ class Steps:
         ticket, now = frame.ticket, self._workers.loop.time()
         if failure is not None and ticket.rules.told is not None:
             failure = ticket.rules.told(failure)
-        root = ticket.root if isinstance(ticket, Strand) else ticket
-        since = began_at if root.started_at is None else root.started_at
         recall, content = self._recalled(frame), _SHOWN + next(self._shows).to_bytes(10, "big")
-        outcome = StepOutcome(body, failure, 1, now - began_at, began_s=recall.before_s + began_at - since)
+        outcome = StepOutcome(body, failure, 1, now - began_at, began_s=self._began_s(frame, began_at))
         recall.outcomes[path, content] = outcome._replace(body=None, order=_NEW)
         self._recorder.step(ticket.job, path, content, outcome)
 
@@ -168,6 +166,11 @@ class Steps:
         recall = self._recalled(frame)
         shown = (path for (path, content), known in recall.outcomes.items() if content.startswith(_SHOWN) and known.order >= recall.since)
         return [path.removeprefix(prefix) for path in shown if path.startswith(prefix)]
+
+    def _began_s(self, frame: Frame, began_at: float) -> float:
+        """Count from the beginning of the job, whose processes before this one are over when all that they recorded is."""
+        root = frame.ticket.root if isinstance(frame.ticket, Strand) else frame.ticket
+        return self._recalled(frame).before_s + began_at - (began_at if root.started_at is None else root.started_at)
 
     def _recall(self, frame: Frame, path: str, content: bytes, effect: Effect) -> StepOutcome | None:
         recall = self._recalled(frame)
@@ -200,7 +203,7 @@ class Steps:
             used = added(used, inner.usage)
             wait_s = None if failure is None or is_final else self._wait_s(failure, counted)
             if failure is None or wait_s is None or frame.is_over:
-                return StepOutcome(body, failure, attempt, self._workers.loop.time() - began, used)
+                return StepOutcome(body, failure, attempt, self._workers.loop.time() - began, used, self._began_s(frame, began))
             self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)  # what it used is reported already
             self._note_failed(frame, path, attempt, failure, usage=inner.unrecorded)
             await asyncio.sleep(wait_s)

@@ -62,7 +62,13 @@ def _standing(history: History) -> str:
     result = entry.result
     used = usage_text(result.usage, result.cost)
     took = f"{seconds(result.duration_s)}, {seconds(result.queued_s)} queued"
-    return " · ".join(filter(None, (f"{standing(result)} after {tries(result.attempts)}", took, used, moment(entry.at))))
+    return " · ".join(filter(None, (f"{standing(result)} after {tries(result.attempts)}", took, *_models(result), used, moment(entry.at))))
+
+
+def _models(result: Result) -> list[str]:
+    """Tell which models have answered: after ``--model`` those of one run differ."""
+    named = result.metadata.get("model") or []
+    return [shown(str(model), _ID_CHARS) for model in (named if isinstance(named, list) else [named])]
 
 
 def _notes(history: History) -> Iterator[str]:
