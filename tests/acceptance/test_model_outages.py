@@ -225,6 +225,27 @@ def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_t
         assert [asked.data["model"] for asked in server.asked[-3:]] == ["n"] * 3
 
 
+def test_answers_that_were_cut_or_took_too_long_are_asked_for_again_with_more_tokens_and_time(tmp_path):
+    def answer(asked):
+        cut = {"choices": [{"message": {"role": "assistant", "content": "a"}, "finish_reason": "length"}]}
+        is_cut = (asked.data.get("max_tokens") or asked.data["max_completion_tokens"]) < 500
+        return reply(APIS["openai"].answer | (cut if is_cut else {}))
+
+    with ModelServer() as server:
+        place = Place(tmp_path, server, "openai", "too_long", -1)
+        server.answer = answer
+        write_items(tmp_path, [{"id": "1", "text": "a"}])
+        asking = ("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", "-o", "out.jsonl")
+        assert place.command(*asking, "--max-tokens", "5")[0] == 3
+        code, said = place.command("retry", "r", "--timeout", "0")
+        assert (code, "error: --timeout" in said) == (2, True), said
+        code, said = place.command("retry", "r", "--max-tokens", "500", "--temperature", "0.5", "--timeout", "7")
+        assert code == 0, said
+        (row,) = rows(tmp_path / "out.jsonl")
+        assert row["status"] == "succeeded"
+        assert place.record("show", "r")["manifest"]["graph"]["choices"] == {"model": "own/m", "max_tokens": 500, "temperature": 0.5}
+
+
 def test_a_retry_after_an_edit_of_the_workflow_notes_which_model_it_asks_from_then_on(tmp_path):
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from graphmill.core.changes import changed
 from graphmill.core.errors import UsageError
@@ -29,11 +29,20 @@ class OtherModels:
     on_change: OnChange
 
 
-def other_models(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None) -> OtherModels:
-    """Choose models, as ``NAME`` or ``ROLE=NAME``, over those that were chosen before."""
+class ModelParams(TypedDict, total=False):
+    """What can be chosen of models beside which they are; None leaves it as it is."""
+
+    temperature: float | None
+    max_tokens: int | None
+
+
+def other_models(
+    run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None, **params: Unpack[ModelParams]
+) -> OtherModels:
+    """Choose models, as ``NAME`` or ``ROLE=NAME``, and their params over those that were chosen before."""
     if not isinstance(graph, Graph):
         raise _named_inside(run)
-    now = graph.with_choices(Choices.of(models).over(graph.choices))
+    now = graph.with_choices(graph.with_models(*models, **params).choices.over(graph.choices))
     others = _other_changes(run, graph)
     return OtherModels(graph=now, words=_words(now, graph, others), on_change=on_change or ("refuse" if others else "keep"))
 

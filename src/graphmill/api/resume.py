@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from graphmill.api.batch import GraphLike, execute, function_of
 from graphmill.api.items import require_fields, require_id
-from graphmill.api.other_models import OtherModels, other_models
+from graphmill.api.other_models import ModelParams, OtherModels, other_models
 from graphmill.api.policy import policy_for
 from graphmill.api.recording import Place, lent, planned, repeated
 from graphmill.api.single import Single
@@ -40,6 +40,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     isolation: Isolation | None = None,
     total: int | None = None,
     models: Iterable[str] = (),
+    temperature: float | None = None,
+    max_tokens: int | None = None,
     on_change: OnChange | None = None,
     **watching: Unpack[Watching],
 ) -> Report:
@@ -51,15 +53,16 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     ``answers`` are those to the questions that items wait with, by the ids of the items; they are durable before the first job goes on.
     An item with several open questions takes a mapping by their paths. Items without an answer are left as they are.
 
-    ``models`` are other ones to go on with, each ``NAME``, for all nodes of a workflow, or ``ROLE=NAME``; from now on they are the run's.
-    Finished results stay then, unless ``on_change`` says otherwise; else a graph or an item that is not what it was is refused.
+    ``models`` are other ones to go on with, each ``NAME``, for all nodes of a workflow, or ``ROLE=NAME``; ``temperature`` and
+    ``max_tokens`` are what models are asked with. From now on these are the run's. Finished results stay then, unless ``on_change`` says
+    otherwise; else a graph or an item that is not what it was is refused.
     """
     require_known(aresume, watching)
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     series = items if items is not None else source_of(run)
     function = function_of(graph if graph is not None else graph_of(run))
-    other = _other(run, function, models, on_change)
+    other = _other(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
     function = function if other is None else other.graph
     if items is not None:  # another file, it may be: all of its items would fail
         require_id(items, options.get("id_field"))
@@ -95,13 +98,15 @@ async def aretry(  # noqa: PLR0913
     concurrency: int | None = None,
     isolation: Isolation | None = None,
     models: Iterable[str] = (),
+    temperature: float | None = None,
+    max_tokens: int | None = None,
     on_change: OnChange | None = None,
     **watching: Unpack[Watching],
 ) -> Report:
     """Do the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
 
-    Their inputs are those that were recorded; the attempts are counted from 1 again. ``models`` are other ones to do them with, as of
-    ``resume``. After another change of the graph say ``on_change="keep"``: what succeeded before stays.
+    Their inputs are those that were recorded; the attempts are counted from 1 again. ``models``, ``temperature`` and ``max_tokens`` are
+    what they are done with, as of ``resume``. After another change of the graph say ``on_change="keep"``: what succeeded before stays.
     """
     require_known(aretry, watching)
     if on_change not in (None, "refuse", "keep"):
@@ -109,7 +114,7 @@ async def aretry(  # noqa: PLR0913
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     function = function_of(graph if graph is not None else graph_of(run, f"gm.retry({run.id!r}, graph=function)"))
-    other = _other(run, function, models, on_change)
+    other = _other(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
     function = function if other is None else other.graph
     recording = repeated(
         journal,
@@ -173,8 +178,12 @@ def _found(journal: Place | None, run_id: str) -> RunRecord:
         return opened.archive.find(run_id)
 
 
-def _other(run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None) -> OtherModels | None:
-    return other_models(run, graph, [models] if isinstance(models, str) else models, on_change) if models else None
+def _other(
+    run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None, **params: Unpack[ModelParams]
+) -> OtherModels | None:
+    if not models and set(params.values()) <= {None}:
+        return None
+    return other_models(run, graph, [models] if isinstance(models, str) else models, on_change, **params)
 
 
 def _names(items: Iterable[str] | None) -> frozenset[str] | None:

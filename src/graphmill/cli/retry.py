@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from graphmill import api
-from graphmill.api.other_models import other_models, require_nodes
-from graphmill.api.resume import graph_of
 from graphmill.cli.answer import AsJson
+from graphmill.cli.chosen import chosen_of, told_models
 from graphmill.cli.journal import Journal, RunName, journal_place, opened
 from graphmill.cli.one_job import foreground_of
-from graphmill.cli.options import Concurrency, Models, Output
+from graphmill.cli.options import Concurrency, MaxTokens, Models, Output, Temperature, Timeout
+from graphmill.cli.policy import policy_again
 from graphmill.cli.resume import output_of
 from graphmill.report.run_view import graph_name
 
@@ -29,6 +29,9 @@ def retry(  # noqa: PLR0913  one parameter per option
     ] = None,
     concurrency: Concurrency = None,
     models: Models = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    timeout: Timeout = None,
     on_change: Annotated[
         Literal["refuse", "keep"] | None,
         typer.Option(
@@ -45,14 +48,13 @@ def retry(  # noqa: PLR0913  one parameter per option
     """Run the failed items of a run again.
 
     They run with the inputs that were recorded. What succeeded stays. With `--model` they are asked of another model, which is the
-    run's from now on.
+    run's from now on, as what `--temperature` and `--max-tokens` say is.
 
     Example: graphmill retry k7f2 --kind timeout
     """
     with opened(journal) as store:
         found = store.archive.find(run)
-    if models:
-        require_nodes(found)
+    chosen = chosen_of(models, temperature, max_tokens)
     place = journal_place(journal, found.id)
     foreground = foreground_of(
         found,
@@ -60,7 +62,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         output=output or output_of(found),
         as_json=as_json,
         journal=place,
-        details=tuple(other_models(found, graph_of(found), models, on_change).words.values()) if models else (),
+        details=told_models(found, chosen, on_change),
     )
     foreground.perform(
         lambda watching: api.retry(
@@ -68,9 +70,10 @@ def retry(  # noqa: PLR0913  one parameter per option
             items=items,
             kinds=kinds,
             journal=place,
+            policy=policy_again(found, timeout),
             concurrency=concurrency,
-            models=models or (),
             on_change=on_change,
+            **chosen,
             **watching,
         )
     )
