@@ -49,6 +49,19 @@ def test_a_dependency_that_stays_down_parks_the_run_and_fails_nothing():
     assert states == ["open", *["half_open", "open"] * (len(states) // 2 - 1), "half_open", "parked"]
 
 
+def test_a_run_that_is_stopped_in_an_outage_tells_of_it():
+    server = Server(5.0, 1e9)
+
+    async def scenario():
+        async with executor(concurrency=4).start(jobs_of(server, range(100), key="own/m")) as run:
+            asyncio.get_running_loop().call_later(20, run.drain, 0)
+            [result async for result in run.results()]
+        return run
+
+    run = run_virtual(scenario())
+    assert (run.stopped, run.stopped_because) == ("drained", "stopped before it was done; own/m: connection refused")
+
+
 def test_one_job_that_always_finds_it_unavailable_parks_the_run_only_when_nothing_else_is_left():
     async def work(value):
         await asyncio.sleep(0.1)

@@ -19,6 +19,7 @@ OTHERS = """
   own: {address: "http://127.0.0.1:1/v1"}
   lost: {protocol: scripted, address: lost.yaml}
   odd: {protocol: scripted, address: odd.yaml}
+  bare: {protocol: openai, address: "127.0.0.1:1"}
 """
 
 
@@ -190,6 +191,7 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         (["models", "fst"], "did you mean 'fast'"),
         (["models", "openai"], "no model 'openai', but a provider; write openai/"),
         (["batch", "--prompt", "x", "-m", "own/m", "-s", "items.jsonl"], "providers.own in graphmill.yaml speaks no protocol"),
+        (["batch", "--prompt", "x", "-m", "bare/m", "-s", "items.jsonl"], "asks bare/m: bare/m can not be asked: its address is http://"),
         (["batch", "--prompt", "x", "-m", "lost/m", "-s", "items.jsonl"], "asks lost/m: the script lost.yaml can not be read"),
         (["batch", "--prompt", "x", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml can not be played: "),
     ],
@@ -235,6 +237,13 @@ def test_what_is_known_is_listed(project):
     found = json.loads(run(project, "models", "--json")[1])
     assert found["roles"] == {"judge": {"model": "fast"}}
     assert found["providers"]["scripted"]["protocol"] == "scripted"
+
+
+def test_a_role_whose_model_is_not_there_is_listed_with_what_is_wrong(project):
+    settings = project / "graphmill.yaml"
+    settings.write_text(settings.read_text().replace("judge: fast", "judge: fast, critic: fst"))
+    code, out, _ = run(project, "models")
+    assert (code, "critic   the role 'critic': no model 'fst' (did you mean 'fast'?)" in out) == (0, True), out
 
 
 def test_settings_are_found_from_a_folder_below(project):

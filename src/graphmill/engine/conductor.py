@@ -209,7 +209,8 @@ class Conductor:
         if not within_s:
             self._patience_s = HASTE_S
             self._workers.hasten(HASTE_S)
-        return self.stop(reason, paused(message), within_s=within_s)
+        troubles = [] if reason is StopReason.PARKED else self._scheduler.lanes.troubles(self._loop.time())
+        return self.stop(reason, paused("; ".join([message, *troubles])), within_s=within_s)
 
     def stop(self, reason: StopReason, failure: Failure, *, running: Failure | None = None, within_s: float = 0.0) -> bool:
         """Admit no more and end everything: what runs when it is told to, or by itself before; tell whether there was something to end."""

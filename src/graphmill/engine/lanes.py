@@ -113,6 +113,11 @@ class Lanes:
         times = [at for lane in (*lanes, *self._visited.values()) if (at := lane.opens_at(now)) is not None and at > now]
         return min(times, default=None)
 
+    def troubles(self, now: float) -> list[str]:
+        """Tell what is wrong with what the lanes depend on: it does not answer, or refuses."""
+        found = (lane.refusals(now) if lane.health.is_closed else lane.trouble for lane in self)
+        return [trouble for trouble in found if trouble]
+
     def has_before(self, ticket: Ticket) -> bool:
         """Tell whether something waits that comes before this."""
         heads, mine = self._heads, (ticket.rank, ticket.position, "")

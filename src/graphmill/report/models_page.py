@@ -30,7 +30,7 @@ def models_record(models: Models, learned: Sequence[Learned] = ()) -> dict[str, 
     return {
         "files": list(settings.files),
         "models": {name: _setting(each) for name, each in settings.models.items()},
-        "roles": {name: _setting(each) for name, each in settings.roles.items()},
+        "roles": {name: _role(models, name, each) for name, each in settings.roles.items()},
         "providers": {name: _provider(models, name) for name in models.providers},
         "learned_limits": {each.account.rpartition("@")[0]: _learned(each) for each in learned},
     }
@@ -66,6 +66,14 @@ def target_lines(name: str, target: Target, learned: Sequence[Learned] = ()) -> 
 
 def _setting(each: ModelSetting) -> dict[str, Any]:
     return {"model": each.model, **each.params}
+
+
+def _role(models: Models, name: str, each: ModelSetting) -> dict[str, Any]:
+    try:
+        models.find(role=name)
+    except UsageError as error:
+        return _setting(each) | {"problem": str(error)}
+    return _setting(each)
 
 
 def _provider(models: Models, name: str) -> dict[str, Any]:
@@ -112,6 +120,8 @@ def _place(target: Target) -> str | None:
 
 
 def _said(each: Mapping[str, Any]) -> str:
+    if "problem" in each:
+        return str(each["problem"])
     more = {name: value for name, value in each.items() if name != "model"}
     return f"{each['model']}  {to_json(more)}" if more else str(each["model"])
 

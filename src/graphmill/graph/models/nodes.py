@@ -32,12 +32,12 @@ def require_models(graph: Graph) -> None:
 
 
 def _require_address(node: Node, target: Target) -> None:
-    """Let a provider that can tell beforehand, as few can, say what is wrong with its address."""
+    """Refuse an address that is none, or of which a provider that can tell beforehand, as few can, says that something is wrong."""
     require = getattr(target.provider, "require", None)
-    if require is None:
-        return
     try:
-        require(target.address)
+        target.require_address()
+        if require is not None:
+            require(target.address)
     except Unavailable as error:
         raise UsageError(f"node {node.id!r} asks {target.lane}: {error}") from None
 

@@ -107,7 +107,7 @@ class _Reader:
         if not block.has("model"):
             return None
         if at[0] == "models" and not _is_whole(block["model"]):
-            block.wrong(f"model is written provider/model, not {shown(block['model'])}", block.at_key("model"))
+            block.wrong(f"model is written provider/model, not {shown(block['model'])}; roles may use a name", block.at_key("model"))
         return ModelSetting(model=block["model"], params=self._params(block))
 
     @staticmethod

@@ -101,9 +101,13 @@ class Target:
         if lacking := self.lacking():
             raise Unavailable(f"{self.lane} can not be asked: the environment has no {', '.join(lacking)}")
         headers = {name: os.environ[value.name] if isinstance(value, Secret) else value for name, value in self.setting.headers.items()}
+        self.require_address()
+        return Access(address=self.address, key=os.environ.get(self.key_variable) or None, headers=headers)
+
+    def require_address(self) -> None:
+        """Refuse an address that is none: Unavailable says so."""
         if self.provider.default_address.startswith("http") and not self.address.startswith(("http://", "https://")):
             raise Unavailable(f"{self.lane} can not be asked: its address is http://… or https://…, and nothing else")
-        return Access(address=self.address, key=os.environ.get(self.key_variable) or None, headers=headers)
 
     @property
     def address(self) -> str:
