@@ -139,11 +139,14 @@ def test_a_secret_in_environment_header_address_and_error_is_left_nowhere(projec
 
 
 @pytest.mark.parametrize("protocol", APIS)
-@pytest.mark.parametrize("place", ["http://127.0.0.1:9/{}/v1?code={}", "http://user:{}@127.0.0.1:9/{}", "ftp://{}/{}", "http://[{}]:x/{}"])
-def test_an_address_that_leads_nowhere_is_told_without_its_secret(project, tmp_path, protocol, place):
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [("http://127.0.0.1:9/{}/v1?code={}", 5), ("http://user:{}@127.0.0.1:9/{}", 5), ("ftp://{}/{}", 2), ("http://[{}]:x/{}", 5)],
+)
+def test_an_address_that_leads_nowhere_is_told_without_its_secret(project, tmp_path, protocol, place, code):
     here = project(protocol)
     here.planted["PLANTED_PLACE"] = place.format(PLACE, PLACE)
-    assert here.batch() == 5, (tmp_path / "batch.said").read_text()
+    assert here.batch() == code, (tmp_path / "batch.said").read_text()
     assert holding(tmp_path) == []
 
 
