@@ -156,7 +156,7 @@ def test_a_row_names_the_models_that_have_answered_its_item(place, monkeypatch, 
     items[3]["id"] = "again"
     lived = []
     policy = gm.Policy(concurrency=1, retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
-    more = {} if journal is None else {"journal": gm.open_journal(journal), "run_id": "r"}
+    more = {} if journal is None else {"journal": journal, "run_id": "r"}
     report = gm.batch("w.yaml", items, policy=policy, on_result=lambda _, result: lived.append(result.metadata["model"]), **more)
     assert [result.status for result in report.results()] == ["succeeded"] * 4 + ["failed"]
     assert [result.metadata["model"] for result in report.results()] == lived == ANSWERED
