@@ -151,7 +151,8 @@ def test_an_unknown_run_is_exit_2_with_the_nearest_id(tmp_path, store):
 def test_the_status_of_a_run_is_counted_from_its_results(tmp_path, humaneval):
     lines = answered(tmp_path, "status", "k7").splitlines()
     assert lines[:2] == ["run k7f2 · reviews · finished", "162/164 items succeeded, 2 failed · 3 min 58 s"]
-    assert lines[-1] == "  failures: timeout 1 · permanent 1"
+    assert lines[3] == "  failures: timeout 1 · permanent 1"
+    assert [line.split("   ")[0] for line in lines[4:]] == ["graphmill errors k7f2", "graphmill retry k7f2", "graphmill export k7f2 FILE"]
     assert json.loads(answered(tmp_path, "status", "k7", "--json"))["counts"]["succeeded"] == 162
 
 

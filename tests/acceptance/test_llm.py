@@ -250,7 +250,7 @@ class TestStructure:
         played.answers = ["no"]
         result = played.run({"prompt": "x", "output_schema": SCHEMA})
         assert (result.error.kind, result.attempts, len(played.asked), result.usage["requests"]) == ("permanent", 1, 3, 3)
-        assert "no answer of 3 has the shape that was asked for: the answer is not JSON" in result.error.message
+        assert "asked 3 times, the answer is not JSON" in result.error.message
 
     def test_the_error_holds_the_last_answer_which_the_row_and_the_page_of_the_item_show(self, played, tmp_path):
         def told(*arguments):

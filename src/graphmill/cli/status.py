@@ -38,7 +38,7 @@ def status(
     if as_json:
         tell_json(run_record(view))
     else:
-        tell([*status_lines(view), *([] if view.run.state.is_live or not view.can_go_on else next_lines(view))])
+        tell([*status_lines(view), *(next_lines(view) if not view.run.state.is_live and (view.can_go_on or view.failed) else [])])
 
 
 def _read(archive: Archive, name: str) -> RunView:

@@ -109,7 +109,7 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
         except Misfit as misfit:
             problem = cut(str(misfit), _MOST_TOLD)
             asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_reproach(response.text, problem)))
-    error = Permanent(f"{target.lane}: no answer of {MOST_REASKS + 1} has the shape that was asked for: {problem}")
+    error = Permanent(f"{target.lane}: asked {MOST_REASKS + 1} times, {problem}")
     raise _with_answer(error, target, response)
 
 
