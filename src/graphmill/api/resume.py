@@ -181,7 +181,7 @@ def _found(journal: Place | None, run_id: str) -> RunRecord:
 def _other(
     run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None, **params: Unpack[ModelParams]
 ) -> OtherModels | None:
-    if not models and set(params.values()) <= {None}:
+    if not models and all(value is None for value in params.values()):
         return None
     return other_models(run, graph, [models] if isinstance(models, str) else models, on_change, **params)
 
