@@ -337,3 +337,22 @@ def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path
         assert (code, "are the same file" in said) == (2, True), said
         assert (tmp_path / "later.jsonl").read_bytes() == items
         assert (tmp_path / source).read_bytes() == (tmp_path / other).read_bytes() == items
+
+
+def test_results_do_not_replace_the_workflow_that_makes_them(tmp_path):
+    workflow = '{"inputs": {"text": {}}, "nodes": [{"id": "v", "type": "value", "params": {"value": "${text}"}}]}'
+    (tmp_path / "w.json").write_text(workflow)
+    source = write_items(tmp_path, [{"id": "1", "text": "a"}])
+    batch = ("batch", "w.json", "-s", source, "--run-id", "r")
+    assert run(tmp_path, *batch)[0] == 0
+    for command in ((*batch, "-o", "w.json"), ("resume", "r", "-o", "w.json"), ("export", "r", "w.json")):
+        code, _, said = run(tmp_path, *command)
+        assert (code, "is where the workflow stands" in said) == (2, True), said
+    assert (tmp_path / "w.json").read_text() == workflow
+
+
+def test_standard_input_is_read_once_also_beside_a_file_of_its_name(tmp_path):
+    (tmp_path / "-").write_text("")
+    (tmp_path / "w.yaml").write_text("inputs: {text: {}}\nnodes: [{id: v, type: value, params: {value: '${text}'}}]")
+    code, out, said = run(tmp_path, "batch", "w.yaml", "-s", "-", "-o", "out.jsonl", stdin=b'{"id": "1", "text": "a"}\n')
+    assert (code, [row["id"] for row in rows(tmp_path / "out.jsonl")]) == (0, ["1"]), out + said
