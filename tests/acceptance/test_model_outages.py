@@ -243,7 +243,9 @@ def test_answers_that_were_cut_or_took_too_long_are_asked_for_again_with_more_to
         assert code == 0, said
         (row,) = rows(tmp_path / "out.jsonl")
         assert row["status"] == "succeeded"
-        assert place.record("show", "r")["manifest"]["graph"]["choices"] == {"model": "own/m", "max_tokens": 500, "temperature": 0.5}
+        manifest = place.record("show", "r")["manifest"]
+        assert manifest["graph"]["choices"] == {"model": "own/m", "max_tokens": 500, "temperature": 0.5}
+        assert manifest["policy"]["timeout_s"] == 7  # so that a resume after a crash gives as much time
 
 
 def test_a_retry_after_an_edit_of_the_workflow_notes_which_model_it_asks_from_then_on(tmp_path):

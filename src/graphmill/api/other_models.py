@@ -62,10 +62,10 @@ def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mappi
     chosen = [*filter(None, [now.model]), *(f"{role}={name}" for role, name in now.roles.items())]
     params = {name: value for name, value in now.params.items() if name in ModelParams.__annotations__ and value != noted.get(name)}
     options = [*(f"--model {quote(each)}" for each in chosen), *(f"--{name.replace('_', '-')} {value}" for name, value in params.items())]
-    is_same = Choices.of(chosen, **params).over(before).fingerprint == now.fingerprint  # a seed, or less than before, can not be asked for
+    asked = Choices.of(chosen, **params).over(before).fingerprint  # a seed can not be asked for; where nothing is chosen, the run's will do
     unchosen = replace(graph, choices=before)
     others = _other_changes(run, unchosen)
-    command = " ".join([f"graphmill resume {quote(run.id)}", *options]) if is_same and not others else ""
+    command = " ".join([f"graphmill resume {quote(run.id)}", *options]) if asked == (now.fingerprint or asked) and not others else ""
     return _words(graph, unchosen, others), command
 
 
