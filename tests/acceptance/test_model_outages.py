@@ -243,7 +243,9 @@ def test_answers_that_were_cut_or_took_too_long_are_asked_for_again_with_more_to
         assert code == 0, said
         (row,) = rows(tmp_path / "out.jsonl")
         assert row["status"] == "succeeded"
-        assert place.record("show", "r")["manifest"]["graph"]["choices"] == {"model": "own/m", "max_tokens": 500, "temperature": 0.5}
+        manifest = place.record("show", "r")["manifest"]
+        assert manifest["graph"]["choices"] == {"model": "own/m", "max_tokens": 500, "temperature": 0.5}
+        assert manifest["policy"]["timeout_s"] == 7  # so that a resume after a crash gives as much time
 
 
 def test_a_retry_after_an_edit_of_the_workflow_notes_which_model_it_asks_from_then_on(tmp_path):
@@ -270,6 +272,9 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
         assert place.record("show", "r")["manifest"] == before
         with pytest.raises(gm.UsageError, match="a model is written NAME or ROLE=NAME, not None"):
             gm.retry("r", models=[None], journal=tmp_path / ".graphmill" / "runs.db")
+        for again in (gm.retry, gm.resume):
+            with pytest.raises(gm.UsageError, match="temperature: a number or null is wanted"):
+                again("r", temperature=[1], journal=tmp_path / ".graphmill" / "runs.db")
 
 
 @pytest.mark.parametrize("command", ["retry", "resume"])
@@ -295,6 +300,10 @@ def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goe
         assert place.command(*asking, first)[0] == 0
         code, said = place.command(*asking, then)
         assert (code, f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said) == (2, True)
+        code, said = place.command(*asking, then, "--max-tokens", "50")
+        assert (code, f" Go on with graphmill resume r {words} --max-tokens 50, or with --on-change " in said) == (2, True), said
+        code, said = place.command(*asking, then, "--seed", "5")
+        assert (code, "graphmill resume" in said) == (2, False), said  # which takes no seed
 
 
 def test_a_refused_retry_with_another_model_names_the_other_change_of_the_same_node(tmp_path):
@@ -324,4 +333,28 @@ def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path
         other = write_items(tmp_path, [{"id": "1", "text": "a"}], "other.jsonl")
         code, said = place.command("resume", "r", "-s", other, "-o", other)
         assert (code, "are the same file" in said) == (2, True), said
+        assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "s", "-o", "later.jsonl")[0] == 3
+        (tmp_path / "later.jsonl").write_bytes(items)
+        code, said = place.command("resume", "s", "-s", "later.jsonl")  # where its results go, as it was begun
+        assert (code, "are the same file" in said) == (2, True), said
+        assert (tmp_path / "later.jsonl").read_bytes() == items
         assert (tmp_path / source).read_bytes() == (tmp_path / other).read_bytes() == items
+
+
+def test_results_do_not_replace_the_workflow_that_makes_them(tmp_path):
+    workflow = '{"inputs": {"text": {}}, "nodes": [{"id": "v", "type": "value", "params": {"value": "${text}"}}]}'
+    (tmp_path / "w.json").write_text(workflow)
+    source = write_items(tmp_path, [{"id": "1", "text": "a"}])
+    batch = ("batch", "w.json", "-s", source, "--run-id", "r")
+    assert run(tmp_path, *batch)[0] == 0
+    for command in ((*batch, "-o", "w.json"), ("resume", "r", "-o", "w.json"), ("export", "r", "w.json")):
+        code, _, said = run(tmp_path, *command)
+        assert (code, "is where the workflow stands" in said) == (2, True), said
+    assert (tmp_path / "w.json").read_text() == workflow
+
+
+def test_standard_input_is_read_once_also_beside_a_file_of_its_name(tmp_path):
+    (tmp_path / "-").write_text("")
+    (tmp_path / "w.yaml").write_text("inputs: {text: {}}\nnodes: [{id: v, type: value, params: {value: '${text}'}}]")
+    code, out, said = run(tmp_path, "batch", "w.yaml", "-s", "-", "-o", "out.jsonl", stdin=b'{"id": "1", "text": "a"}\n')
+    assert (code, [row["id"] for row in rows(tmp_path / "out.jsonl")]) == (0, ["1"]), out + said

@@ -58,11 +58,15 @@ def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mappi
     noted = run.manifest.get("graph", {}).get("choices", {})
     if not isinstance(graph, Graph) or noted == graph.choices.to_json():
         return {}, ""
-    chosen = [*filter(None, [graph.choices.model]), *(f"{role}={name}" for role, name in graph.choices.roles.items())]
-    command = " ".join([f"graphmill resume {quote(run.id)}", *(f"--model {quote(each)}" for each in chosen)])
-    before = replace(graph, choices=Choices.from_json(noted))
-    others = _other_changes(run, before)
-    return _words(graph, before, others), "" if others else command
+    now, before = graph.choices, Choices.from_json(noted)
+    chosen = [*filter(None, [now.model]), *(f"{role}={name}" for role, name in now.roles.items())]
+    params = {name: value for name, value in now.params.items() if name in ModelParams.__annotations__ and value != noted.get(name)}
+    options = [*(f"--model {quote(each)}" for each in chosen), *(f"--{name.replace('_', '-')} {value}" for name, value in params.items())]
+    asked = Choices.of(chosen, **params).over(before).fingerprint  # a seed can not be asked for; where nothing is chosen, the run's will do
+    unchosen = replace(graph, choices=before)
+    others = _other_changes(run, unchosen)
+    command = " ".join([f"graphmill resume {quote(run.id)}", *options]) if asked == (now.fingerprint or asked) and not others else ""
+    return _words(graph, unchosen, others), command
 
 
 def _named_inside(run: RunRecord) -> UsageError:

@@ -30,7 +30,7 @@ from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import asked_models
 from graphmill.journal.intake import Draft, Identify, OnChange
 from graphmill.journal.journal import Journal, Plan, Selection, open_journal
-from graphmill.journal.manifest import manifest_of, openable
+from graphmill.journal.manifest import manifest_of, openable, policy_note
 from graphmill.journal.opening import fixed
 from graphmill.journal.records import Entry
 from graphmill.journal.sqlite.store import SqliteStore
@@ -147,10 +147,11 @@ def _compared(plan: Plan, journal: Journal, graph: Callable[[Any], Any]) -> Plan
     return replace(plan, words=words, remedy=remedy)
 
 
-def repeated(
+def repeated(  # noqa: PLR0913
     journal: Place | None,
     *,
     graph: Callable[[Any], Any],
+    policy: Policy,
     run_id: str,
     selection: Selection,
     on_change: OnChange,
@@ -160,7 +161,7 @@ def repeated(
 ) -> Recording:
     """Record failed items of a run once more; ``words`` tell changes of the graph better."""
     bind = partial(_again, graph, effect)
-    now = {"graph": _graph_note(graph), "fingerprints": graph_fingerprints(graph, version=version)}
+    now = {"graph": _graph_note(graph), "fingerprints": graph_fingerprints(graph, version=version), "policy": policy_note(policy)}
     return Recording(journal, lambda opened: opened.retry(run_id, selection, bind, now=now, on_change=on_change, words=words))
 
 

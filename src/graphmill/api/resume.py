@@ -116,9 +116,11 @@ async def aretry(  # noqa: PLR0913
     function = function_of(graph if graph is not None else graph_of(run, f"gm.retry({run.id!r}, graph=function)"))
     other = _other(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
     function = function if other is None else other.graph
+    rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
     recording = repeated(
         journal,
         graph=function,
+        policy=rules,
         run_id=run.id,
         selection=Selection(items=_names(items), kinds=_kinds(kinds)),
         on_change=on_change or "refuse" if other is None else other.on_change,
@@ -126,7 +128,6 @@ async def aretry(  # noqa: PLR0913
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
     )
-    rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
     return await execute(function, [], rules, recording, **watching)
 
 
@@ -181,7 +182,7 @@ def _found(journal: Place | None, run_id: str) -> RunRecord:
 def _other(
     run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None, **params: Unpack[ModelParams]
 ) -> OtherModels | None:
-    if not models and set(params.values()) <= {None}:
+    if not models and all(value is None for value in params.values()):
         return None
     return other_models(run, graph, [models] if isinstance(models, str) else models, on_change, **params)
 

@@ -14,7 +14,7 @@ from graphmill.api.samples import MOST_SAMPLES
 from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given, mapping_in, text_in
-from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place, require_two_files
+from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place, require_two_files, require_workflow_kept
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
@@ -129,6 +129,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     asked = policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)
     policy = policy_for(graph, asked)
     require_two_files(source_name, output)
+    require_workflow_kept(workflow, output)
     foreground = Foreground(
         title=graph.name,
         details=(

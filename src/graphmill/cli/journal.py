@@ -62,8 +62,15 @@ def require_two_files(source_name: str | None, output: str | None) -> None:
         raise UsageError(f"--source and --output are the same file, {source_name!r}; the results would replace the items")
 
 
+def require_workflow_kept(workflow: str | None, file: str | None) -> None:
+    """Refuse to write results over the workflow that makes them."""
+    if _is_over(workflow, file):
+        raise UsageError(f"{file!r} is where the workflow stands, which the results would replace; name another file")
+
+
 def require_other_file(run: RunRecord, file: str | None) -> None:
-    """Refuse to write results over the items of a run."""
+    """Refuse to write results over the items of a run, or over its workflow."""
+    require_workflow_kept(run.manifest.get("graph", {}).get("path"), file)
     source = run.manifest.get("source")
     if isinstance(source, Mapping) and _is_over(source.get("path"), file):
         raise UsageError(f"{file!r} is where the items of run {run.id} come from, which the results would replace; name another file")

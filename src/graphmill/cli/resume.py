@@ -49,7 +49,6 @@ def resume(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill resume k7f2 --concurrency 16
     """
-    require_two_files(source_name, output)
     chosen = chosen_of(models, temperature, max_tokens)
     answers = answers_given(answer or (), answers_file)
     with opened(journal) as store:
@@ -59,12 +58,14 @@ def resume(  # noqa: PLR0913  one parameter per option
             _release(store, found)
             return
         results = sum(count.number for count in store.archive.counts(found))
+    target = output or output_of(found)
+    require_two_files(source_name, target)
     place = journal_place(journal, found.id)
     items = None if source_name is None else source(source_name, format=source_format)
     foreground = foreground_of(
         found,
         title=f"going on with {graph_name(found.manifest)}",
-        output=output or output_of(found),
+        output=target,
         as_json=as_json,
         journal=place,
         details=told_models(found, chosen, on_change, results=results),

@@ -75,7 +75,7 @@ class FileSource:
     def count(self) -> int | None:
         """Count the items of a file of JSON Lines or CSV, for progress; None where that would take long, or it comes only once."""
         path, (count, most_bytes) = self.place, _COUNTED.get(self.format, (None, 0))
-        if count is None or not path.is_file() or path.stat().st_size > most_bytes:
+        if self.path == "-" or count is None or not path.is_file() or path.stat().st_size > most_bytes:
             return None
         with self._open() as stream:
             left = max(0, count(stream) - self.offset)

@@ -45,12 +45,17 @@ def manifest_of(
         "graph": _data(graph),
         "fingerprints": dict(fingerprints),
         "source": _data(source),
-        "policy": _data(policy),
+        "policy": policy_note(policy),
         "options": _data(options),
         "seed": _data(options.get("seed")),
         "versions": _versions(graph.get("function"), packages),
         "commit": commit_of(Path.cwd()),
     }
+
+
+def policy_note(policy: Policy) -> Any:
+    """Take a policy down as a manifest has it."""
+    return _data(policy)
 
 
 def policy_from(note: Mapping[str, Any]) -> Policy:
