@@ -62,6 +62,22 @@ def test_a_run_that_is_stopped_in_an_outage_tells_of_it():
     assert (run.stopped, run.stopped_because) == ("drained", "stopped before it was done; own/m: connection refused")
 
 
+def test_of_many_outages_three_are_told():
+    async def down(value):
+        raise gm.Unavailable("no answer")
+
+    async def scenario():
+        jobs = [gm.Job(id=str(number), graph=down, key=f"host-{number}") for number in range(5)]
+        async with executor(concurrency=5).start(jobs) as run:
+            asyncio.get_running_loop().call_later(3, run.drain, 0)
+            [result async for result in run.results()]
+        return run
+
+    assert run_virtual(scenario()).stopped_because == (
+        "stopped before it was done; host-0: no answer; host-1: no answer; host-2: no answer; and 2 more"
+    )
+
+
 def test_one_job_that_always_finds_it_unavailable_parks_the_run_only_when_nothing_else_is_left():
     async def work(value):
         await asyncio.sleep(0.1)

@@ -330,6 +330,9 @@ def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path
         for command in (("retry", "r", "-o", source), ("resume", "r", "-o", source), ("export", "r", source)):
             code, said = place.command(*command)
             assert (code, "is where the items of run r come from" in said) == (2, True), said
+        (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
+        code, said = place.command("export", "r", "loop.jsonl")
+        assert (code, "Traceback" in said) == (74, False), said
         other = write_items(tmp_path, [{"id": "1", "text": "a"}], "other.jsonl")
         code, said = place.command("resume", "r", "-s", other, "-o", other)
         assert (code, "are the same file" in said) == (2, True), said

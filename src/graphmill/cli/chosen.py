@@ -28,11 +28,12 @@ def chosen_of(models: Sequence[str] | None, temperature: float | None, max_token
 
 def told_models(run: RunRecord, chosen: Chosen, on_change: OnChange | None, *, results: int = 0) -> tuple[str, ...]:
     """Tell which models a run asks or, if some are chosen, which nodes ask another from now on and what becomes of so many results."""
+    models = tuple(run.manifest.get("graph", {}).get("models", ()))
     if not chosen:
-        return tuple(run.manifest.get("graph", {}).get("models", ()))
+        return models
     require_nodes(run)
     other = other_models(
         run, graph_of(run), chosen["models"], on_change, temperature=chosen["temperature"], max_tokens=chosen["max_tokens"]
     )
     fate = _FATES.get(other.on_change)
-    return (*other.words.values(), *([f"{counted(results, 'result')} {fate}"] if results and other.words and fate else []))
+    return (*(other.words.values() or models), *([f"{counted(results, 'result')} {fate}"] if results and fate else []))

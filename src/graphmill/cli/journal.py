@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,7 +81,7 @@ def require_apart(file: str | None, journal: str | Path) -> None:
     """Refuse to write results over the journal, or over one of the files beside it."""
     if file is None or file == "-":
         return
-    target, store = Path(file).resolve(), Path(journal).resolve()
+    target, store = _real(file), _real(journal)
     if target.parent == store.parent and (target.name == store.name or target.name.startswith(f"{store.name}-")):
         raise UsageError(f"{file!r} is the journal itself, or belongs to it; name another file")
 
@@ -89,5 +90,10 @@ def _is_over(items: str | None, file: str | None) -> bool:
     """Tell whether results that are written to a file, whole or in part, would replace the items."""
     if items is None or file is None or file == "-":
         return False
-    results = Path(file).resolve()
-    return Path(items).resolve() in (results, partial_path(results))
+    results = _real(file)
+    return _real(items) in (results, partial_path(results))
+
+
+def _real(path: str | Path) -> Path:
+    """Follow links; unlike ``Path.resolve`` also where they lead in a circle."""
+    return Path(os.path.realpath(path))

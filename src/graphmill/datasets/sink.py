@@ -75,7 +75,7 @@ class FileSink:
                 f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
             )
         self._make_writer = make_writer
-        self._path = self._path.absolute() if self.is_special else self._path.resolve()
+        self._path = self._path.absolute() if self.is_special else Path(os.path.realpath(self._path))  # also of links in a circle
         self._temporary = self._path if self.is_special else self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
         self._stream: BinaryIO | None = None
         self._writer: RowWriter | None = None

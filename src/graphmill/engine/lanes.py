@@ -14,6 +14,7 @@ from graphmill.engine.ticket import Ticket
 from graphmill.engine.visit import Visit
 
 _MOST_IDLE = 100
+_MOST_TOLD = 3
 
 
 class Lanes:
@@ -116,7 +117,8 @@ class Lanes:
     def troubles(self, now: float) -> list[str]:
         """Tell what is wrong with what the lanes depend on: it does not answer, or refuses."""
         found = (lane.refusals(now) if lane.health.is_closed else lane.trouble for lane in self)
-        return [trouble for trouble in found if trouble]
+        told = list(filter(None, found))
+        return [*told[:_MOST_TOLD], *([f"and {len(told) - _MOST_TOLD:,} more"] if len(told) > _MOST_TOLD else [])]
 
     def has_before(self, ticket: Ticket) -> bool:
         """Tell whether something waits that comes before this."""

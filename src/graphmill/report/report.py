@@ -68,7 +68,7 @@ class Report:
 
     def closing_line(self) -> str:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
-        reason = f" ({shown(self.stopped_because, _REASON_CHARS)})" if self.stopped is StopReason.PARKED else ""
+        reason = f" ({shown(self.stopped_because, _REASON_CHARS)})" if self.stopped in (StopReason.PARKED, StopReason.DRAINED) else ""
         stopped = f" · stopped: {self.stopped}{reason}" if self.stopped else ""
         before = max(0, self.statistics.succeeded + self.statistics.failed + self.statistics.timed_out - self.done_now)
         now = f" · {self.done_now:,} done now, {before:,} before" if self.run_id is not None and before and self.done_now else ""
