@@ -18,7 +18,8 @@ def nothing_left():
     """Hold that there are no more children, threads and descriptors after than before."""
     before = _remains()
     yield
-    assert _remains() - before == set()
+    left = _remains() - before
+    assert left == set(), f"left behind: {sorted(map(str, left))}"
 
 
 def _remains():

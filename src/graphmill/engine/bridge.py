@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import wraps
 from types import FrameType
 from typing import Any, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from graphmill.core.errors import UsageError
 
@@ -78,7 +79,11 @@ class _Interrupts:
 
 
 class _DaemonExecutor(ThreadPoolExecutor):
-    """What ``asyncio.to_thread`` uses in our loop: a daemon thread per call, which no shutdown waits for."""
+    """What ``asyncio.to_thread`` uses in our loop: a daemon thread per call; no shutdown waits for one that is at work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: WeakKeyDictionary[threading.Thread, Future[Any]] = WeakKeyDictionary()
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call a function in a thread of its own."""
@@ -93,11 +98,17 @@ class _DaemonExecutor(ThreadPoolExecutor):
                 else:
                     future.set_result(value)
 
-        threading.Thread(target=work, name="graphmill-to-thread", daemon=True).start()
+        thread = threading.Thread(target=work, name="graphmill-to-thread", daemon=True)
+        self._calls[thread] = future
+        thread.start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Wait for nobody."""
+        """See those out whose call is over."""
+        del wait, cancel_futures
+        for thread, future in list(self._calls.items()):
+            if future.done():
+                thread.join()
 
 
 def _has_running_loop() -> bool:
