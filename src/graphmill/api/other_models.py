@@ -58,15 +58,20 @@ def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mappi
     noted = run.manifest.get("graph", {}).get("choices", {})
     if not isinstance(graph, Graph) or noted == graph.choices.to_json():
         return {}, ""
-    now, before = graph.choices, Choices.from_json(noted)
-    chosen = [*filter(None, [now.model]), *(f"{role}={name}" for role, name in now.roles.items())]
-    params = {name: value for name, value in now.params.items() if name in ModelParams.__annotations__ and value != noted.get(name)}
-    options = [*(f"--model {quote(each)}" for each in chosen), *(f"--{name.replace('_', '-')} {value}" for name, value in params.items())]
-    asked = Choices.of(chosen, **params).over(before).fingerprint  # a seed can not be asked for; where nothing is chosen, the run's will do
-    unchosen = replace(graph, choices=before)
-    others = _other_changes(run, unchosen)
-    command = " ".join([f"graphmill resume {quote(run.id)}", *options]) if asked == (now.fingerprint or asked) and not others else ""
-    return _words(graph, unchosen, others), command
+    before = replace(graph, choices=Choices.from_json(noted))
+    others = _other_changes(run, before)
+    return _words(graph, before, others), "" if others else _going_on(run.id, graph.choices, before.choices)
+
+
+def _going_on(run_id: str, now: Choices, before: Choices) -> str:
+    """Give the command that goes on with what is chosen now; none where there is no option for it, as for a seed."""
+    models = [*filter(None, [now.model]), *(f"{role}={name}" for role, name in now.roles.items())]
+    params = {name: value for name, value in now.params.items() if name in ModelParams.__annotations__ and value != before.params.get(name)}
+    made = Choices.of(models, **params).over(before)
+    if now.fingerprint not in ({}, made.fingerprint):  # where nothing is chosen, what was before will do
+        return ""
+    options = [*(f"--model {quote(each)}" for each in models), *(f"--{name.replace('_', '-')} {value}" for name, value in params.items())]
+    return " ".join([f"graphmill resume {quote(run_id)}", *options])
 
 
 def _named_inside(run: RunRecord) -> UsageError:
