@@ -52,7 +52,9 @@ _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, c
 _NODES = (shell_overhead, http_rate, langgraph_durable)
 _MODELS = (model_rate, model_cpu, model_knee, model_memory)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))
-_FIGURES = {figure.name: figure for figure in (*_SINGLE, *model_throttled.FIGURES, *model_killed.FIGURES, *adaptive.FIGURES)}
+_FIGURES = {
+    figure.name: figure for figure in (*_SINGLE, *model_throttled.FIGURES, *model_killed.FIGURES, *adaptive.FIGURES)
+}
 _RESULTS = Path(__file__).parent / "results"
 
 

@@ -50,14 +50,21 @@ def _settled(name: str) -> list[float]:
     return [one.settled_s(oracle_rate(name)) for one in _outcomes()[name]]
 
 
-def _worst(values_of: Callable[[str], list[float]], choose: Callable[[list[float]], float], detail: str = "") -> Reading:
+def _worst(
+    values_of: Callable[[str], list[float]], choose: Callable[[list[float]], float], detail: str = ""
+) -> Reading:
     """Judge by the worst seed of the worst server."""
     worst = {name: choose(values_of(name)) for name in SEVEN}
     value = choose(list(worst.values()))
     server = next(name for name in worst if worst[name] == value)
     every = [one for name in SEVEN for one in values_of(name)]
     return Reading(
-        value=value, lowest=min(every), highest=max(every), repetitions=len(_SEEDS), note=f"{server} is the worst", detail=detail
+        value=value,
+        lowest=min(every),
+        highest=max(every),
+        repetitions=len(_SEEDS),
+        note=f"{server} is the worst",
+        detail=detail,
     )
 
 

@@ -26,7 +26,9 @@ def ours() -> float:
 
 
 def _measure() -> Reading:
-    answers = [(_PFLOW.ask("pflow_batch", WORKFLOWS / "batch.pflow.md", ITEMS), trial(ours)) for _ in range(_REPETITIONS)]
+    answers = [
+        (_PFLOW.ask("pflow_batch", WORKFLOWS / "batch.pflow.md", ITEMS), trial(ours)) for _ in range(_REPETITIONS)
+    ]
     each = [(answer["cpu_s_per_item"], spent / ITEMS) for answer, spent in answers]
     their_us, our_us = (median(column) * 1e6 for column in zip(*each, strict=True))
     note = f"{our_us:.1f} µs an item; pflow {answers[0][0]['version']} {their_us:.0f} µs, in a code node"

@@ -23,7 +23,9 @@ def ours(items: int = _ITEMS) -> float:
     """Tell the CPU seconds of a run in memory."""
     graph = gm.load(WORKFLOWS / "chain.yaml")
     policy = gm.Policy(concurrency=CONCURRENCY)
-    seconds_of(graph, 10, policy, clock=time.process_time)  # the first imports, which the peer too makes before it is timed
+    seconds_of(
+        graph, 10, policy, clock=time.process_time
+    )  # the first imports, which the peer too makes before it is timed
     return seconds_of(graph, items, policy, clock=time.process_time)
 
 

@@ -29,10 +29,15 @@ def by_hand() -> float:
 
 
 def _measure() -> Reading:
-    rates = [(trial(by_hand), [trial(ours, concurrency=concurrency) for concurrency in _CONCURRENCIES]) for _ in range(_REPETITIONS)]
+    rates = [
+        (trial(by_hand), [trial(ours, concurrency=concurrency) for concurrency in _CONCURRENCIES])
+        for _ in range(_REPETITIONS)
+    ]
     single = f"{median(usual for usual, _ in rates):,.0f} single commits a second"
     shares = [[mine[index] / usual for usual, mine in rates] for index in range(len(_CONCURRENCIES))]
-    note = "; ".join(f"{median(share):.2f} × at concurrency {each}" for each, share in zip(_CONCURRENCIES, shares, strict=True))
+    note = "; ".join(
+        f"{median(share):.2f} × at concurrency {each}" for each, share in zip(_CONCURRENCIES, shares, strict=True)
+    )
     return middle(min(shares, key=median), f"{single}; {note}")
 
 

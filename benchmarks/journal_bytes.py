@@ -30,7 +30,9 @@ def each() -> float:
     """Tell the bytes, for each item, of all files of a store in which one run was recorded."""
     with fresh_folder() as folder:
         with closing(gm.open_journal(folder / "runs.db")) as journal:
-            report = gm.batch(_answer, map(_item, range(_ITEMS)), concurrency=_CONCURRENCY, journal=journal, run_id="benchmark")
+            report = gm.batch(
+                _answer, map(_item, range(_ITEMS)), concurrency=_CONCURRENCY, journal=journal, run_id="benchmark"
+            )
             require(_ITEMS, report.statistics.succeeded)
         return sum(path.stat().st_size for path in folder.rglob("*")) / _ITEMS
 

@@ -54,7 +54,9 @@ def _record(graph: Any, items: int) -> float:
         given = [{"number": number} for number in range(items)]
         report = gm.batch(graph, given, run_id="benchmark", journal=folder / "runs.db", concurrency=_CONCURRENCY)
         spent = time.process_time() - began
-        require(items * len(_NODES), sum(result.output["number"] - result.input["number"] for result in report.results()))
+        require(
+            items * len(_NODES), sum(result.output["number"] - result.input["number"] for result in report.results())
+        )
     return spent
 
 
@@ -70,7 +72,9 @@ async def _saved(items: int) -> float:
     with fresh_folder() as folder:
         began = time.process_time()
         async with AsyncSqliteSaver.from_conn_string(str(folder / "saver.db")) as saver:
-            configs = [{"configurable": {"thread_id": str(number)}, "max_concurrency": _CONCURRENCY} for number in range(items)]
+            configs = [
+                {"configurable": {"thread_id": str(number)}, "max_concurrency": _CONCURRENCY} for number in range(items)
+            ]
             states = await _compiled(saver).abatch([{"number": number} for number in range(items)], configs)
         spent = time.process_time() - began
     require(items * len(_NODES), sum(state["number"] - number for number, state in enumerate(states)))

@@ -29,10 +29,15 @@ def ours(address: str, count: int, *, is_cpu: bool = False) -> float:
     return recorded(address, count, is_cpu=is_cpu) - recorded(address, 0, is_cpu=is_cpu)
 
 
-def recorded(address: str, count: int, *, concurrency: int = CONCURRENCY, is_adaptive: bool | None = None, is_cpu: bool = False) -> float:
+def recorded(
+    address: str, count: int, *, concurrency: int = CONCURRENCY, is_adaptive: bool | None = None, is_cpu: bool = False
+) -> float:
     """Tell the same of the whole run: with what it takes to make a store, to take hold of the run and to close both."""
     os.environ["OPENAI_BASE_URL"] = f"{address}/v1"
-    graph, policy = gm.load(WORKFLOWS / "model.yaml"), gm.Policy(concurrency=concurrency, adaptive=is_adaptive, retry=_RETRY)
+    graph, policy = (
+        gm.load(WORKFLOWS / "model.yaml"),
+        gm.Policy(concurrency=concurrency, adaptive=is_adaptive, retry=_RETRY),
+    )
     items = [{"text": text_of(number)} for number in range(count)]
     with fresh_folder() as folder:
         gm.batch(graph, [{"text": "the first imports"}], policy=policy, journal=folder / "first.db")
@@ -64,7 +69,9 @@ async def _bare(url: str, count: int, concurrency: int, clock: Callable[[], floa
                 answers.append(answer["choices"][0]["message"]["content"])
                 return
             after = response.headers.get("Retry-After")
-            await asyncio.sleep(_WAIT_S * 2**failures * random.uniform(1, 1.5) if after is None else int(after) * random.uniform(1, 1.1))
+            await asyncio.sleep(
+                _WAIT_S * 2**failures * random.uniform(1, 1.5) if after is None else int(after) * random.uniform(1, 1.1)
+            )
             failures += after is None
             await places.acquire()
 

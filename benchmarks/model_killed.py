@@ -37,7 +37,14 @@ def _outcome() -> tuple[int, float]:
         command = _command(folder)
         _killed_at_half(command, address)
         half, began = counts_of(address), time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_env(address), timeout=_LONGEST_S)
+        subprocess.run(
+            command,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=_env(address),
+            timeout=_LONGEST_S,
+        )
         took_s = time.perf_counter() - began
         counts = counts_of(address)
         require(_CALLS, counts["answered"] - counts["twice"])
@@ -50,8 +57,27 @@ def _command(folder: Path) -> list[str]:
     with (folder / "rows.jsonl").open("w", encoding="utf-8") as rows:
         for number in range(_CALLS):
             rows.write(json.dumps({"id": str(number), "text": text_of(number)}) + "\n")
-    asked = ["--prompt", "${text}", "--model", "openai/measured", "--source", str(folder / "rows.jsonl"), "--concurrency", str(CONCURRENCY)]
-    return [sys.executable, "-m", "graphmill", "batch", *asked, "--run-id", "killed", "--journal", str(folder / "runs.db")]
+    asked = [
+        "--prompt",
+        "${text}",
+        "--model",
+        "openai/measured",
+        "--source",
+        str(folder / "rows.jsonl"),
+        "--concurrency",
+        str(CONCURRENCY),
+    ]
+    return [
+        sys.executable,
+        "-m",
+        "graphmill",
+        "batch",
+        *asked,
+        "--run-id",
+        "killed",
+        "--journal",
+        str(folder / "runs.db"),
+    ]
 
 
 def _env(address: str) -> dict[str, str]:

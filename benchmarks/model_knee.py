@@ -18,13 +18,17 @@ _CEILING = 64
 def _fixed(concurrency: int) -> float:
     """Tell how many calls a second a bare loop makes."""
     with model_server("knee", _CALL_S) as address:
-        return _CALLS_AT_A_FIXED_NUMBER / trial(bare, address=address, count=_CALLS_AT_A_FIXED_NUMBER, concurrency=concurrency)
+        return _CALLS_AT_A_FIXED_NUMBER / trial(
+            bare, address=address, count=_CALLS_AT_A_FIXED_NUMBER, concurrency=concurrency
+        )
 
 
 def _ours() -> float:
     with model_server("knee", _CALL_S) as address:
         once_s = trial(recorded, address=address, count=0)
-        return _CALLS / (trial(recorded, address=address, count=_CALLS, concurrency=_CEILING, is_adaptive=True) - once_s)
+        return _CALLS / (
+            trial(recorded, address=address, count=_CALLS, concurrency=_CEILING, is_adaptive=True) - once_s
+        )
 
 
 def _measure() -> Reading:

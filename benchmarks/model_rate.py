@@ -16,7 +16,10 @@ _REPETITIONS = 5
 
 def _measure() -> Reading:
     with model_server("steady", _CALL_S) as address:
-        times = [(trial(bare, address=address, count=_CALLS), trial(ours, address=address, count=_CALLS)) for _ in range(_REPETITIONS)]
+        times = [
+            (trial(bare, address=address, count=_CALLS), trial(ours, address=address, count=_CALLS))
+            for _ in range(_REPETITIONS)
+        ]
         once_s = median(trial(recorded, address=address, count=0) for _ in range(_REPETITIONS))
     per_s = _CALLS / median(mine for _, mine in times)
     possible = CONCURRENCY / _CALL_S

@@ -40,7 +40,9 @@ class Kind:
 KINDS = {
     "steady": Kind(lambda latency: Knee(knee=1_000_000, latency=latency)),
     "throttled": Kind(
-        lambda latency: Places(places=(PLACES,), refused_share=0.05, retry_after_s=_RETRY_AFTER_S, latency=latency), 0.3, failed_share=0.05
+        lambda latency: Places(places=(PLACES,), refused_share=0.05, retry_after_s=_RETRY_AFTER_S, latency=latency),
+        0.3,
+        failed_share=0.05,
     ),
     "knee": Kind(lambda latency: Knee(knee=KNEE, latency=latency), 0.3),
 }
@@ -124,7 +126,10 @@ class _Connection(asyncio.Protocol):
 
 def _completion(answer_bytes: int) -> bytes:
     message = {"role": "assistant", "content": "word " * (answer_bytes // 5), "refusal": None, "annotations": []}
-    details = {"prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0}, "completion_tokens_details": {"reasoning_tokens": 0}}
+    details = {
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
     completion = {
         "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT",
         "object": "chat.completion",

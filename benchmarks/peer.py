@@ -50,7 +50,14 @@ def answer(command: list[Any], *, home: Path, cwd: Path) -> str:
     """Run a peer's program alone, without its reports to anyone, and give what it prints."""
     try:
         done = subprocess.run(
-            command, cwd=cwd, env=alone(home), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=_LONGEST_S
+            command,
+            cwd=cwd,
+            env=alone(home),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_LONGEST_S,
         )
     except subprocess.CalledProcessError as error:
         raise NotMeasuredError(f"{Path(command[0]).name} failed: {_last_line(error.stderr or error.stdout)}") from error

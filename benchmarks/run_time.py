@@ -24,7 +24,14 @@ def ours(folder: Path) -> float:
     environment = {**alone(folder), "PYTHONPATH": str(_ROOT)}
     began = time.perf_counter()
     done = subprocess.run(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, timeout=60
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
     )
     return _checked(time.perf_counter() - began, done.stdout)
 

@@ -53,7 +53,9 @@ _MILD = Latency()
 class Bucket:
     """Refills at a steady rate; each call takes its tokens or is told when there will be enough."""
 
-    def __init__(self, *, rate: float, burst: float, tokens: tuple[float, float] = (1.0, 1.0), latency: Latency = _MILD) -> None:
+    def __init__(
+        self, *, rate: float, burst: float, tokens: tuple[float, float] = (1.0, 1.0), latency: Latency = _MILD
+    ) -> None:
         self.oracle_rate = rate * 2 / sum(tokens)
         self._rate = rate
         self._burst = burst
@@ -100,7 +102,9 @@ class Places:
         """Let a call in if a place is free and chance allows."""
         is_injected = random.random() < self._refused_share
         if is_injected or self._taken >= self._places[int(now / self._beat_s) % len(self._places)]:
-            return Answer(takes_s=_REFUSAL_S, is_throttled=True, is_injected=is_injected, retry_after_s=self._retry_after_s)
+            return Answer(
+                takes_s=_REFUSAL_S, is_throttled=True, is_injected=is_injected, retry_after_s=self._retry_after_s
+            )
         self._taken += 1
         return Answer(takes_s=self._latency.draw(random))
 

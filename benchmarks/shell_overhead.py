@@ -59,7 +59,9 @@ async def _say_all() -> list[str]:
 async def _say(number: int, free: asyncio.Semaphore) -> str:
     async with free:
         words = ("/bin/sh", "-c", 'echo "$1"', "sh", str(number))
-        process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True)
+        process = await asyncio.create_subprocess_exec(
+            *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
         stdout, _ = await process.communicate()
         require(0, process.returncode or 0)
         return stdout.decode()

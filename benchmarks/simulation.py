@@ -66,7 +66,10 @@ class Outcome:
     def settled_s(self, rate: float) -> float:
         """Tell the first second from which the following 20 s reach 0.85 of this rate."""
         enough = _SETTLED_SHARE * rate * _SETTLED_OVER_S
-        return next((float(second) for second in range(int(_RUN_S)) if self._done(second, second + _SETTLED_OVER_S) >= enough), _RUN_S)
+        return next(
+            (float(second) for second in range(int(_RUN_S)) if self._done(second, second + _SETTLED_OVER_S) >= enough),
+            _RUN_S,
+        )
 
     def _done(self, since_s: float, until_s: float) -> int:
         return bisect_left(self.done_at, until_s) - bisect_left(self.done_at, since_s)
@@ -97,7 +100,9 @@ class _Simulation:
             self._start(now)
             now, _, act = heappop(self._events)
             act(now)
-        return Outcome(done_at=self._done_at, throttled_share=self._avoidable / self._calls, last_limit=self._client.limit)
+        return Outcome(
+            done_at=self._done_at, throttled_share=self._avoidable / self._calls, last_limit=self._client.limit
+        )
 
     def _at(self, moment: float, act: Callable[[float], None]) -> None:
         heappush(self._events, (moment, next(self._numbers), act))

@@ -69,7 +69,9 @@ class _Hooks:
 
 def longest_ms(retry: str, hooks: str) -> float:
     """Tell the longest stall, in milliseconds, of one storm."""
-    logging.getLogger("graphmill").setLevel(logging.ERROR)  # that a saturated loop leaves observers behind is not this figure's matter
+    logging.getLogger("graphmill").setLevel(
+        logging.ERROR
+    )  # that a saturated loop leaves observers behind is not this figure's matter
     counted = _Hooks()
     wanted: dict[str, Any] = {"on_result": counted.on_result, "observers": [counted.observe]} if _HOOKS[hooks] else {}
     executor = gm.BatchExecutor(gm.Policy(concurrency=_CONCURRENCY, retry=_RETRIES[retry]), **wanted)
@@ -93,10 +95,18 @@ async def _storm(executor: gm.BatchExecutor) -> tuple[gm.Statistics, float]:
 def _measure() -> Reading:
     variants = list(product(_RETRIES, _HOOKS))
     rounds = [[trial(longest_ms, retry=retry, hooks=hooks) for retry, hooks in variants] for _ in range(_REPETITIONS)]
-    readings = {", ".join(variant): middle(stalls) for variant, stalls in zip(variants, zip(*rounds, strict=True), strict=True)}
+    readings = {
+        ", ".join(variant): middle(stalls) for variant, stalls in zip(variants, zip(*rounds, strict=True), strict=True)
+    }
     worst = max(readings.values(), key=lambda reading: reading.value)
     note = "; ".join(f"{name} {reading.value:.1f}" for name, reading in readings.items())
-    return Reading(value=worst.value, lowest=worst.lowest, highest=worst.highest, repetitions=_REPETITIONS, note=f"ms by variant: {note}")
+    return Reading(
+        value=worst.value,
+        lowest=worst.lowest,
+        highest=worst.highest,
+        repetitions=_REPETITIONS,
+        note=f"ms by variant: {note}",
+    )
 
 
 FIGURE = Figure(

@@ -23,7 +23,9 @@ def columns(rows: list[tuple[str, ...]]) -> str:
     """Write a table whose first row is its heading; its columns line up, so that it reads as plain text too."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     ruled = [rows[0], tuple("-" * width for width in widths), *rows[1:]]
-    return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in ruled)
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in ruled
+    )
 
 
 def save(entries: Entries, machine: dict[str, str], folder: Path) -> None:
@@ -37,7 +39,14 @@ def save(entries: Entries, machine: dict[str, str], folder: Path) -> None:
 
 def _row(figure: Figure, reading: Reading) -> tuple[str, ...]:
     is_reached = "yes" if figure.is_reached(reading) else "NO"
-    return (figure.title, figure.render_target(), figure.render(reading.value), is_reached, _spread(figure, reading), reading.note)
+    return (
+        figure.title,
+        figure.render_target(),
+        figure.render(reading.value),
+        is_reached,
+        _spread(figure, reading),
+        reading.note,
+    )
 
 
 def _spread(figure: Figure, reading: Reading) -> str:

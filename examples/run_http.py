@@ -63,7 +63,12 @@ def fetch(number: int) -> Any:
         with error:
             if error.code == 429:  # too many at once: wait as long as it says, and use up no attempt
                 raise gm.Throttled("429", retry_after_s=error.headers.get("Retry-After")) from error
-            if error.code in (401, 402, 403, 503):  # nobody gets an answer: probe until it is well again, or park the run
+            if error.code in (
+                401,
+                402,
+                403,
+                503,
+            ):  # nobody gets an answer: probe until it is well again, or park the run
                 raise gm.Unavailable(f"the server answers {error.code}") from error
             if error.code < 500:  # this item will never go well
                 raise gm.Permanent(f"the server answers {error.code}") from error
@@ -74,7 +79,9 @@ def fetch(number: int) -> Any:
 
 if __name__ == "__main__":
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    report = gm.batch(fetch, range(1000), policy=gm.Policy(concurrency=64, adaptive=True), on_alert=lambda alert: print(alert.message))
+    report = gm.batch(
+        fetch, range(1000), policy=gm.Policy(concurrency=64, adaptive=True), on_alert=lambda alert: print(alert.message)
+    )
     print(report.closing_line())
     assert report.statistics.succeeded == 1000
     server.shutdown()

@@ -61,15 +61,21 @@ def run() -> gm.Report:
 
 def main() -> None:
     """Let the first process die, then go on with what it left."""
-    died = subprocess.run([sys.executable, Path(__file__).resolve(), "first"], env={**os.environ, "KILLED": "1"}, check=False)
+    died = subprocess.run(
+        [sys.executable, Path(__file__).resolve(), "first"], env={**os.environ, "KILLED": "1"}, check=False
+    )
     assert died.returncode == 9
 
     report = run()
-    print(f"{report.summary()}: {report.statistics.succeeded - report.done_now} before the kill, {report.done_now} after it")
+    print(
+        f"{report.summary()}: {report.statistics.succeeded - report.done_now} before the kill, {report.done_now} after it"
+    )
     assert report.statistics.succeeded == len(ITEMS)
 
     calls = Path("calls.txt").read_text().splitlines()
-    assert calls.count(f"{KILLED_AT} 1") == calls.count(f"{KILLED_AT} 2") == 1  # what it had thought before the kill it did not think again
+    assert (
+        calls.count(f"{KILLED_AT} 1") == calls.count(f"{KILLED_AT} 2") == 1
+    )  # what it had thought before the kill it did not think again
     print(f"{KILLED_AT} thought: {' '.join(call.split()[1] for call in calls if call.startswith(f'{KILLED_AT} '))}")
 
 

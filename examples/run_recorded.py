@@ -38,7 +38,9 @@ def run() -> gm.Report:
 
 def main() -> None:
     """Let the first process die, then go on with what it left."""
-    died = subprocess.run([sys.executable, Path(__file__).resolve(), "first"], env={**os.environ, "KILLED": "1"}, check=False)
+    died = subprocess.run(
+        [sys.executable, Path(__file__).resolve(), "first"], env={**os.environ, "KILLED": "1"}, check=False
+    )
     assert died.returncode == 9
 
     report = run()

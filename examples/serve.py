@@ -39,7 +39,10 @@ def product_page(query: dict[str, str]) -> Answer:
     """Give a few products, and the cursor of the next page; null on the last one."""
     begin = int(query.get("cursor", 0))
     more = begin + PAGE < len(PRODUCTS)
-    return 200, {"products": [{"id": each} for each in list(PRODUCTS)[begin : begin + PAGE]], "next": str(begin + PAGE) if more else None}
+    return 200, {
+        "products": [{"id": each} for each in list(PRODUCTS)[begin : begin + PAGE]],
+        "next": str(begin + PAGE) if more else None,
+    }
 
 
 def product(key: str) -> Answer:
@@ -68,7 +71,10 @@ def export(number: str) -> Answer:
     """Tell how far an export is: it is ready when it is asked for the third time."""
     key = list(exports)[int(number) - 1]
     exports[key] += 1
-    return 200, {"ready": exports[key] >= 3, "rows": [{"name": name, "price": price} for name, price in PRODUCTS.values()]}
+    return 200, {
+        "ready": exports[key] >= 3,
+        "rows": [{"name": name, "price": price} for name, price in PRODUCTS.values()],
+    }
 
 
 def complete(request: dict[str, Any]) -> Answer:
@@ -78,7 +84,13 @@ def complete(request: dict[str, Any]) -> Answer:
     message = {"role": "assistant", "content": json.dumps({"label": label})}
     usage = {"prompt_tokens": len(words), "completion_tokens": 5, "total_tokens": len(words) + 5}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return 200, {"id": "chat-1", "object": "chat.completion", "model": request["model"], "choices": [choice], "usage": usage}
+    return 200, {
+        "id": "chat-1",
+        "object": "chat.completion",
+        "model": request["model"],
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 ANSWERS: dict[str, Callable[[str], Answer]] = {

@@ -40,7 +40,10 @@ def test_what_a_server_can_bear_is_found_without_a_storm_of_refusals():
 
 def test_each_key_has_a_limit_of_its_own():
     small, large = Server(8), Server(100)
-    jobs = [*jobs_of(small, range(1000), key="small"), *(gm.Job(id=f"large-{n}", graph=large, key="large") for n in range(10_000))]
+    jobs = [
+        *jobs_of(small, range(1000), key="small"),
+        *(gm.Job(id=f"large-{n}", graph=large, key="large") for n in range(10_000)),
+    ]
 
     async def main():
         async with executor(concurrency=500, adaptive=True, window=20_000).start(jobs) as run:
@@ -62,7 +65,9 @@ def test_the_limit_its_reason_and_the_throttled_share_are_in_the_progress_and_it
             events.append(event)
 
     async def main():
-        async with executor(concurrency=64, adaptive=True, observers=[listen]).start(jobs_of(Server(16), range(3000))) as run:
+        async with executor(concurrency=64, adaptive=True, observers=[listen]).start(
+            jobs_of(Server(16), range(3000))
+        ) as run:
             async for _ in run.results():
                 readings.append(run.progress())
 

@@ -274,7 +274,9 @@ def test_jobs_of_different_graphs_async_and_plain_go_together():
     def plain(value):
         return value * 2
 
-    results, _ = real([gm.Job(id="a", graph=echo, input=1), gm.Job(id="b", graph=plain, input=1), gm.Job(id="c", graph=echo, input=3)])
+    results, _ = real(
+        [gm.Job(id="a", graph=echo, input=1), gm.Job(id="b", graph=plain, input=1), gm.Job(id="c", graph=echo, input=3)]
+    )
     assert {result.job_id: result.output for result in results} == {"a": 1, "b": 2, "c": 3}
 
 
@@ -305,7 +307,9 @@ def test_a_source_that_raises_half_way_keeps_what_was_done_and_names_the_positio
 
     async def main():
         done = []
-        async with gm.BatchExecutor(gm.Policy(concurrency=2)).start(plain() if source == "plain" else over_async()) as run:
+        async with gm.BatchExecutor(gm.Policy(concurrency=2)).start(
+            plain() if source == "plain" else over_async()
+        ) as run:
             with pytest.raises(gm.SourceError, match="failed after 7 items: OSError: the disk is gone") as caught:
                 async for result in run.results():
                     done.append(result.status)

@@ -54,7 +54,13 @@ def only_with(error, **policy):
 
 
 @pytest.mark.parametrize(
-    "error", [ConnectionRefusedError("closed"), gm.Throttled("slow down"), gm.Unavailable("down"), gm.Transient("no line", is_unsent=True)]
+    "error",
+    [
+        ConnectionRefusedError("closed"),
+        gm.Throttled("slow down"),
+        gm.Unavailable("down"),
+        gm.Transient("no line", is_unsent=True),
+    ],
 )
 def test_an_unsafe_item_that_was_surely_not_sent_is_tried_again(error):
     result, calls = only_with(error)
@@ -79,7 +85,9 @@ def test_an_unsafe_item_that_timed_out_is_ambiguous():
         calls.append(item)
         await asyncio.Event().wait()
 
-    report = gm.batch(send, [1], journal="memory:", effect="unsafe", policy=gm.Policy(retry=PROMPT.retry, timeout_s=0.05))
+    report = gm.batch(
+        send, [1], journal="memory:", effect="unsafe", policy=gm.Policy(retry=PROMPT.retry, timeout_s=0.05)
+    )
     (result,) = report.results()
     assert (result.status, result.error.kind, calls) == ("failed", "ambiguous", [1])
 
@@ -154,6 +162,8 @@ def test_a_run_that_has_the_name_of_another_has_other_idempotency_keys(tmp_path)
         return gm.idempotency_key()
 
     def keys(name):
-        return [result.output for result in gm.batch(key, [{"id": "x"}], run_id="r", journal=str(tmp_path / name)).results()]
+        return [
+            result.output for result in gm.batch(key, [{"id": "x"}], run_id="r", journal=str(tmp_path / name)).results()
+        ]
 
     assert keys("one.db") == keys("one.db") != keys("two.db")

@@ -76,7 +76,11 @@ def test_a_live_run_s_limit_is_changed_and_noted_through_the_store_and_a_sensele
         it.let_all_go()
 
     assert asyncio.run(controlled.drive(script, window=5)).statistics.succeeded == 5
-    assert [record.message.partition(" was")[0] for record in caplog.records] == ["a limit of 0", "a limit of many", "a limit of 50"]
+    assert [record.message.partition(" was")[0] for record in caplog.records] == [
+        "a limit of 0",
+        "a limit of many",
+        "a limit of 50",
+    ]
 
 
 def test_one_item_of_a_live_run_is_cancelled_through_the_store_and_stays_so(controlled, caplog):
@@ -87,8 +91,16 @@ def test_one_item_of_a_live_run_is_cancelled_through_the_store_and_stays_so(cont
         it.let_all_go()
 
     report = asyncio.run(controlled.drive(script))
-    assert [record.message for record in caplog.records] == ["item no such item was to be cancelled, and is not under way"]
-    assert statuses(report) == {"a": "succeeded", "b": "succeeded", "c": "cancelled", "d": "succeeded", "e": "succeeded"}
+    assert [record.message for record in caplog.records] == [
+        "item no such item was to be cancelled, and is not under way"
+    ]
+    assert statuses(report) == {
+        "a": "succeeded",
+        "b": "succeeded",
+        "c": "cancelled",
+        "d": "succeeded",
+        "e": "succeeded",
+    }
     again = gm.batch(controlled.work, [{"id": item} for item in "abcde"], run_id="r", journal=controlled.journal)
     assert (again.done_now, again.statistics.cancelled) == (0, 1)
 

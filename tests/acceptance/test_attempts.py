@@ -53,7 +53,9 @@ def test_a_job_s_time_runs_from_its_first_start_waits_included():
         await asyncio.sleep(4)
         raise gm.Transient("again")
 
-    results, run = virtual(jobs_of(work, [1]), job_timeout_s=10, retry=gm.Retry(attempts=100, wait_s=4, backoff="fixed", jitter=False))
+    results, run = virtual(
+        jobs_of(work, [1]), job_timeout_s=10, retry=gm.Retry(attempts=100, wait_s=4, backoff="fixed", jitter=False)
+    )
     assert results[0].status is gm.Status.TIMED_OUT
     assert "the job's 10 s" in results[0].error.message
     assert run.statistics().elapsed_s == pytest.approx(10)
@@ -111,7 +113,10 @@ def test_a_function_that_swallows_cancellation_holds_the_run_no_longer_than_the_
                 continue
 
     results, run = virtual(
-        [*jobs_of(immortal, [1, 2]), gm.Job(id="good", graph=asyncio.sleep, input=1)], timeout_s=5, grace_s=3, retry=ONCE
+        [*jobs_of(immortal, [1, 2]), gm.Job(id="good", graph=asyncio.sleep, input=1)],
+        timeout_s=5,
+        grace_s=3,
+        retry=ONCE,
     )
     assert by_id(results)["good"].is_success
     assert by_id(results)["0"].status is gm.Status.TIMED_OUT
@@ -142,7 +147,9 @@ def test_a_plain_function_that_does_not_return_is_left_behind_and_its_late_value
         return "too late"
 
     async def main():
-        async with gm.BatchExecutor(gm.Policy(timeout_s=0.05, retry=ONCE, concurrency=1)).start(jobs_of(stuck, [1, 2])) as run:
+        async with gm.BatchExecutor(gm.Policy(timeout_s=0.05, retry=ONCE, concurrency=1)).start(
+            jobs_of(stuck, [1, 2])
+        ) as run:
             results = [result async for result in run.results()]
             stuck_then = run.statistics().stuck
             gate.set()
@@ -292,7 +299,9 @@ def test_an_exception_that_nothing_can_be_said_of_is_a_row_too():
     assert by_id(results)["1"].error.message == "an exception that can not be described"
 
 
-@pytest.mark.parametrize(("answer", "kept"), [(42, ""), (object(), ""), ("x" * 5000, "x" * 1999 + "…")], ids=["number", "object", "text"])
+@pytest.mark.parametrize(
+    ("answer", "kept"), [(42, ""), (object(), ""), ("x" * 5000, "x" * 1999 + "…")], ids=["number", "object", "text"]
+)
 def test_an_error_of_a_user_s_own_may_have_any_answer(tmp_path, answer, kept):
     class Wrong(gm.Permanent):
         def __init__(self):
@@ -306,7 +315,14 @@ def test_an_error_of_a_user_s_own_may_have_any_answer(tmp_path, answer, kept):
     assert (result.error.message, result.error.answer) == ("wrong", kept)
 
 
-SURPRISES = [SystemExit(3), MemoryError("full"), RecursionError("deep"), GeneratorExit(), StopAsyncIteration(), KeyError()]
+SURPRISES = [
+    SystemExit(3),
+    MemoryError("full"),
+    RecursionError("deep"),
+    GeneratorExit(),
+    StopAsyncIteration(),
+    KeyError(),
+]
 
 
 @pytest.mark.parametrize("surprise", [*SURPRISES, BaseException("odd")], ids=lambda error: type(error).__name__)
@@ -368,7 +384,13 @@ def test_one_job_can_be_cancelled_whatever_it_is_doing():
         policy = gm.Policy(concurrency=3, retry=gm.Retry(wait_s=50, jitter=False))
         async with gm.BatchExecutor(policy).start(jobs) as run:
             await asyncio.sleep(1)
-            assert [run.status(job.id).value for job in jobs] == ["running", "retrying", "running", "running", "pending"]
+            assert [run.status(job.id).value for job in jobs] == [
+                "running",
+                "retrying",
+                "running",
+                "running",
+                "pending",
+            ]
             assert run.cancel("queues") is True
             assert run.cancel("runs") is True
             assert run.cancel("waits") is True
@@ -668,7 +690,9 @@ def test_a_job_that_cancels_every_task_it_can_find_hangs_nothing():
     async def main():
         nonlocal outer
         outer = asyncio.current_task()
-        async with gm.BatchExecutor(gm.Policy(timeout_s=None, retry=gm.Retry(wait_s=0))).start(jobs_of(rampage, range(50))) as run:
+        async with gm.BatchExecutor(gm.Policy(timeout_s=None, retry=gm.Retry(wait_s=0))).start(
+            jobs_of(rampage, range(50))
+        ) as run:
             return await run.wait()
 
     outer = None

@@ -62,11 +62,17 @@ def test_an_item_goes_by_the_named_field_or_its_id_or_its_position():
 
     assert ids() == ["x", "0"]
     assert ids(id_field="key") == ["5", "6"]
-    assert [result.job_id for result in gm.batch(nothing, ["a", {"id": None}, {"id": [1]}]).results()] == ["0", "1", "2"]
+    assert [result.job_id for result in gm.batch(nothing, ["a", {"id": None}, {"id": [1]}]).results()] == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 def test_an_item_without_the_named_id_ends_the_batch_with_its_position_and_its_fields():
-    with pytest.raises(gm.SourceError, match="position 1 has no id: its field 'key' is not there; it has 'id'") as caught:
+    with pytest.raises(
+        gm.SourceError, match="position 1 has no id: its field 'key' is not there; it has 'id'"
+    ) as caught:
         gm.batch(double, [{"key": 1}, {"id": 2}], id_field="key")
     assert caught.value.report.statistics.done == 1
 
@@ -147,7 +153,9 @@ def test_an_output_that_no_file_can_hold_is_that_item_s_failure_and_not_the_batc
     target = tmp_path / "out.jsonl"
     report = gm.batch((lambda value: odd(value)) if is_plain else odd, range(100), sinks=[gm.sink(target)])
     assert report.summary() == "99/100 items succeeded, 1 failed"
-    assert [str(result.error) for result in report.failures()] == ["permanent: the output is not JSON: object is not a JSON type"]
+    assert [str(result.error) for result in report.failures()] == [
+        "permanent: the output is not JSON: object is not a JSON type"
+    ]
     assert len(target.read_text().splitlines()) == 100
 
 
@@ -158,7 +166,9 @@ def test_a_run_that_ends_early_never_replaces_the_results_of_one_that_did_not(tm
 
     target = tmp_path / "out.jsonl"
     gm.batch(work, ["good"] * 3, sinks=[gm.sink(target)])
-    stopped = gm.batch(work, ["bad", "good"], policy=gm.Policy(on_failure="fail_fast"), concurrency=1, sinks=[gm.sink(target)])
+    stopped = gm.batch(
+        work, ["bad", "good"], policy=gm.Policy(on_failure="fail_fast"), concurrency=1, sinks=[gm.sink(target)]
+    )
     assert stopped.stopped is gm.StopReason.FAIL_FAST
     assert len(target.read_text().splitlines()) == 3
     assert len((tmp_path / "out.partial.jsonl").read_text().splitlines()) == 2
@@ -328,7 +338,9 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("graph", [7, None, object()])
 def test_what_can_not_be_called_is_refused(graph):
-    with pytest.raises(gm.UsageError, match="the graph is a function, a workflow, a workflow's path or a compiled LangGraph graph"):
+    with pytest.raises(
+        gm.UsageError, match="the graph is a function, a workflow, a workflow's path or a compiled LangGraph graph"
+    ):
         gm.batch(graph, [1])
 
 
@@ -382,7 +394,10 @@ def test_a_keyword_that_nothing_takes_is_refused_with_the_one_that_is_meant():
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda: gm.run(double, question="hi"), r"'question'.*\(the inputs are one mapping: gm\.run\(graph, \{'question': …\}\)\)"),
+        (
+            lambda: gm.run(double, question="hi"),
+            r"'question'.*\(the inputs are one mapping: gm\.run\(graph, \{'question': …\}\)\)",
+        ),
         (lambda: gm.run(double, 1, on_resutl=print), r"'on_resutl' \(did you mean 'on_result'\?\)"),
         (lambda: gm.resume("night", journl="runs.db"), r"gm.resume .*'journl' \(did you mean 'journal'\?\)"),
         (lambda: gm.retry("night", kind="timeout"), r"gm.retry .*'kind' \(did you mean 'kinds'\?\)"),

@@ -75,7 +75,9 @@ class TestUsedAgain:
         assert result.output["usage"]["input_tokens"] == 0
         assert (result.output["model"], result.output["finish_reason"]) == ("m-1", "stop")
 
-    @pytest.mark.parametrize("params", [{"temperature": None}, {"temperature": 0.7}, {"cache": False}, {"extra": {"temperature": 1}}])
+    @pytest.mark.parametrize(
+        "params", [{"temperature": None}, {"temperature": 0.7}, {"cache": False}, {"extra": {"temperature": 1}}]
+    )
     def test_it_is_asked_again_where_another_answer_may_be_wanted(self, server, params):
         run(**params)
         run(**params)
@@ -203,7 +205,15 @@ class TestUsedAgain:
         assert (first, len(server.asked)) == (second, 1)
 
     def test_what_the_script_of_a_rehearsal_says_is_never_used_again(self, server):
-        data = {"nodes": [{"id": "ask", "type": "llm", "params": {"model": "scripted/x", "prompt": "p", "temperature": 0, "cache": True}}]}
+        data = {
+            "nodes": [
+                {
+                    "id": "ask",
+                    "type": "llm",
+                    "params": {"model": "scripted/x", "prompt": "p", "temperature": 0, "cache": True},
+                }
+            ]
+        }
         Path("s.yaml").write_text(json.dumps(data))
         outputs = [result.output for _ in range(2) for result in gm.batch("s.yaml", [{}], journal="runs.db").results()]
         assert [output["metadata"] for output in outputs] == [{"calls": 1}, {"calls": 1}]
@@ -250,7 +260,9 @@ class TestLimits:
         settings(server, f", limits: {{{limits}}}")
         server.answer = lambda _: slow
         given, policy = [], gm.Policy(concurrency=2, batch_timeout_s=25)
-        report = gm.batch(ask, ["new", "known"], journal="runs.db", policy=policy, on_result=lambda _, result: given.append(result))
+        report = gm.batch(
+            ask, ["new", "known"], journal="runs.db", policy=policy, on_result=lambda _, result: given.append(result)
+        )
         assert [(result.input, result.output) for result in given] == [("known", True), ("new", False)]
         assert report.statistics.usage["local/m"].reused == 1
 
@@ -279,7 +291,9 @@ class TestSamples:
         numbers = iter(range(100))
         server.answer = lambda asked: said(f"answer {next(numbers)}")
         reports = [gm.batch(workflow(), [{"text": "x"}], journal="runs.db", samples=3) for _ in range(2)]
-        first, second = ({result.job_id: result.output["response"] for result in report.results()} for report in reports)
+        first, second = (
+            {result.job_id: result.output["response"] for result in report.results()} for report in reports
+        )
         assert (first, len(set(first.values())), len(server.asked)) == (second, 3, 3)
 
     def test_the_first_is_what_is_known_without_samples(self, server):
@@ -306,7 +320,10 @@ class TestShapes:
 
     def test_what_never_had_its_shape_is_not_kept(self, server):
         server.answer = lambda asked: said("nonsense")
-        assert [result.status for result in (*run(output_schema=SCHEMA), *run(output_schema=SCHEMA))] == ["failed", "failed"]
+        assert [result.status for result in (*run(output_schema=SCHEMA), *run(output_schema=SCHEMA))] == [
+            "failed",
+            "failed",
+        ]
         assert len(server.asked) == 6
 
     def test_a_call_of_a_tool_is_an_answer(self, server):
@@ -321,7 +338,14 @@ class TestNotKept:
     """What is no answer."""
 
     @pytest.mark.parametrize(
-        "given", [said("half", "length"), said("", "content_filter"), said(None, refusal="no"), said(" "), reply({"error": {}}, 500)]
+        "given",
+        [
+            said("half", "length"),
+            said("", "content_filter"),
+            said(None, refusal="no"),
+            said(" "),
+            reply({"error": {}}, 500),
+        ],
     )
     def test_a_failure_is_asked_again(self, server, given):
         server.answer = lambda asked: given
@@ -363,9 +387,13 @@ class TestFaults:
         assert "answers are not kept" in caplog.text
 
     @pytest.mark.parametrize(
-        ("hindrance", "said"), [("PRAGMA max_page_count = 1", "full"), ("PRAGMA query_only = ON", "readonly")], ids=["full", "readonly"]
+        ("hindrance", "said"),
+        [("PRAGMA max_page_count = 1", "full"), ("PRAGMA query_only = ON", "readonly")],
+        ids=["full", "readonly"],
     )
-    def test_a_disk_that_is_full_is_told_once_and_what_is_kept_is_still_used(self, server, monkeypatch, caplog, hindrance, said):
+    def test_a_disk_that_is_full_is_told_once_and_what_is_kept_is_still_used(
+        self, server, monkeypatch, caplog, hindrance, said
+    ):
         run(["known"])
 
         def hindered(path, *, busy_s):
@@ -430,14 +458,19 @@ class TestProcesses:
     def test_many_may_use_one_cache_at_once(self, server, tmp_path):
         Path("many.py").write_text(MANY)
         started = [
-            subprocess.Popen([sys.executable, "many.py", str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, "many.py", str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
             for number in range(3)
         ]
         ended = [process.communicate(timeout=60) for process in started]
         assert [(out.strip(), err) for out, err in ended] == [("200", "")] * 3
         assert 200 <= len(server.asked) <= 600
         before = len(server.asked)
-        assert subprocess.run([sys.executable, "many.py", "4"], capture_output=True, text=True, check=True).stdout == "200\n"
+        assert (
+            subprocess.run([sys.executable, "many.py", "4"], capture_output=True, text=True, check=True).stdout
+            == "200\n"
+        )
         assert len(server.asked) == before
 
     def test_after_a_kill_what_was_kept_is_used_and_the_rest_asked(self, server):
@@ -537,7 +570,10 @@ class TestAtOnce:
             return play
 
         server.answer, found = answer, []
-        threads = [threading.Thread(target=lambda: found.append(gm.complete("small", "hi", temperature=0).text)) for _ in range(3)]
+        threads = [
+            threading.Thread(target=lambda: found.append(gm.complete("small", "hi", temperature=0).text))
+            for _ in range(3)
+        ]
         threads[0].start()
         assert arrived.wait(HANG_S)
         for thread in threads[1:]:

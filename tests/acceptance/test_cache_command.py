@@ -17,7 +17,9 @@ def kept(tmp_path):
     """Keep three answers of 2 models: one 40 days old, one 2 days, one new."""
 
     def keep(name, model, days, body=b'{"text": "x"}'):
-        with closing(CacheFile(tmp_path / ".graphmill" / "runs.db-cache", clock=lambda: time.time() - days * DAY_S)) as cache:
+        with closing(
+            CacheFile(tmp_path / ".graphmill" / "runs.db-cache", clock=lambda: time.time() - days * DAY_S)
+        ) as cache:
             cache.keep([Answer(name, model, body)])
 
     keep(b"1" * 16, "openai/gpt-5-mini", 40)
@@ -52,7 +54,12 @@ def test_as_data(tmp_path, kept, words):
 
 @pytest.mark.parametrize(
     ("words", "left"),
-    [(("prune", "--older", "30d"), 2), (("prune", "--older", "1h"), 1), (("prune", "--older", "90d"), 3), (("clear",), 0)],
+    [
+        (("prune", "--older", "30d"), 2),
+        (("prune", "--older", "1h"), 1),
+        (("prune", "--older", "90d"), 3),
+        (("clear",), 0),
+    ],
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
 )
 def test_what_goes_goes_and_a_dry_run_only_says_so(tmp_path, kept, words, left):
@@ -89,7 +96,9 @@ def test_an_empty_one_says_so_too(tmp_path, kept):
     assert "no answers are kept here yet" in run_cache(tmp_path)[1]
 
 
-@pytest.mark.parametrize("words", [("--journal", "other.db"), ("--journal", "other.db", "list"), ("list", "--journal", "other.db")])
+@pytest.mark.parametrize(
+    "words", [("--journal", "other.db"), ("--journal", "other.db", "list"), ("list", "--journal", "other.db")]
+)
 def test_of_another_journal(tmp_path, kept, words):
     assert "other.db-cache" in run_cache(tmp_path, *words)[1]
 

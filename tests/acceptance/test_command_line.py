@@ -47,7 +47,9 @@ def project(tmp_path):
 
 def test_items_from_a_file_become_results_in_a_file(project):
     write_items(project, [{"id": f"item-{number}", "value": number} for number in range(500)])
-    code, out, err = run(project, "batch", "doubling.yaml", "note=hello", "--source", "items.jsonl", "-c", 8, "-o", "out.jsonl")
+    code, out, err = run(
+        project, "batch", "doubling.yaml", "note=hello", "--source", "items.jsonl", "-c", 8, "-o", "out.jsonl"
+    )
     assert code == 0, err
     assert out.startswith("500/500 items succeeded · ")
     assert re.match(r"doubling · run \w{5} · items from items.jsonl · concurrency 8\n", err)
@@ -77,16 +79,25 @@ def test_items_are_read_in_every_format(project, name, text):
 
 def test_standard_input_and_standard_output_are_pipes(project):
     (project / "functions.py").write_text(FUNCTIONS.replace("return value * 2", "print('noise'); return value * 2"))
-    code, out, err = run(project, "batch", "doubling.yaml", "-s", "-", "-o", "-", stdin=b'{"value": 3}\n{"value": "x\xe2\x80\xa8y"}\n')
+    code, out, err = run(
+        project, "batch", "doubling.yaml", "-s", "-", "-o", "-", stdin=b'{"value": 3}\n{"value": "x\xe2\x80\xa8y"}\n'
+    )
     assert code == 0, err
-    assert sorted(str(json.loads(line)["output"]["twice"]) for line in out.split("\n") if line) == ["6", "x\u2028yx\u2028y"]
+    assert sorted(str(json.loads(line)["output"]["twice"]) for line in out.split("\n") if line) == [
+        "6",
+        "x\u2028yx\u2028y",
+    ]
     assert "2/2 items succeeded" in err
     assert err.count("noise") == 2
 
 
 def test_csv_on_standard_input_that_is_not_named_so_is_told_with_the_remedy(project):
     code, _, err = run(project, "batch", "doubling.yaml", "-s", "-", stdin=b"id,value\n1,2\n")
-    assert (code, "standard input: line 1" in err, "if it is CSV, say so: --source-format csv" in err) == (65, True, True), err
+    assert (code, "standard input: line 1" in err, "if it is CSV, say so: --source-format csv" in err) == (
+        65,
+        True,
+        True,
+    ), err
 
 
 def test_failures_that_are_alike_are_one_line_and_the_exit_status_tells(project):
@@ -147,7 +158,20 @@ def test_an_empty_source_is_done_at_once(project):
 def test_limit_offset_and_id_choose_and_name_the_items(project):
     write_items(project, [{"key": f"k{number}", "value": number} for number in range(10)])
     code, out, err = run(
-        project, "batch", "doubling.yaml", "-s", "items.jsonl", "--offset", 4, "--limit", 3, "--id", "key", "-o", "out.jsonl", "--json"
+        project,
+        "batch",
+        "doubling.yaml",
+        "-s",
+        "items.jsonl",
+        "--offset",
+        4,
+        "--limit",
+        3,
+        "--id",
+        "key",
+        "-o",
+        "out.jsonl",
+        "--json",
     )
     assert code == 0, err
     assert sorted(row["id"] for row in rows(project / "out.jsonl")) == ["k4", "k5", "k6"]
@@ -184,28 +208,61 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--source-format", "jsnl"], "did you mean 'json"),
         (["batch", "doubling.yaml", "nte=1", "-s", "items.jsonl"], "did you mean 'note'?"),
         (["batch", "doubling.yaml", "note", "-s", "items.jsonl"], "name=value"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "0"], "--concurrency is a whole number of at least 1, not 0"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "many"], "error: --concurrency is a whole number, not 'many'"),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "0"],
+            "--concurrency is a whole number of at least 1, not 0",
+        ),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "many"],
+            "error: --concurrency is a whole number, not 'many'",
+        ),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"], "--timeout is a number of seconds above 0"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "few"], "--max-failures is a number such as 10"),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "few"],
+            "--max-failures is a number such as 10",
+        ),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "200%"], "5% and up to 100%, not '200%'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.xlsx"], "can not tell the format of 'out.xlsx'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "there is no folder"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "./items.jsonl"], "are the same file"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "-", "--json"], "both want standard output"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--retries", "-1"], "error: --retries is a whole number of at least 0, not '-1'"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--temperature", "hot"], "--temperature is a number from 0 to 100, not 'hot'"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--temperature", "inf"], "--temperature is a number from 0 to 100, not 'inf'"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--samples", "0"], "--samples is a whole number from 1 to 10,000, not '0'"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--cache", "--no-cache"], "--cache and --no-cache are both given; leave one out"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--on-change", "kep"], "keep, not 'kep' (did you mean 'keep'?)"),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--retries", "-1"],
+            "error: --retries is a whole number of at least 0, not '-1'",
+        ),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--temperature", "hot"],
+            "--temperature is a number from 0 to 100, not 'hot'",
+        ),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--temperature", "inf"],
+            "--temperature is a number from 0 to 100, not 'inf'",
+        ),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--samples", "0"],
+            "--samples is a whole number from 1 to 10,000, not '0'",
+        ),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--cache", "--no-cache"],
+            "--cache and --no-cache are both given; leave one out",
+        ),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--on-change", "kep"],
+            "keep, not 'kep' (did you mean 'keep'?)",
+        ),
         (["runs", "--limit", "0"], "--limit is a whole number of at least 1, not '0'"),
         (["btch"], "No such command 'btch' (did you mean 'batch'?)"),
         (["results", "x"], "No such command 'results' (did you mean 'export' or 'show'?)"),
         (["prune"], "did you mean 'runs prune'?"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--source", "items.jsonl"], "--source is given twice; leave one out"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "2", "-c", "2"], "--concurrency is given twice; leave one out"),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--source", "items.jsonl"],
+            "--source is given twice; leave one out",
+        ),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "2", "-c", "2"],
+            "--concurrency is given twice; leave one out",
+        ),
         (["runs", "prune", "--older", "1d", "--older", "2d"], "--older is given twice; leave one out"),
     ],
 )
@@ -247,7 +304,9 @@ def test_the_rows_of_a_broken_run_do_not_replace_the_source_either(project):
 def test_a_batch_runs_though_nobody_can_hear_it(project, closed):
     write_items(project, [{"value": 1}])
     command = f"{' '.join(COMMAND)} batch doubling.yaml -s items.jsonl -o out.jsonl {closed}"
-    done = subprocess.run(["/bin/sh", "-c", command], cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=project, capture_output=True, timeout=60, env=environment(), check=False
+    )
     assert done.returncode == 0, done.stderr
     assert len(rows(project / "out.jsonl")) == 1
 
@@ -262,17 +321,23 @@ RESULTS = [
 
 @pytest.mark.parametrize(("stdout", "reason"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")])
 @pytest.mark.parametrize("command", RESULTS)
-def test_results_that_can_not_be_written_to_standard_output_are_an_error_that_names_it(project, command, stdout, reason):
+def test_results_that_can_not_be_written_to_standard_output_are_an_error_that_names_it(
+    project, command, stdout, reason
+):
     write_items(project, [{"value": 1}])
     run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--run-id", "r")
     line = f"{' '.join(COMMAND)} {command} {stdout}"
-    done = subprocess.run(["/bin/sh", "-c", line], cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=project, capture_output=True, timeout=60, env=environment(), check=False
+    )
     assert done.returncode == 74, done.stderr
     assert f"error: can not write standard output: {reason}" in done.stderr.decode()
 
 
 def test_an_answer_that_can_not_be_written_says_where(project):
-    done = subprocess.run(["/bin/sh", "-c", f"{' '.join(COMMAND)} nodes >/dev/full"], cwd=project, capture_output=True, check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{' '.join(COMMAND)} nodes >/dev/full"], cwd=project, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (74, b"error: can not write standard output: No space left on device\n")
 
 
@@ -303,9 +368,16 @@ def test_the_example_in_the_help_of_run_runs():
 )
 def test_a_command_does_not_load_what_it_has_no_use_for(project, arguments, unneeded):
     done = subprocess.run(
-        [*COMMAND, *arguments], cwd=project, capture_output=True, env=environment(PYTHONPROFILEIMPORTTIME="1"), timeout=120, check=False
+        [*COMMAND, *arguments],
+        cwd=project,
+        capture_output=True,
+        env=environment(PYTHONPROFILEIMPORTTIME="1"),
+        timeout=120,
+        check=False,
     )
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if line.startswith("import time:")}
+    loaded = {
+        line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if line.startswith("import time:")
+    }
     assert done.returncode == 0, done.stderr
     assert "typer" in loaded
     assert unneeded not in loaded
@@ -316,7 +388,8 @@ def test_an_id_field_that_the_first_item_lacks_is_refused_before_a_run_is_record
     code, out, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--id", "qid")
     assert (code, out) == (2, "")
     assert (
-        err == "error: the item at position 0 has no id: its field 'qid' is not there; it has 'value'; give it one, or name another field\n"
+        err
+        == "error: the item at position 0 has no id: its field 'qid' is not there; it has 'value'; give it one, or name another field\n"
     )
     assert not (project / ".graphmill").exists()
 
@@ -377,7 +450,9 @@ def test_a_function_that_changes_the_working_directory_changes_neither_journal_n
     (project / "wander.yaml").write_text(WORKFLOW.replace("double", "wander"))
     write_items(project, [{"value": "a"}, {"value": "bad"}])
     options = ["--run-id", "r", "-c", 1, *journal]
-    code, out, err = run(project, "batch", "wander.yaml", "-s", "items.jsonl", "-o", "out.jsonl", "--retries", 0, *options)
+    code, out, err = run(
+        project, "batch", "wander.yaml", "-s", "items.jsonl", "-o", "out.jsonl", "--retries", 0, *options
+    )
     assert (code, "graphmill retry r" in out) == (3, True), err
     assert [row["status"] for row in rows(project / "out.jsonl")] == ["succeeded", "failed"]
     assert run(project, "retry", "r", *journal)[0] == 3

@@ -56,7 +56,11 @@ def test_a_function_is_given_the_answer_and_its_job_the_usage(played, function):
 
 def test_messages_and_params_are_passed_on(played):
     async def work(_):
-        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+        messages = [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "b"},
+            {"role": "user", "content": "c"},
+        ]
         await gm.complete("scripted/play", messages, system="s", max_tokens=3, stop=["x", "y"], extra={"k": 1})
 
     assert one(work).is_success
@@ -71,9 +75,15 @@ def test_a_role_has_the_model_and_the_params_that_are_set_for_it(played):
         await gm.complete(prompt="b", role="judge", temperature=1)
         await gm.complete(prompt="c")
 
-    played.settings("models: {fast: {model: scripted/x, seed: 7}, default: scripted/y}\nroles: {judge: {model: fast, temperature: 0.5}}")
+    played.settings(
+        "models: {fast: {model: scripted/x, seed: 7}, default: scripted/y}\nroles: {judge: {model: fast, temperature: 0.5}}"
+    )
     assert one(work).is_success
-    assert [(each.model, each.temperature, each.seed) for each in played.asked] == [("x", 0.5, 7), ("x", 1, 7), ("y", None, None)]
+    assert [(each.model, each.temperature, each.seed) for each in played.asked] == [
+        ("x", 0.5, 7),
+        ("x", 1, 7),
+        ("y", None, None),
+    ]
 
 
 def test_a_json_schema_gives_the_data_and_a_model_an_instance(played):
@@ -119,7 +129,12 @@ def test_what_a_model_refuses_is_asked_for_again_with_its_words(played):
 def test_a_refused_answer_fails_the_step_and_the_job_once(played):
     played.answers = [answer("", reason="refusal")]
     result = one(ask)
-    assert (result.status, result.error.kind, len(played.asked), result.usage["requests"]) == ("failed", "permanent", 1, 1)
+    assert (result.status, result.error.kind, len(played.asked), result.usage["requests"]) == (
+        "failed",
+        "permanent",
+        1,
+        1,
+    )
     assert result.error.message == "step complete#1: scripted/play: the model refused"
 
 
@@ -263,18 +278,30 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ("fast", {"schema": int}, "a schema is a JSON Schema, as a dict, or a pydantic model, not <class 'int'>"),
         ("fast", {"prompt": []}, "there is nothing to ask"),
         ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
-        ("fast", {"role": "judge"}, "model and role are both given; leave one out: gm.complete(prompt=…, role='judge')"),
+        (
+            "fast",
+            {"role": "judge"},
+            "model and role are both given; leave one out: gm.complete(prompt=…, role='judge')",
+        ),
         (None, {"role": "juge"}, "(did you mean 'judge'?); write roles: {juge: provider/model} in graphmill.yaml"),
         (None, {"role": 7}, "a model or a role is a name, not 7"),
         (None, {}, "no model is named"),
         ("Is it kind?", {"prompt": None}, "there is no prompt: the first argument, 'Is it kind?', is the model"),
         (None, {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
-        ("fast", {"temperature": "hot"}, "gm.complete: temperature: a number or null is wanted, not text (How freely it answers)"),
+        (
+            "fast",
+            {"temperature": "hot"},
+            "gm.complete: temperature: a number or null is wanted, not text (How freely it answers)",
+        ),
         ("fast", {"temperature": float("inf")}, "gm.complete: temperature: a number <= 100.0 is wanted"),
         ("fast", {"temperature": float("nan")}, "gm.complete: temperature: a number >= 0.0 is wanted"),
         ("fast", {"temperature": -1}, "gm.complete: temperature: a number >= 0.0 is wanted"),
-        ("fast", {"top_p": 3, "max_tokens": 0}, "gm.complete: top_p: a number <= 1.0 is wanted; max_tokens: a whole number >= 1 is wanted"),
+        (
+            "fast",
+            {"top_p": 3, "max_tokens": 0},
+            "gm.complete: top_p: a number <= 1.0 is wanted; max_tokens: a whole number >= 1 is wanted",
+        ),
         ("fast", {"max_tokens": 2.5}, "max_tokens: a whole number or null is wanted, not a number"),
         ("fast", {"seed": "x"}, "seed: a whole number or null is wanted, not text"),
         ("fast", {"stop": [1]}, "stop.0: text is wanted, not a whole number"),
@@ -283,7 +310,11 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ("fast", {"tools": "look"}, "tools: a list is wanted, not text"),
         ("fast", {"extra": [1]}, "extra: a mapping is wanted, not a list"),
         ("fast", {"tools": [3]}, "gm.complete: tools.0: a mapping is wanted, not a whole number"),
-        ("fast", {"prompt": [{"role": "usr", "content": "x"}]}, "messages.0.role: 'usr' is not one of system, user, assistant, tool"),
+        (
+            "fast",
+            {"prompt": [{"role": "usr", "content": "x"}]},
+            "messages.0.role: 'usr' is not one of system, user, assistant, tool",
+        ),
         ("fast", {"prompt": ["x"]}, "gm.complete: messages.0: a mapping is wanted, not text"),
         ("fast", {"timeout_s": 0}, "timeout_s is a number of seconds > 0, not 0"),
     ],
@@ -302,7 +333,10 @@ def test_a_param_is_refused_with_the_words_of_a_node(played):
         gm.complete("scripted/play", "x", temperature="hot", max_tokens=0)
     said = str(caught.value).removeprefix("gm.complete: ")
     given = {"temperature": "${n.t}", "max_tokens": "${n.m}", "prompt": "x"}
-    assert played.failure(given, inputs={"n": {"t": "hot", "m": 0}}).message == f"the params do not fit llm: {said} (in node 'ask')"
+    assert (
+        played.failure(given, inputs={"n": {"t": "hot", "m": 0}}).message
+        == f"the params do not fit llm: {said} (in node 'ask')"
+    )
 
 
 def test_a_choice_for_a_run_is_refused_with_the_same_words(played):

@@ -89,13 +89,17 @@ def test_while_paused_nothing_starts_and_what_runs_goes_on():
         await until(100)
         return held, [*answers, run.unpause(), run.unpause()], run.progress().held
 
-    results, run, _, (held, answers, held_after) = controlled(jobs_of(work, range(6)), script, concurrency=2, observers=[note])
+    results, run, _, (held, answers, held_after) = controlled(
+        jobs_of(work, range(6)), script, concurrency=2, observers=[note]
+    )
     assert statuses(results) == ["succeeded"] * 6
     assert work.at == [0, 0, 100, 100, 110, 110]
     assert (held.held, held.running, held.queued, held.succeeded) == ("paused", 0, 4, 2)
     assert answers == [True, False, True, False]
     assert held_after is None
-    marks = [(type(event), event.at_s) for event in told if isinstance(event, events.StartsHeld | events.StartsReleased)]
+    marks = [
+        (type(event), event.at_s) for event in told if isinstance(event, events.StartsHeld | events.StartsReleased)
+    ]
     assert marks == [(events.StartsHeld, 5), (events.StartsReleased, 100)]
     assert next(event for event in told if isinstance(event, events.StartsHeld)).reason == "paused"
     assert run.stopped is None
@@ -111,7 +115,9 @@ def test_a_machine_that_has_room_again_does_not_end_a_pause():
             told.append((type(event), event.at_s))
 
     async def main():
-        async with executor(machine=machine, observers=[note], concurrency=2).start(jobs_of(Started(), range(6))) as run:
+        async with executor(machine=machine, observers=[note], concurrency=2).start(
+            jobs_of(Started(), range(6))
+        ) as run:
             await asyncio.sleep(5)
             run.pause()
             machine.read = Calm().read
@@ -212,7 +218,9 @@ def test_a_failure_during_a_drain_is_paused_if_there_would_have_been_another_att
         await until(5)
         run.drain()
 
-    results, _, took_s, _ = controlled(jobs_of(Started(failure=failure), [1]), script, retry=gm.Retry(attempts=attempts))
+    results, _, took_s, _ = controlled(
+        jobs_of(Started(failure=failure), [1]), script, retry=gm.Retry(attempts=attempts)
+    )
     assert statuses(results) == [status]
     assert results[0].attempts == 1
     assert took_s < 11

@@ -37,12 +37,18 @@ def told(text, mark):
 
 COMMANDS = [
     *told(LANGUAGE.read_text().replace("\n```\n", "\n\n"), ""),
-    *(each for each in told((ROOT / "README.md").read_text().replace("\n```\n", "\n\n"), "") if each[0].startswith("graphmill run ")),
+    *(
+        each
+        for each in told((ROOT / "README.md").read_text().replace("\n```\n", "\n\n"), "")
+        if each[0].startswith("graphmill run ")
+    ),
 ]
 
 
 def run(*command, cwd, stdin=""):
-    return subprocess.run(list(map(str, command)), cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        list(map(str, command)), cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def say(command, *, cwd):
@@ -62,7 +68,9 @@ def assert_prints(printed, output):
 @pytest.fixture(scope="module")
 def server():
     """Serve the examples, on a port that is free, and give its address."""
-    with subprocess.Popen([sys.executable, ROOT / "examples" / "serve.py", "0"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, ROOT / "examples" / "serve.py", "0"], stdout=subprocess.PIPE, text=True
+    ) as process:
         yield re.search(r"http://[\d.:]+", process.stdout.readline())[0]
         process.terminate()
 
@@ -88,7 +96,9 @@ def test_a_workflow_of_the_documents_loads_and_runs(name, folder):
     assert (result.status, result.error) == ("succeeded", None)
 
 
-@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[" ".join(command.split()[1:3]) for command, _ in COMMANDS])
+@pytest.mark.parametrize(
+    ("command", "output"), COMMANDS, ids=[" ".join(command.split()[1:3]) for command, _ in COMMANDS]
+)
 def test_a_command_of_the_documents_prints_what_they_say(command, output, folder):
     assert output
     assert_prints(say(command, cwd=folder), output)
@@ -104,7 +114,9 @@ def test_the_commands_of_an_example_print_what_it_says_one_after_the_other(name,
 
 def test_the_page_of_the_examples_has_a_line_for_each():
     page = (ROOT / "examples" / "README.md").read_text()
-    files = [path.name for path in (ROOT / "examples").glob("*") if path.suffix == ".yaml" or path.name.startswith("run_")]
+    files = [
+        path.name for path in (ROOT / "examples").glob("*") if path.suffix == ".yaml" or path.name.startswith("run_")
+    ]
     assert sorted(re.findall(r"^\| \[([\w.]+)\]\(\1\)(?: \*)? \|", page, re.MULTILINE)) == sorted(files)
 
 
@@ -112,8 +124,18 @@ def test_the_page_of_the_language_has_every_key_and_the_default_of_each_in_a_bat
     page = LANGUAGE.read_text()
     blocks = (grammar.WORKFLOW, grammar.INPUT, grammar.EDGE, grammar.NODE, grammar.RETRY, grammar.BATCH, grammar.LOOP)
     assert [key for block in blocks for key in block if f"`{key}`" not in page and key not in ("from", "to")] == []
-    rows = {key: row for row in page.splitlines() if row.startswith("| `") for key in re.findall(r"`(\w+)`", row.split("|")[1])}
-    defaults = {key: entry.default for block in (grammar.BATCH, grammar.LOOP) for key, entry in block.items() if entry.default is not None}
+    rows = {
+        key: row
+        for row in page.splitlines()
+        if row.startswith("| `")
+        for key in re.findall(r"`(\w+)`", row.split("|")[1])
+    }
+    defaults = {
+        key: entry.default
+        for block in (grammar.BATCH, grammar.LOOP)
+        for key, entry in block.items()
+        if entry.default is not None
+    }
     assert {key: rows[key].split("|")[-2].strip() for key in defaults} == {
         key: f"`{value if isinstance(value, str) else to_json(value)}`" for key, value in defaults.items()
     }

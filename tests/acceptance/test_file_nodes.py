@@ -27,7 +27,12 @@ def node(kind, **params):
 def over(kind, **params):
     """Write a workflow of one node over the items of the input ``items``."""
     batch = {"items": "${items}", "parallel": True, "max_concurrent": 50}
-    return json.dumps({"inputs": {"items": {"required": True}}, "nodes": [{"id": "it", "type": kind, "params": params, "batch": batch}]})
+    return json.dumps(
+        {
+            "inputs": {"items": {"required": True}},
+            "nodes": [{"id": "it", "type": kind, "params": params, "batch": batch}],
+        }
+    )
 
 
 def names_in(folder):
@@ -147,7 +152,11 @@ def test_a_copy_has_bytes_permissions_and_time(flow):
     output = flow.output(node("copy-file", source_path="a", dest_path="x/b"))
     copy = flow.folder / "x/b"
     assert output == {"copied": True, "size": 3_000_000, "source_path": "a", "dest_path": "x/b"}
-    assert (copy.read_bytes(), copy.stat().st_mode, copy.stat().st_mtime) == (source.read_bytes(), source.stat().st_mode, 2.0)
+    assert (copy.read_bytes(), copy.stat().st_mode, copy.stat().st_mtime) == (
+        source.read_bytes(),
+        source.stat().st_mode,
+        2.0,
+    )
 
 
 @pytest.mark.parametrize("kind", ["copy-file", "move-file"])
@@ -173,7 +182,11 @@ def test_a_copy_that_is_there_already_counts(flow):
 
 def test_a_file_is_moved_and_never_lost_by_being_moved_to_itself(flow):
     (flow.folder / "a").write_text("x")
-    assert flow.output(node("move-file", source_path="a", dest_path="n/b")) == {"moved": True, "source_path": "a", "dest_path": "n/b"}
+    assert flow.output(node("move-file", source_path="a", dest_path="n/b")) == {
+        "moved": True,
+        "source_path": "a",
+        "dest_path": "n/b",
+    }
     for overwrite in (False, True):
         flow.output(node("move-file", source_path="n/b", dest_path="n/../n/b", overwrite=overwrite))
         flow.output(node("move-file", source_path="n/b", dest_path="n/B", overwrite=overwrite))
@@ -209,7 +222,10 @@ def test_a_move_to_another_disk_copies_and_deletes(flow):
         flow.output(node("move-file", source_path="a", dest_path=str(far), overwrite=True))
         assert (far.read_text(), (flow.folder / "a").exists()) == ("y", False)
         (flow.folder / "link").symlink_to("a")
-        assert "a link can not be moved to another disk" in flow.failure(node("move-file", source_path="link", dest_path=f"{far}2")).message
+        assert (
+            "a link can not be moved to another disk"
+            in flow.failure(node("move-file", source_path="link", dest_path=f"{far}2")).message
+        )
     finally:
         far.unlink()
 
@@ -300,15 +316,31 @@ def test_bytes_that_are_no_text_are_a_permanent_failure_with_offset_and_remedy(f
         ("read-file", {"file_path": "a", "encoding": "rot13"}, "encoding: no encoding 'rot13'"),
         ("read-file", {"file_path": ""}, "file_path: an empty text is no path"),
         ("read-file", {"file_path": "a/"}, "file_path: this is a folder"),
-        ("read-file", {"file_path": {"env": "HOME"}}, "file_path: a path is told in outputs and messages, so it can not be a secret"),
+        (
+            "read-file",
+            {"file_path": {"env": "HOME"}},
+            "file_path: a path is told in outputs and messages, so it can not be a secret",
+        ),
         ("read-file", {"file_path": ".graphmill/runs.db"}, "file_path: .graphmill is the journal's own folder"),
         ("read-file", {"file_path": "a", "allow_paths": ["b", ""]}, "allow_paths: an empty text is no path"),
-        ("read-file", {"file_path": "a", "allow_paths": ["b/.graphmill"]}, "allow_paths: .graphmill is the journal's own folder"),
+        (
+            "read-file",
+            {"file_path": "a", "allow_paths": ["b/.graphmill"]},
+            "allow_paths: .graphmill is the journal's own folder",
+        ),
         ("read-file", {"file_path": "a", "max_bytes": 0}, "max_bytes: a whole number >= 1 is wanted"),
         ("read-file", {"file_path": "a", "path": "a"}, "unknown key 'path'"),
         ("write-file", {"file_path": "a"}, "'content' is missing"),
-        ("write-file", {"file_path": "a", "content": "", "append": True, "encoding": "utf-16"}, "to append, name it: utf-16-le"),
-        ("write-file", {"file_path": "a", "content": "", "mode": 420}, "mode: text or null is wanted, not a whole number"),
+        (
+            "write-file",
+            {"file_path": "a", "content": "", "append": True, "encoding": "utf-16"},
+            "to append, name it: utf-16-le",
+        ),
+        (
+            "write-file",
+            {"file_path": "a", "content": "", "mode": 420},
+            "mode: text or null is wanted, not a whole number",
+        ),
         ("write-file", {"file_path": "a", "content": "", "mode": "4755"}, "mode: text matching regex"),
         ("write-file", {"file_path": "a", "content": "", "format": "jason"}, "did you mean 'json'"),
         ("write-file", {"file_path": "a", "content": "", "format": "json", "encoding": "binary"}, "leave one out"),
@@ -342,7 +374,12 @@ def test_a_file_of_the_older_form_loads_and_runs(flow):
         (
             "w",
             "write-file",
-            {"file_path": "out.txt", "content": "${r.content}!", "append": False, "content_is_binary": "${r.content_is_binary}"},
+            {
+                "file_path": "out.txt",
+                "content": "${r.content}!",
+                "append": False,
+                "content_is_binary": "${r.content_is_binary}",
+            },
         ),
         ("c", "copy-file", {"source_path": "out.txt", "dest_path": "copy.txt", "overwrite": True}),
         ("m", "move-file", {"source_path": "copy.txt", "dest_path": "moved.txt", "overwrite": False}),
@@ -483,7 +520,9 @@ def test_a_folder_and_a_file_that_are_read_only_are_left_alone():
             (folder / path).write_text("x")
             (folder / path).chmod(0o444)
         (folder / "locked").chmod(0o500)
-        texts = {path: node("write-file", file_path=path, content="y") for path in ("locked/a", "locked/new", "b", "free")}
+        texts = {
+            path: node("write-file", file_path=path, content="y") for path in ("locked/a", "locked/new", "b", "free")
+        }
         graphs = {path: write(folder, f"{number}.yaml", text) for number, (path, text) in enumerate(texts.items())}
         gm.run(graphs["free"], {})
         with unprivileged(folder):
@@ -509,7 +548,9 @@ OLD, NEW = "old\n" * 500_000, "new\n" * 500_000
 def test_kill_9_while_a_file_is_replaced_leaves_the_old_or_the_new(tmp_path):
     params = {"file_path": "target", "content": "${text}"}
     inputs = {"n": {"required": True}, "text": {"default": NEW}}
-    (tmp_path / "workflow.yaml").write_text(json.dumps({"inputs": inputs, "nodes": [{"id": "w", "type": "write-file", "params": params}]}))
+    (tmp_path / "workflow.yaml").write_text(
+        json.dumps({"inputs": inputs, "nodes": [{"id": "w", "type": "write-file", "params": params}]})
+    )
     write_items(tmp_path, [{"n": number} for number in range(5000)])
     for _ in range(4):
         (tmp_path / "target").write_text(OLD)
@@ -529,7 +570,9 @@ def test_the_command_line_writes_and_resumes(tmp_path):
     write_items(tmp_path, [{"id": f"i{number}"} for number in range(50)])
     with Command(tmp_path, "batch", "workflow.yaml", "-s", "items.jsonl", "-o", "out.jsonl") as run:
         assert run.wait() == 0, run.err
-    assert sorted(path.read_text() for path in (tmp_path / "out").iterdir()) == sorted(f"i{number}" for number in range(50))
+    assert sorted(path.read_text() for path in (tmp_path / "out").iterdir()) == sorted(
+        f"i{number}" for number in range(50)
+    )
 
 
 def test_help_loads_no_file_node():

@@ -73,15 +73,24 @@ def world(tmp_path):
 
 def outside_of(world):
     """Tell all that is not the project's to change."""
-    paths = [path for path in world.rglob("*") if "project" not in path.relative_to(world).parts or ".graphmill" in path.parts]
+    paths = [
+        path
+        for path in world.rglob("*")
+        if "project" not in path.relative_to(world).parts or ".graphmill" in path.parts
+    ]
     return {
-        path: (path.lstat().st_mode, path.lstat().st_ino, path.is_file() and hashlib.sha256(path.read_bytes()).digest()) for path in paths
+        path: (path.lstat().st_mode, path.lstat().st_ino, path.is_file() and hashlib.sha256(path.read_bytes()).digest())
+        for path in paths
     }
 
 
 def load(world, kind, written):
     nodes = [
-        {"id": f"n{number}", "type": name, "params": {key: written if value == "P" else value for key, value in params.items()}}
+        {
+            "id": f"n{number}",
+            "type": name,
+            "params": {key: written if value == "P" else value for key, value in params.items()},
+        }
         for number, (name, params) in enumerate(KINDS[kind])
     ]
     path = world / "project" / "workflow.yaml"
@@ -100,8 +109,12 @@ def test_no_value_in_a_path_touches_what_is_outside(world, monkeypatch, kind, wr
     assert outside_of(world) == before
     assert {result.error.kind for result in results if result.error} <= {"permanent"}
     assert SECRET not in json.dumps([result.output for result in results])
-    assert [path for path in world.rglob("*") if path.is_file() and path.name == "taken" and SECRET in path.read_text()] == []
-    assert [path for path in world.rglob(MARKER) if path.parent == world / "project" and path.read_text() != "mine"] == []
+    assert [
+        path for path in world.rglob("*") if path.is_file() and path.name == "taken" and SECRET in path.read_text()
+    ] == []
+    assert [
+        path for path in world.rglob(MARKER) if path.parent == world / "project" and path.read_text() != "mine"
+    ] == []
 
 
 @pytest.mark.parametrize("name", PATHS)
@@ -132,7 +145,9 @@ def test_every_value_arrives_as_content_byte_for_byte(world, append):
         {"id": "r", "type": "read-file", "params": {"file_path": "moved/${n}"}},
     ]
     path.write_text(json.dumps({"inputs": {"n": {}, "v": {}}, "nodes": nodes}))
-    results = gm.batch(gm.load(path), [{"n": number, "v": value} for number, value in enumerate(texts.values())]).results()
+    results = gm.batch(
+        gm.load(path), [{"n": number, "v": value} for number, value in enumerate(texts.values())]
+    ).results()
     assert [result.output and result.output["content"] for result in results] == list(texts.values())
     for folder in ("made", "moved"):
         assert [(world / "project" / folder / str(number)).read_bytes() for number in range(len(texts))] == [

@@ -85,7 +85,9 @@ def test_a_fork_has_the_rest_of_its_time():
     ids=["side by side", "with a pause", "one over two"],
 )
 def test_time_counts_once_and_only_while_something_was_under_way(rows, timeout_s):
-    result, _ = after(rows, line("a", "d", act=at_once), line("b", act=at_once), line("c", act=at_once), timeout_s=timeout_s)
+    result, _ = after(
+        rows, line("a", "d", act=at_once), line("b", act=at_once), line("c", act=at_once), timeout_s=timeout_s
+    )
     assert sorted(map(str, result.output)) == ["None"] * 3
 
 

@@ -80,7 +80,10 @@ def graph(request, alike, tmp_path):
 
 
 def told(report):
-    return {result.job_id: (result.status, result.error and result.error.kind, result.attempts) for result in report.results()}
+    return {
+        result.job_id: (result.status, result.error and result.error.kind, result.attempts)
+        for result in report.results()
+    }
 
 
 def said(result):
@@ -101,7 +104,10 @@ def test_the_report_tells_the_same(graph, store, is_recorded):
     report = gm.batch(graph, given, policy=QUICK, **({"run_id": "r", "journal": store} if is_recorded else {}))
     assert told(report) == EXPECTED
     assert report.summary() == "2/4 items succeeded, 2 failed"
-    assert {result.job_id: said(result) for result in report.results() if result.is_success} == {"well": "did well", "once": "did once"}
+    assert {result.job_id: said(result) for result in report.results() if result.is_success} == {
+        "well": "did well",
+        "once": "did once",
+    }
     messages = {result.job_id: result.error.message.partition(" (")[0] for result in report.results() if result.error}
     assert messages == {"fail": "no luck", "break": "never"}
 

@@ -82,7 +82,12 @@ def test_readings_are_in_the_statistics_and_the_hold_in_the_progress():
 
 def test_switched_off_the_guards_hold_nothing():
     work = Starts()
-    virtual(jobs_of(work, range(50)), machine=Scripted(lambda _: 1.0, lambda _: 1.0), guards=gm.Guards(memory=None), concurrency=5)
+    virtual(
+        jobs_of(work, range(50)),
+        machine=Scripted(lambda _: 1.0, lambda _: 1.0),
+        guards=gm.Guards(memory=None),
+        concurrency=5,
+    )
     assert work.inside.highest == 5
 
 

@@ -152,7 +152,9 @@ def test_a_million_keys_leave_no_million_lanes():
         return value
 
     async def main():
-        async with executor(concurrency=10, window=20).start(gm.Job(id=str(n), graph=work, key=f"key {n}") for n in range(3000)) as run:
+        async with executor(concurrency=10, window=20).start(
+            gm.Job(id=str(n), graph=work, key=f"key {n}") for n in range(3000)
+        ) as run:
             most = 0
             async for _ in run.results():
                 most = max(most, len(run.progress().lanes))

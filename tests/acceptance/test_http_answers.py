@@ -33,7 +33,9 @@ def failed(folder, server, answer, **params):
     """Ask until that is given up; give the failure of a kind that may go well next time, after all attempts."""
     server.answer = answer if callable(answer) else lambda seen: answer
     result = asked(folder, {"url": server.url, **params})
-    assert (result.status, result.error.kind, result.attempts, len(server.seen)) == ("failed", "transient", 3, 3), result.error
+    assert (result.status, result.error.kind, result.attempts, len(server.seen)) == ("failed", "transient", 3, 3), (
+        result.error
+    )
     return result.error.message
 
 
@@ -43,7 +45,12 @@ def failed(folder, server, answer, **params):
 @pytest.mark.parametrize("status", [304, 404, 429, 503])
 def test_a_status_that_is_ok_is_an_answer_like_others(tmp_path, server, status):
     body = json.dumps({"error": "x" * 100_000}).encode()
-    found = read(tmp_path, server, reply(b"" if status == 304 else body, status, headers=[("Retry-After", "9")]), ok_codes=[status])
+    found = read(
+        tmp_path,
+        server,
+        reply(b"" if status == 304 else body, status, headers=[("Retry-After", "9")]),
+        ok_codes=[status],
+    )
     assert (found["status_code"], found["response"]) == (status, None if status == 304 else {"error": "x" * 100_000})
     assert len(server.seen) == 1
 
@@ -56,7 +63,9 @@ def test_a_status_that_is_not_among_those_that_are_ok_is_a_failure_as_ever(tmp_p
 
 
 def test_a_redirect_is_followed_although_its_status_is_ok(tmp_path, server):
-    server.answer = lambda seen: reply(b"[1]") if seen.path == "/there" else reply(b"", 302, headers=[("Location", "/there")])
+    server.answer = lambda seen: (
+        reply(b"[1]") if seen.path == "/there" else reply(b"", 302, headers=[("Location", "/there")])
+    )
     assert answered(tmp_path, {"url": server.url, "ok_codes": [302]})["response"] == [1]
 
 
@@ -163,11 +172,15 @@ def test_an_encoded_body_is_decoded(tmp_path, server, encoding, pack, size):
 @pytest.mark.parametrize("cut", [1, 8, 20])
 def test_an_encoded_body_that_ends_too_early_is_no_success(tmp_path, server, cut):
     body = gzip.compress(b"[]" + b" " * 500)[:-cut]
-    assert "the answer was cut: its gzip does not end" in failed(tmp_path, server, reply(body, headers=[("Content-Encoding", "gzip")]))
+    assert "the answer was cut: its gzip does not end" in failed(
+        tmp_path, server, reply(body, headers=[("Content-Encoding", "gzip")])
+    )
 
 
 def test_an_encoded_body_that_is_damaged_is_no_success(tmp_path, server):
-    assert "is no whole gzip" in failed(tmp_path, server, reply(b"not gzip at all", headers=[("Content-Encoding", "gzip")]))
+    assert "is no whole gzip" in failed(
+        tmp_path, server, reply(b"not gzip at all", headers=[("Content-Encoding", "gzip")])
+    )
 
 
 def test_an_encoding_that_was_not_asked_for_is_told(tmp_path, server):
@@ -253,7 +266,17 @@ def test_a_connection_that_ends_before_the_answer_does_is_no_success(tmp_path, s
         b"HTTP/1.1 200 " + b"x" * 100_000 + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(50_000)) + b"\r\n",
     ],
-    ids=["ssh", "no status", "tls", "negative", "two lengths", "no chunk", "a long header", "a long line", "many headers"],
+    ids=[
+        "ssh",
+        "no status",
+        "tls",
+        "negative",
+        "two lengths",
+        "no chunk",
+        "a long header",
+        "a long line",
+        "many headers",
+    ],
 )
 def test_what_is_no_http_is_no_success(tmp_path, server, raw):
     def answer(seen):
@@ -333,7 +356,9 @@ def test_a_host_that_is_not_found_is_tried_again(tmp_path):
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 409, 410, 413, 422, 451, 499, 300, 304, 305])
 def test_an_answer_that_will_stay_the_same_fails_for_good_with_the_beginning_of_what_it_says(tmp_path, server, status):
-    server.answer = lambda seen: reply(b"" if status == 304 else b"no such\n\x1b[31m user" + b"!" * 5000, status, "text/plain")
+    server.answer = lambda seen: reply(
+        b"" if status == 304 else b"no such\n\x1b[31m user" + b"!" * 5000, status, "text/plain"
+    )
     message = refused(tmp_path, {"url": f"{server.url}/a?key=hunter2"})
     assert f"GET {server.url}/a?key=… was answered {status}" in message
     assert len(message) < 600
@@ -375,7 +400,9 @@ def test_of_a_long_body_that_explains_a_status_the_head_is_told_however_large_it
 
 
 def test_a_status_stands_though_the_connection_breaks_behind_it(tmp_path, server):
-    server.answer = lambda seen: reply(b"no such user", 404, "text/plain", length=1000, headers=[("Connection", "close")])
+    server.answer = lambda seen: reply(
+        b"no such user", 404, "text/plain", length=1000, headers=[("Connection", "close")]
+    )
     assert "was answered 404 Not Found: no such user" in refused(tmp_path, {"url": server.url})
 
 
@@ -417,7 +444,9 @@ def test_a_throttle_uses_no_attempt_and_waits_as_long_as_the_server_says(tmp_pat
     assert waits_of(tmp_path, server, headers, status) == [seconds]
 
 
-def test_a_server_that_hangs_up_on_a_kept_connection_is_one_failed_attempt_and_no_hidden_second_request(tmp_path, server):
+def test_a_server_that_hangs_up_on_a_kept_connection_is_one_failed_attempt_and_no_hidden_second_request(
+    tmp_path, server
+):
     spec = {
         "nodes": [
             {"id": name, "type": "http", "params": {"url": f"{server.url}/{name}", "method": method}}

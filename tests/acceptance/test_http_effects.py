@@ -52,7 +52,11 @@ def test_only_what_reads_may_be_repeated_unless_the_author_says_so(tmp_path, par
 @pytest.mark.parametrize("method", UNSAFE)
 @pytest.mark.parametrize(
     "answer",
-    [hang_up, *(lambda seen, status=status: reply(b"", status) for status in (408, 425, 500, 502, 504)), lambda seen: reply(b"{")],
+    [
+        hang_up,
+        *(lambda seen, status=status: reply(b"", status) for status in (408, 425, 500, 502, 504)),
+        lambda seen: reply(b"{"),
+    ],
     ids=["hangs up", "408", "425", "500", "502", "504", "bad JSON"],
 )
 def test_an_unsafe_request_of_which_nobody_knows_is_ambiguous_and_not_repeated(tmp_path, server, method, answer):
@@ -63,7 +67,9 @@ def test_an_unsafe_request_of_which_nobody_knows_is_ambiguous_and_not_repeated(t
 
 
 @pytest.mark.parametrize(
-    "answer", [reply(b"x" * 50, kind="text/plain"), reply(b"x", headers=[("Content-Encoding", "br")])], ids=["large", "br"]
+    "answer",
+    [reply(b"x" * 50, kind="text/plain"), reply(b"x", headers=[("Content-Encoding", "br")])],
+    ids=["large", "br"],
 )
 def test_an_unsafe_request_whose_answer_can_not_be_taken_is_ambiguous(tmp_path, server, answer):
     server.answer = lambda seen: answer
@@ -174,14 +180,18 @@ class Killed:
         return hold
 
     def kill(self):
-        with Command(self.folder, "batch", "ask.json", "--source", "items.jsonl", "--concurrency", "1", "--run-id", "r") as command:
+        with Command(
+            self.folder, "batch", "ask.json", "--source", "items.jsonl", "--concurrency", "1", "--run-id", "r"
+        ) as command:
             command.until(self.is_held.is_set)
             command.send(signal.SIGKILL)
             assert command.wait() == -signal.SIGKILL
         self.is_let_go = True
 
     def graphmill(self, *arguments):
-        return warm.run([*COMMAND, *arguments], cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=HANG_S)
+        return warm.run(
+            [*COMMAND, *arguments], cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=HANG_S
+        )
 
     def sent(self):
         """What the server was sent, by item, with its keys."""
@@ -191,7 +201,9 @@ class Killed:
         return found
 
 
-def test_a_post_killed_in_mid_call_goes_to_the_dead_letters_as_ambiguous_and_only_retry_sends_it_again(tmp_path, server):
+def test_a_post_killed_in_mid_call_goes_to_the_dead_letters_as_ambiguous_and_only_retry_sends_it_again(
+    tmp_path, server
+):
     run = Killed(tmp_path, server)
     run.kill()
     resumed = run.graphmill("resume", "r")

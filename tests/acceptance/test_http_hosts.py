@@ -94,7 +94,9 @@ def test_a_host_that_the_author_wrote_may_be_any(tmp_path, server):
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("part", ["http://127.0.0.${value}:{port}/", "http://127.0.0.1:${value}/", "${value}://127.0.0.1:{port}/"])
+@pytest.mark.parametrize(
+    "part", ["http://127.0.0.${value}:{port}/", "http://127.0.0.1:${value}/", "${value}://127.0.0.1:{port}/"]
+)
 def test_any_template_before_the_path_counts(tmp_path, server, part):
     value = "http" if part.startswith("$") else server.port if "1:$" in part else 1
     assert NOT_PUBLIC in refused(tmp_path, {"url": part.replace("{port}", str(server.port))}, value)
@@ -117,7 +119,10 @@ def test_any_template_before_the_path_counts(tmp_path, server, part):
     ],
 )
 def test_the_author_allows_hosts_by_name(tmp_path, server, allowed, is_asked):
-    params = {"url": "http://${value}/", "allow_hosts": [entry.replace("{port}", str(server.port)) for entry in allowed]}
+    params = {
+        "url": "http://${value}/",
+        "allow_hosts": [entry.replace("{port}", str(server.port)) for entry in allowed],
+    }
     if is_asked is None:
         with pytest.raises(gm.WorkflowError, match="is no host"):
             asked(tmp_path, params)
@@ -131,13 +136,17 @@ def test_the_author_allows_hosts_by_name(tmp_path, server, allowed, is_asked):
 # --- name servers that change their mind ---
 
 
-def test_an_address_is_checked_as_it_is_connected_to_so_that_a_name_server_can_not_change_it_afterwards(tmp_path, server, monkeypatch):
+def test_an_address_is_checked_as_it_is_connected_to_so_that_a_name_server_can_not_change_it_afterwards(
+    tmp_path, server, monkeypatch
+):
     from aiohttp.resolver import ThreadedResolver  # noqa: PLC0415
 
     answers = iter(["127.0.0.2", "127.0.0.1", "127.0.0.2"])
 
     async def resolve(self, host, port=0, family=socket.AF_INET):
-        return [{"hostname": host, "host": next(answers), "port": port, "family": socket.AF_INET, "proto": 0, "flags": 0}]
+        return [
+            {"hostname": host, "host": next(answers), "port": port, "family": socket.AF_INET, "proto": 0, "flags": 0}
+        ]
 
     monkeypatch.setattr(ThreadedResolver, "resolve", resolve)
     monkeypatch.setattr(wire, "is_public", lambda address: address == "127.0.0.2")
@@ -165,7 +174,9 @@ def test_a_connection_that_the_author_may_use_is_not_lent_to_a_template(tmp_path
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("location", ["/next?a=b#c", "next?a=b", "{url}/next?a=b", "//{place}/next?a=b", "./x/../next?a=b"])
+@pytest.mark.parametrize(
+    "location", ["/next?a=b#c", "next?a=b", "{url}/next?a=b", "//{place}/next?a=b", "./x/../next?a=b"]
+)
 def test_a_redirect_on_the_same_host_is_followed(tmp_path, server, status, location):
     server.answer = leading(status, location.format(url=server.url, place=server.place))
     answered(tmp_path, {"url": f"{server.url}/start", "headers": {"X-Key": "k"}, "auth": {"bearer": "t"}})
@@ -195,7 +206,9 @@ def test_a_redirect_keeps_method_and_body_where_browsers_do(tmp_path, server, st
     assert second.header("idempotency-key") == (first.header("idempotency-key") if second.method == method else None)
 
 
-def test_a_redirect_to_another_host_is_followed_if_it_is_allowed_and_gets_nothing_that_was_meant_for_the_first(tmp_path, server, other):
+def test_a_redirect_to_another_host_is_followed_if_it_is_allowed_and_gets_nothing_that_was_meant_for_the_first(
+    tmp_path, server, other
+):
     server.answer = leading(307, f"{other.url}/next")
     params = {
         "url": f"{server.url}/start",
@@ -206,7 +219,12 @@ def test_a_redirect_to_another_host_is_followed_if_it_is_allowed_and_gets_nothin
     }
     answered(tmp_path, params)
     (seen,) = other.seen
-    assert (seen.method, seen.body, seen.header("accept"), seen.header("content-type")) == ("POST", b'{"a":1}', "x/y", "application/json")
+    assert (seen.method, seen.body, seen.header("accept"), seen.header("content-type")) == (
+        "POST",
+        b'{"a":1}',
+        "x/y",
+        "application/json",
+    )
     assert [seen.header(name) for name in ("authorization", "cookie", "x-api-key", "idempotency-key")] == [None] * 4
 
 
@@ -234,7 +252,9 @@ def test_a_redirect_back_to_the_first_host_is_checked_like_any_other(tmp_path, s
     assert [seen.path for seen in server.seen] == ["/start"]
 
 
-@pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://example.org/", "http://me:pw@example.org/", "http://[", "gopher://x/"])
+@pytest.mark.parametrize(
+    "location", ["file:///etc/passwd", "ftp://example.org/", "http://me:pw@example.org/", "http://[", "gopher://x/"]
+)
 def test_a_redirect_to_what_is_no_url_is_refused(tmp_path, server, location):
     server.answer = leading(302, location)
     message = refused(tmp_path, {"url": f"{server.url}/start"})
@@ -255,7 +275,9 @@ def test_a_redirect_that_leads_nowhere_is_an_answer_that_failed(tmp_path, server
 
 @pytest.mark.parametrize("status", [400, 429, 500, 503])
 def test_what_failed_behind_a_redirect_of_a_request_that_has_happened_is_not_sent_again(tmp_path, server, status):
-    server.answer = lambda seen: reply(b"", 303, headers=[("Location", "/next")]) if seen.path == "/start" else reply(b"", status)
+    server.answer = lambda seen: (
+        reply(b"", 303, headers=[("Location", "/next")]) if seen.path == "/start" else reply(b"", status)
+    )
     result = asked(tmp_path, {"url": f"{server.url}/start", "body": {}})
     assert (result.error.kind, result.attempts) == ("ambiguous", 1)
     assert [seen.path for seen in server.seen] == ["/start", "/next"]

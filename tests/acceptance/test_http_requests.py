@@ -14,7 +14,11 @@ from support.hostile_values import UNSENDABLE, VALUES
 from support.http_server import Server, reply
 
 NO_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|^[ \t]|[ \t]$|\n\Z")
-HOSTILE = {name: value for name, value in (VALUES | UNSENDABLE).items() if value.isascii() or not re.search("[\ud800-\udfff]", value)}
+HOSTILE = {
+    name: value
+    for name, value in (VALUES | UNSENDABLE).items()
+    if value.isascii() or not re.search("[\ud800-\udfff]", value)
+}
 hostile = pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in HOSTILE.items()])
 
 
@@ -68,7 +72,12 @@ def test_a_hostile_value_arrives_exactly_in_a_header_or_nothing_is_sent(tmp_path
 
 @hostile
 def test_a_hostile_value_in_the_host_part_reaches_no_other_host(tmp_path, server, log, value):
-    for url in ("http://${value}/x", f"http://${{value}}.{server.place}/x", f"http://{server.place}${{value}}/x", "${value}"):
+    for url in (
+        "http://${value}/x",
+        f"http://${{value}}.{server.place}/x",
+        f"http://{server.place}${{value}}/x",
+        "${value}",
+    ):
         result = asked(tmp_path, {"url": url}, value)
         assert result.status == "failed"
         assert log == []
@@ -119,7 +128,12 @@ def test_a_template_at_the_beginning_may_be_the_first_part_of_a_url(tmp_path, se
         ({"body": False}, "POST", b"false", "application/json"),
         ({"body": "text é"}, "POST", "text é".encode(), "text/plain; charset=utf-8"),
         ({"body": "<a/>", "headers": {"Content-Type": "application/xml"}}, "POST", b"<a/>", "application/xml"),
-        ({"form": {"a": "1 2", "b": [True, None, 3]}}, "POST", b"a=1%202&b=true&b=3", "application/x-www-form-urlencoded"),
+        (
+            {"form": {"a": "1 2", "b": [True, None, 3]}},
+            "POST",
+            b"a=1%202&b=true&b=3",
+            "application/x-www-form-urlencoded",
+        ),
         ({"method": "get"}, "GET", b"", None),
         ({"method": "HEAD"}, "HEAD", b"", None),
         ({"method": "delete"}, "DELETE", b"", None),
@@ -127,7 +141,9 @@ def test_a_template_at_the_beginning_may_be_the_first_part_of_a_url(tmp_path, se
         ({"method": "OPTIONS"}, "OPTIONS", b"", None),
     ],
 )
-def test_a_body_is_sent_as_what_it_is_and_by_post_unless_the_method_is_written(tmp_path, server, log, params, method, body, kind):
+def test_a_body_is_sent_as_what_it_is_and_by_post_unless_the_method_is_written(
+    tmp_path, server, log, params, method, body, kind
+):
     server.answer = lambda seen: reply(b"" if seen.method == "HEAD" else b"{}")
     answered(tmp_path, {"url": server.url, **params})
     (seen,) = log
@@ -149,7 +165,11 @@ def test_a_large_body_arrives_whole_also_where_it_is_redirected(tmp_path, server
 def test_headers_and_params_that_are_null_are_left_out_and_scalars_become_text(tmp_path, server, log):
     answered(
         tmp_path,
-        {"url": f"{server.url}/?a", "headers": {"X-A": None, "X-B": 2, "User-Agent": "mine"}, "params": {"b": None, "c": {"d": 1}}},
+        {
+            "url": f"{server.url}/?a",
+            "headers": {"X-A": None, "X-B": 2, "User-Agent": "mine"},
+            "params": {"b": None, "c": {"d": 1}},
+        },
     )
     assert (log[0].header("x-a"), log[0].header("x-b"), log[0].header("user-agent")) == (None, "2", "mine")
     assert log[0].target == "/?a&c=%7B%22d%22%3A1%7D"
@@ -157,7 +177,12 @@ def test_headers_and_params_that_are_null_are_left_out_and_scalars_become_text(t
 
 def test_a_lone_surrogate_is_sent_in_no_place(tmp_path, server, log):
     half = "\ud800"
-    for params in ({"params": {"a": "${value}"}}, {"body": "${value}"}, {"headers": {"X": "${value}"}}, {"form": {"a": "${value}"}}):
+    for params in (
+        {"params": {"a": "${value}"}},
+        {"body": "${value}"},
+        {"headers": {"X": "${value}"}},
+        {"form": {"a": "${value}"}},
+    ):
         refused(tmp_path, {"url": server.url, **params}, half)
     refused(tmp_path, {"url": f"{server.url}/${{value}}"}, half)
     assert log == []
@@ -171,14 +196,20 @@ def test_a_lone_surrogate_is_sent_in_no_place(tmp_path, server, log):
         ({"url": "http://me:hunter2@example.org/"}, "url: a url names no user; use auth"),
         ({"url": "http://exa mple.org/"}, "is no host"),
         ({"url": "http://example.org:99999/"}, "is no host, nor one with a port"),
-        ({"url": "http://example.org/", "method": "FETCH"}, "method: 'FETCH' is not one of GET, HEAD, OPTIONS, DELETE, PATCH, POST, PUT"),
+        (
+            {"url": "http://example.org/", "method": "FETCH"},
+            "method: 'FETCH' is not one of GET, HEAD, OPTIONS, DELETE, PATCH, POST, PUT",
+        ),
         ({"url": "http://example.org/", "body": 1, "form": {}}, "a request has a body or a form, not both"),
         ({"url": "http://example.org/", "auth": {}}, "auth: one of bearer and basic is wanted"),
         (
             {"url": "http://example.org/", "auth": {"bearer": "x"}, "headers": {"Authorization": "y"}},
             "the headers name authorization already",
         ),
-        ({"url": "http://example.org/", "headers": {"Content-Length": "3"}}, "Content-Length is set by the node itself"),
+        (
+            {"url": "http://example.org/", "headers": {"Content-Length": "3"}},
+            "Content-Length is set by the node itself",
+        ),
         ({"url": "http://example.org/", "headers": {"X": "a\r\nY: b"}}, "no header can carry a line's end"),
         ({"url": "http://example.org/", "headers": {"X Y": "a"}}, "'X Y' can not be the name of a header"),
         ({"url": "http://example.org/", "allow_hosts": ["10.0.0.0/8"]}, "allow_hosts: '10.0.0.0/8' is no host"),
@@ -227,7 +258,8 @@ def test_proxies_of_the_environment_are_not_trusted(tmp_path, server, log, monke
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Host": "internal"}, {"X\r\nY": "a"}, {"Content-Length": "0"}, {"Transfer-Encoding": "chunked"}, {"": "a"}]
+    "headers",
+    [{"Host": "internal"}, {"X\r\nY": "a"}, {"Content-Length": "0"}, {"Transfer-Encoding": "chunked"}, {"": "a"}],
 )
 def test_headers_that_are_wholly_data_can_not_change_the_request(tmp_path, server, log, headers):
     refused(tmp_path, {"url": server.url, "headers": "${value}"}, headers)

@@ -20,7 +20,18 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 def certificate(tmp_path_factory):
     """A certificate of our own for this machine, and its key, in one file."""
     folder = tmp_path_factory.mktemp("tls")
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
     names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", folder / "key.pem", "-out", folder / "certificate.pem"]
     subprocess.run([*command, *names, *files], check=True, capture_output=True)
@@ -92,10 +103,14 @@ def test_a_server_that_says_no_good_bye_leaves_nothing_open(tmp_path, certificat
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=answer, daemon=True).start()
         path = workflow(tmp_path, {"url": f"https://127.0.0.1:{listening.getsockname()[1]}/"}, retry={"attempts": 1})
-        trusting = environment(SSL_CERT_FILE=str(certificate / "certificate.pem"), PYTHONWARNINGS="always::ResourceWarning")
+        trusting = environment(
+            SSL_CERT_FILE=str(certificate / "certificate.pem"), PYTHONWARNINGS="always::ResourceWarning"
+        )
         program = f"import gc, graphmill as gm; print(gm.batch({str(path)!r}, [{{}}]).summary()); gc.collect()"
         command = [COMMAND[0], "-c", program]
-        done = subprocess.run(command, cwd=tmp_path, env=trusting, capture_output=True, text=True, timeout=HANG_S, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=trusting, capture_output=True, text=True, timeout=HANG_S, check=False
+        )
         is_over.set()
     assert done.stdout == "1/1 items succeeded\n", done.stderr
     assert "unclosed" not in done.stderr

@@ -127,12 +127,16 @@ def test_an_edited_item_is_refused_or_done_again_or_kept_as_is_said(journal):
     assert run_of(journal, edited)[1] == []
 
 
-@pytest.mark.parametrize(("count", "named"), [(2, "'0' (position 0), '1' (position 1)"), (1500, "'4' (position 4) and 1,495 more")])
+@pytest.mark.parametrize(
+    ("count", "named"), [(2, "'0' (position 0), '1' (position 1)"), (1500, "'4' (position 4) and 1,495 more")]
+)
 def test_edited_items_are_named_together(journal, count, named):
     items = [{"id": str(number), "text": "old"} for number in range(1501)]
     run_of(journal, items)
     edited = [{**item, "text": "new"} for item in items[:count]] + items[count:]
-    with pytest.raises(gm.ChangedError, match=rf"the items .*{re.escape(named)} are not what they were .*do them again"):
+    with pytest.raises(
+        gm.ChangedError, match=rf"the items .*{re.escape(named)} are not what they were .*do them again"
+    ):
         run_of(journal, edited)
 
 
@@ -150,7 +154,20 @@ def test_of_a_source_that_may_be_slow_only_the_first_edited_item_is_named(journa
     assert read == ["a"]
 
 
-ODD = [0, "", None, [], {}, False, 0.5, {"id": ""}, {"id": None}, *ODD_TEXTS.values(), *LONE_SURROGATES.values(), "x" * 5_000_000]
+ODD = [
+    0,
+    "",
+    None,
+    [],
+    {},
+    False,
+    0.5,
+    {"id": ""},
+    {"id": None},
+    *ODD_TEXTS.values(),
+    *LONE_SURROGATES.values(),
+    "x" * 5_000_000,
+]
 
 
 def test_odd_items_are_stored_and_known_again(journal):
@@ -241,7 +258,12 @@ def test_everything_before_a_mistake_in_the_source_is_done_and_resume_goes_on_th
 
     path = tmp_path / "items.jsonl"
     path.write_text("".join(f'{{"id": {number}}}\n' for number in range(700)) + "{oh no\n")
-    series = {"generator": generator, "async": generator_later, "file": lambda: gm.source(path), "list": lambda: [*items, 7]}[kind]()
+    series = {
+        "generator": generator,
+        "async": generator_later,
+        "file": lambda: gm.source(path),
+        "list": lambda: [*items, 7],
+    }[kind]()
     with pytest.raises(gm.SourceError) as caught:
         run_of(journal, series, id_field="id")
     assert caught.value.report.statistics.succeeded == 700

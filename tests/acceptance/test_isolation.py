@@ -41,7 +41,9 @@ def failure_of(function, item, **options):
     return result.error
 
 
-@pytest.mark.parametrize("function", [functions.same, functions.same_later, functions.promised], ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function", [functions.same, functions.same_later, functions.promised], ids=lambda function: function.__name__
+)
 def test_values_of_any_sort_come_back_as_they_were(function):
     values = [None, 0, False, "", [], {}, "ünïcödé 👩‍👩‍👧 \ud800", {"a": [1, (2, 3)]}, b"\x00", 1.5, {1, 2}, range(3)]
     assert outputs(isolated(function, values)) == values
@@ -49,7 +51,13 @@ def test_values_of_any_sort_come_back_as_they_were(function):
 
 @pytest.mark.parametrize(
     ("function", "output"),
-    [(str.upper, "AB"), (len, 2), (str, "ab"), (functions.Tools.made, ("Tools", "ab")), (functions.Tools.doubled, "abab")],
+    [
+        (str.upper, "AB"),
+        (len, 2),
+        (str, "ab"),
+        (functions.Tools.made, ("Tools", "ab")),
+        (functions.Tools.doubled, "abab"),
+    ],
     ids=["method", "builtin", "class", "class method", "static method"],
 )
 def test_whatever_a_name_leads_to_can_be_called(function, output):
@@ -87,7 +95,12 @@ def test_each_attempt_has_a_context_of_its_own():
 @pytest.mark.parametrize("function", [functions.wrong, functions.wrong_later], ids=lambda function: function.__name__)
 def test_an_error_comes_back_with_kind_type_message_and_frames(function):
     (result,) = isolated(function, ["x"]).results()
-    assert (result.attempts, result.error.kind, result.error.type, result.error.message) == (3, "transient", "ValueError", "bad x")
+    assert (result.attempts, result.error.kind, result.error.type, result.error.message) == (
+        3,
+        "transient",
+        "ValueError",
+        "bad x",
+    )
     assert "worker_functions.py" in result.error.traceback
     assert "graphmill/engine" not in result.error.traceback
 
@@ -117,13 +130,20 @@ def test_an_exception_that_can_not_be_sent_is_judged_by_the_usual_rule():
     assert (error.kind, error.type, error.message) == ("transient", "support.worker_functions.Sealed", "sealed")
 
 
-@pytest.mark.parametrize("function", [functions.surprise, functions.surprise_later], ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function", [functions.surprise, functions.surprise_later], ids=lambda function: function.__name__
+)
 def test_what_would_end_a_program_ends_one_attempt_and_the_worker_lives_on(function):
     names = ["pid", "exit", "pid", "interrupt", "pid", "recursion", "pid", "memory", "pid"]
     results = list(isolated(function, names, concurrency=1, retry=ONCE).results())
     assert len({result.output for result in results if result.input == "pid"}) == 1
     raised = {result.input: result.error.type for result in results if result.input != "pid"}
-    assert raised == {"exit": "SystemExit", "interrupt": "KeyboardInterrupt", "recursion": "RecursionError", "memory": "MemoryError"}
+    assert raised == {
+        "exit": "SystemExit",
+        "interrupt": "KeyboardInterrupt",
+        "recursion": "RecursionError",
+        "memory": "MemoryError",
+    }
 
 
 @pytest.mark.parametrize(
@@ -239,7 +259,9 @@ def test_a_cancelled_task_leaves_no_worker(tmp_path):
 
 def test_what_a_killed_function_had_started_dies_too(tmp_path):
     async def main():
-        async with gm.BatchExecutor(gm.Policy(isolation="process")).start(jobs_of(functions.start_child_and_spin, [str(tmp_path)])):
+        async with gm.BatchExecutor(gm.Policy(isolation="process")).start(
+            jobs_of(functions.start_child_and_spin, [str(tmp_path)])
+        ):
             return await asyncio.to_thread(pids_in, tmp_path, 2)
 
     pids = asyncio.run(main())
@@ -300,7 +322,11 @@ def test_a_worker_has_our_folder_environment_and_path(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("function", "item", "message"),
     [
-        (functions.same, threading.Lock(), "the item (lock) can not be sent to a worker process: TypeError: cannot pickle"),
+        (
+            functions.same,
+            threading.Lock(),
+            "the item (lock) can not be sent to a worker process: TypeError: cannot pickle",
+        ),
         (functions.same, functions.Unreadable(), "the item can not be read in a worker process: RuntimeError: never"),
         (functions.give_lambda, 1, "the output (function) can not be sent back by a worker process: "),
         (functions.give_unreadable, 1, "the output can not be read back from a worker process: RuntimeError: never"),

@@ -48,8 +48,16 @@ def store(tmp_path):
 def humaneval(store):
     """A run of 164 items of which two failed."""
     items = [succeeded(f"HumanEval/{number}", number) for number in range(162)]
-    last = [failed("HumanEval/162", 162, "no answer in 60 s", **TIMED_OUT), failed("HumanEval/163", 163, "the model refused")]
-    record(store, "k7f2", [*items, *last], more=[attempt("HumanEval/162", 1, "busy"), step("HumanEval/162", "solve", {"text": "x" * 500})])
+    last = [
+        failed("HumanEval/162", 162, "no answer in 60 s", **TIMED_OUT),
+        failed("HumanEval/163", 163, "the model refused"),
+    ]
+    record(
+        store,
+        "k7f2",
+        [*items, *last],
+        more=[attempt("HumanEval/162", 1, "busy"), step("HumanEval/162", "solve", {"text": "x" * 500})],
+    )
     return store
 
 
@@ -97,7 +105,10 @@ def test_runs_can_be_chosen_by_state_and_the_newest_are_shown(tmp_path, store):
     for number in range(4):
         record(store, f"done-{number}", [])
     record(store, "waiting", [], state=RunState.PAUSED, total=3)
-    assert [line.split()[0] for line in answered(tmp_path, "runs", "--state", "paused").splitlines()] == ["id", "waiting"]
+    assert [line.split()[0] for line in answered(tmp_path, "runs", "--state", "paused").splitlines()] == [
+        "id",
+        "waiting",
+    ]
     lines = answered(tmp_path, "runs", "--state", "finished", "--limit", 3).splitlines()
     assert lines[0] == "...and 1 older; --limit shows more"
     assert [line.split()[0] for line in lines[2:]] == ["done-1", "done-2", "done-3"]
@@ -119,7 +130,9 @@ def test_runs_as_json_are_one_object(tmp_path, humaneval):
 
 @pytest.mark.parametrize("where", [[], ["--journal", "other/runs.db"], ["--journal", "sqlite:///other.db"]])
 def test_where_no_run_was_made_that_is_said_and_no_store_is_made(tmp_path, where):
-    assert re.fullmatch("no runs here yet, in .*/.*; --journal names another place\n", answered(tmp_path, "runs", *where))
+    assert re.fullmatch(
+        "no runs here yet, in .*/.*; --journal names another place\n", answered(tmp_path, "runs", *where)
+    )
     assert json.loads(answered(tmp_path, "runs", "--json", *where)) == {"runs": [], "older": 0}
     for command in (["status"], ["show"], ["errors"], ["pause"], ["cancel"], ["limits", "-c", "2"]):
         assert "no runs here yet" in refused(tmp_path, *command, "k7f2", *where)
@@ -152,7 +165,11 @@ def test_the_status_of_a_run_is_counted_from_its_results(tmp_path, humaneval):
     lines = answered(tmp_path, "status", "k7").splitlines()
     assert lines[:2] == ["run k7f2 · reviews · finished", "162/164 items succeeded, 2 failed · 3 min 58 s"]
     assert lines[3] == "  failures: timeout 1 · permanent 1"
-    assert [line.split("   ")[0] for line in lines[4:]] == ["graphmill errors k7f2", "graphmill retry k7f2", "graphmill export k7f2 FILE"]
+    assert [line.split("   ")[0] for line in lines[4:]] == [
+        "graphmill errors k7f2",
+        "graphmill retry k7f2",
+        "graphmill export k7f2 FILE",
+    ]
     assert json.loads(answered(tmp_path, "status", "k7", "--json"))["counts"]["succeeded"] == 162
 
 
@@ -161,7 +178,9 @@ def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
     assert f"(pid {os.getpid()}) since 20" in answered(tmp_path, "status", "now")
     ledger.append([succeeded("b", 1)])
     assert re.search(
-        r"^2/3 items succeeded, 1 to do · [0-9.]+/(s|min) · eta 0:\d\d · [0-9.]+ s$", answered(tmp_path, "status", "now"), re.MULTILINE
+        r"^2/3 items succeeded, 1 to do · [0-9.]+/(s|min) · eta 0:\d\d · [0-9.]+ s$",
+        answered(tmp_path, "status", "now"),
+        re.MULTILINE,
     )
     ledger.release()
     assert answered(tmp_path, "status", "now").startswith("run now · reviews · interrupted")
@@ -191,7 +210,10 @@ def test_on_a_terminal_a_run_is_watched_in_place_and_ctrl_c_gives_the_cursor_bac
     ledger = begin(store, "now", total=2)
     reader, writer = pty.openpty()
     process = warm.start(
-        [*COMMAND, "status", "now", "--watch"], cwd=tmp_path, stdout=writer, env=environment(TERM="xterm-256color", COLUMNS="100")
+        [*COMMAND, "status", "now", "--watch"],
+        cwd=tmp_path,
+        stdout=writer,
+        env=environment(TERM="xterm-256color", COLUMNS="100"),
     )
     os.close(writer)
     seen = os.read(reader, 65536)
@@ -219,7 +241,8 @@ def test_a_run_is_shown_with_its_failures_its_manifest_and_the_commands_that_go_
     out = answered(tmp_path, "show", "k7f2")
     assert "162/164 items succeeded, 2 failed · 3 min 58 s\n" in out
     assert (
-        "  HumanEval/162   timeout     no answer in 60 s (3 attempts)\n  HumanEval/163   permanent   the model refused (1 attempt)\n" in out
+        "  HumanEval/162   timeout     no answer in 60 s (3 attempts)\n  HumanEval/163   permanent   the model refused (1 attempt)\n"
+        in out
     )
     assert "  policy.concurrency   10\n" in out
     assert "graphmill retry k7f2         runs the 2 failed items again\n" in out
@@ -252,12 +275,22 @@ def test_of_a_long_manifest_source_graph_and_models_come_first_and_no_part_hides
     ]
     assert shown[4].split() == ["models", "own/m"]
     assert max(map(len, shown)) < 150
-    assert [line.split() for line in shown[-2:]] == [["fingerprints", "...and", "45", "more"], ["--json", "shows", "all", "of", "it"]]
+    assert [line.split() for line in shown[-2:]] == [
+        ["fingerprints", "...and", "45", "more"],
+        ["--json", "shows", "all", "of", "it"],
+    ]
     assert json.loads(answered(tmp_path, "show", "wide", "--json"))["manifest"] == manifest
 
 
 def test_of_many_failures_five_are_shown(tmp_path, store):
-    record(store, "bad", [failed(f"row-{number}", number) for number in range(8)], state=RunState.PAUSED, reason="parked", total=20)
+    record(
+        store,
+        "bad",
+        [failed(f"row-{number}", number) for number in range(8)],
+        state=RunState.PAUSED,
+        reason="parked",
+        total=20,
+    )
     out = answered(tmp_path, "show", "bad")
     assert out.count("(1 attempt)") == 5
     assert "  ...and 3 more\n" in out
@@ -274,8 +307,12 @@ def test_an_item_is_shown_with_its_attempts_and_steps(tmp_path, humaneval):
     assert "x" * 100 not in out
     found = json.loads(answered(tmp_path, "show", "k7f2", "HumanEval/162", "--json"))
     assert found["status"] == "timed_out"
-    assert [(one["generation"], one["status"], one["attempts"], one["position"]) for one in found["results"]] == [(1, "timed_out", 3, 162)]
-    assert [(one["attempt"], one["kind"], one["error"]) for one in found["attempts"]] == [(1, "transient", failure("busy", Kind.TRANSIENT))]
+    assert [(one["generation"], one["status"], one["attempts"], one["position"]) for one in found["results"]] == [
+        (1, "timed_out", 3, 162)
+    ]
+    assert [(one["attempt"], one["kind"], one["error"]) for one in found["attempts"]] == [
+        (1, "transient", failure("busy", Kind.TRANSIENT))
+    ]
     assert found["steps"][0]["output"] == {"text": "x" * 500}
 
 
@@ -283,7 +320,10 @@ def test_an_unsafe_step_that_has_ended_is_not_shown_as_one_of_which_nothing_is_k
     begun = [AttemptRow(step("a", path, {}).key, 1, path, 1, None, None) for path in ("send", "mail")]
     end(begin(store, "sent", [*begun, step("a", "send", {"id": 2})], total=1), RunState.PAUSED)
     out = answered(tmp_path, "show", "sent", "a")
-    assert "attempts that failed:\n  generation 1   attempt 1   mail      began; nothing is known of its end\nsteps:\n" in out
+    assert (
+        "attempts that failed:\n  generation 1   attempt 1   mail      began; nothing is known of its end\nsteps:\n"
+        in out
+    )
     assert "send   +0.0 s" in out
 
 
@@ -291,15 +331,25 @@ def test_an_item_that_was_done_again_shows_its_generations_and_the_last_counts(t
     ledger = begin(store, "again", [failed("a", 0, "broken")])
     ledger.append([RunRow(generation=2), WantedRow(failed("a", 0).key, 2)])
     assert "to be done again, in generation 2\n" in answered(tmp_path, "show", "again", "a")
-    ledger.append([succeeded("a", 0, {"x": 1}, generation=2), SuspectRow(failed("a", 0).key, 2, 1), OrphansRow([failed("a", 0).key])])
+    ledger.append(
+        [
+            succeeded("a", 0, {"x": 1}, generation=2),
+            SuspectRow(failed("a", 0).key, 2, 1),
+            OrphansRow([failed("a", 0).key]),
+        ]
+    )
     end(ledger)
     out = answered(tmp_path, "show", "again", "a")
     assert "· succeeded after 1 attempt ·" in out
     assert "to be done again" not in out
     assert (
-        "orphaned: it is no longer in the source\n  was under way 2 times when the whole process died, 1 of them with nothing else\n" in out
+        "orphaned: it is no longer in the source\n  was under way 2 times when the whole process died, 1 of them with nothing else\n"
+        in out
     )
-    assert [line.split()[:3] for line in out.splitlines()[-2:]] == [["generation", "1", "failed"], ["generation", "2", "succeeded"]]
+    assert [line.split()[:3] for line in out.splitlines()[-2:]] == [
+        ["generation", "1", "failed"],
+        ["generation", "2", "succeeded"],
+    ]
     assert json.loads(answered(tmp_path, "show", "again", "a", "--json"))["status"] == "succeeded"
     assert "1/1 items succeeded\n" in answered(tmp_path, "errors", "again")
 
@@ -365,7 +415,11 @@ def test_an_export_to_a_terminal_shows_no_control_characters(tmp_path, store, fo
     record(store, "bad", [succeeded(NASTY, 0, {"text": NASTY, "more": "é"})])
     reader, writer = pty.openpty()
     process = warm.start(
-        [*COMMAND, "export", "bad", "-", "--format", form], cwd=tmp_path, stdout=writer, stderr=subprocess.DEVNULL, env=environment()
+        [*COMMAND, "export", "bad", "-", "--format", form],
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
     )
     os.close(writer)
     seen = _rest(reader).decode()
@@ -389,7 +443,9 @@ def test_one_item_of_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
         assert answered(tmp_path, "cancel", "now", "--item", "a") == "item a has ended already: succeeded\n"
     ledger.release()
     assert owner.heard == [Request("cancel_item", "b")]
-    assert "an item can be cancelled only while its run is under way" in refused(tmp_path, "cancel", "now", "--item", "b")
+    assert "an item can be cancelled only while its run is under way" in refused(
+        tmp_path, "cancel", "now", "--item", "b"
+    )
 
 
 def test_an_item_that_does_not_end_when_asked_may_not_be_there(tmp_path, store):
@@ -405,7 +461,9 @@ def test_that_the_file_of_a_run_holds_no_such_item_is_said_at_once(tmp_path, sto
     def begun(run_id, **more):
         source = {"path": str(tmp_path / write_items(tmp_path, [{"id": "a"}, {"id": "b"}])), "format": "jsonl"}
         os.utime(source["path"], (1, 1))
-        return begin(store, run_id, total=2, manifest={**MANIFEST, "source": source, "options": {"id_field": None, **more}})
+        return begin(
+            store, run_id, total=2, manifest={**MANIFEST, "source": source, "options": {"id_field": None, **more}}
+        )
 
     ledger = begun("now")
     assert refused(tmp_path, "cancel", "now", "--item", "c") == "error: run now has no item c\n"
@@ -422,7 +480,9 @@ def test_that_the_file_of_a_run_holds_no_such_item_is_said_at_once(tmp_path, sto
     ledger.release()
 
 
-@pytest.mark.parametrize(("item", "edited_at"), [({"id": "a"}, 2**32), ({"n": 1}, 1)], ids=["edited since", "without ids"])
+@pytest.mark.parametrize(
+    ("item", "edited_at"), [({"id": "a"}, 2**32), ({"n": 1}, 1)], ids=["edited since", "without ids"]
+)
 def test_a_file_that_does_not_tell_is_not_relied_on(tmp_path, store, item, edited_at):
     source = {"path": str(tmp_path / write_items(tmp_path, [item])), "format": "jsonl"}
     os.utime(source["path"], (edited_at, edited_at))
@@ -435,21 +495,28 @@ def test_a_file_that_does_not_tell_is_not_relied_on(tmp_path, store, item, edite
 
 def test_of_a_run_of_one_job_no_other_item_can_be_cancelled_and_that_is_said_at_once(tmp_path, store):
     ledger = begin(store, "now", total=1, manifest={**MANIFEST, "source": {"item": {"n": 1}}})
-    assert refused(tmp_path, "cancel", "now", "--item", "b") == "error: run now has no item b: it is a run of one job, whose id is job\n"
+    assert (
+        refused(tmp_path, "cancel", "now", "--item", "b")
+        == "error: run now has no item b: it is a run of one job, whose id is job\n"
+    )
     assert ledger.requests() == []
     ledger.release()
 
 
 def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
     ledger = begin(store, "now", total=5)
-    with Answering(ledger, lambda ledger: ledger.append([RunRow(state=RunState.HELD, reason="paused by a person")])) as owner:
+    with Answering(
+        ledger, lambda ledger: ledger.append([RunRow(state=RunState.HELD, reason="paused by a person")])
+    ) as owner:
         assert answered(tmp_path, "pause", "now") == "run now is held (paused by a person)\n"
     ledger.release()
     assert owner.heard == [Request("pause")]
 
 
 @pytest.mark.parametrize(("before", "command"), [(RunState.DRAINING, "pause"), (RunState.HELD, "resume")])
-def test_of_a_run_that_is_drained_it_is_said_at_once_that_it_neither_holds_nor_goes_on(tmp_path, store, before, command):
+def test_of_a_run_that_is_drained_it_is_said_at_once_that_it_neither_holds_nor_goes_on(
+    tmp_path, store, before, command
+):
     ledger = begin(store, "now", total=5)
     ledger.append([RunRow(state=before, reason="3 running")])
     with Answering(ledger, lambda ledger: ledger.append([RunRow(state=RunState.DRAINING, reason="3 running")])):
@@ -457,11 +524,18 @@ def test_of_a_run_that_is_drained_it_is_said_at_once_that_it_neither_holds_nor_g
     ledger.release()
 
 
-@pytest.mark.parametrize("option", [["--model", "own/n"], ["--concurrency", 2], ["--on-change", "keep"], ["--output", "x.jsonl"]])
+@pytest.mark.parametrize(
+    "option", [["--model", "own/n"], ["--concurrency", 2], ["--on-change", "keep"], ["--output", "x.jsonl"]]
+)
 def test_a_held_run_does_not_go_on_as_if_nothing_else_had_been_asked_for(tmp_path, store, option):
     source = {"path": str(tmp_path / write_items(tmp_path, [{"id": "a"}])), "format": "jsonl"}
     written = {"nodes": [{"id": "ask", "type": "llm", "params": {"model": "scripted/m", "prompt": "x"}}]}
-    ledger = begin(store, "now", total=5, manifest={**MANIFEST, "graph": {"kind": "workflow", "written": written}, "source": source})
+    ledger = begin(
+        store,
+        "now",
+        total=5,
+        manifest={**MANIFEST, "graph": {"kind": "workflow", "written": written}, "source": source},
+    )
     (tmp_path / "graphmill.yaml").write_text("providers: {own: {protocol: scripted}}")
     ledger.append([RunRow(state=RunState.HELD)])
     assert "run now is under way in process" in refused(tmp_path, "resume", "now", *option, code=75)
@@ -471,7 +545,9 @@ def test_a_held_run_does_not_go_on_as_if_nothing_else_had_been_asked_for(tmp_pat
 
 def test_the_concurrency_of_a_live_run_is_changed_by_asking_it(tmp_path, store):
     ledger = begin(store, "now", total=5)
-    with Answering(ledger, lambda ledger: ledger.append([RunRow(manifest={**MANIFEST, "policy": {"concurrency": 40}})])) as owner:
+    with Answering(
+        ledger, lambda ledger: ledger.append([RunRow(manifest={**MANIFEST, "policy": {"concurrency": 40}})])
+    ) as owner:
         assert answered(tmp_path, "limits", "now", "--concurrency", 40) == "run now is running, with concurrency 40\n"
     ledger.release()
     assert owner.heard == [Request("limit", "40")]
@@ -511,8 +587,14 @@ def test_results_are_exported_in_input_order(tmp_path, store, name):
     code, out, err = run(tmp_path, "export", "mixed", name)
     assert (code, out, err) == (0, "", f"run mixed is finished: 3 rows in {name}\n")
     assert [row["id"] for row in _read(tmp_path / name)] == ["a", "b", "c"]
-    assert answered(tmp_path, "export", "mixed", "-", "--format", name.rpartition(".")[2]) == (tmp_path / name).read_bytes().decode()
-    assert run(tmp_path, "export", "mixed", name, "--status", "failed")[2] == f"run mixed is finished: 1 row failed in {name}\n"
+    assert (
+        answered(tmp_path, "export", "mixed", "-", "--format", name.rpartition(".")[2])
+        == (tmp_path / name).read_bytes().decode()
+    )
+    assert (
+        run(tmp_path, "export", "mixed", name, "--status", "failed")[2]
+        == f"run mixed is finished: 1 row failed in {name}\n"
+    )
     assert [row["id"] for row in _read(tmp_path / name)] == ["a"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [".graphmill", name]
 
@@ -557,7 +639,11 @@ def test_an_export_that_can_not_be_written_leaves_nothing(tmp_path, humaneval, f
     reader, writer = os.pipe()
     os.close(reader)
     done = warm.run(
-        [*COMMAND, "export", "k7f2", "-", "--format", form], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, env=environment()
+        [*COMMAND, "export", "k7f2", "-", "--format", form],
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=environment(),
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (74, b"")  # as for head, which has what it wants
@@ -566,7 +652,9 @@ def test_an_export_that_can_not_be_written_leaves_nothing(tmp_path, humaneval, f
 def test_any_text_comes_through_store_and_export(tmp_path, store):
     record(store, "odd", [succeeded(text, number, {"text": text}) for number, text in enumerate(ODD_TEXTS.values())])
     run(tmp_path, "export", "odd", "out.jsonl")
-    assert [(row["id"], row["output"]["text"]) for row in rows(tmp_path / "out.jsonl")] == [(text, text) for text in ODD_TEXTS.values()]
+    assert [(row["id"], row["output"]["text"]) for row in rows(tmp_path / "out.jsonl")] == [
+        (text, text) for text in ODD_TEXTS.values()
+    ]
 
 
 def test_runs_that_are_old_and_not_among_the_newest_are_forgotten(tmp_path, store):
@@ -578,7 +666,9 @@ def test_runs_that_are_old_and_not_among_the_newest_are_forgotten(tmp_path, stor
     assert answered(tmp_path, "runs", "prune", "--older", "1h", "--keep", "1").startswith("0 runs pruned, ")
     assert answered(tmp_path, "runs", "prune", "--older", "0s", "--keep", "2").startswith("1 run pruned, ")
     assert [found.id for found in store.archive.runs()] == ["two", "three"]
-    assert answered(tmp_path, "runs", "--journal", ".graphmill/runs.db", "prune", "--keep", "0").startswith("2 runs pruned, ")
+    assert answered(tmp_path, "runs", "--journal", ".graphmill/runs.db", "prune", "--keep", "0").startswith(
+        "2 runs pruned, "
+    )
     assert answered(tmp_path, "runs").startswith("no runs here yet, in /")
 
 
@@ -588,9 +678,14 @@ def test_a_prune_that_can_not_give_space_back_says_that_the_runs_are_gone(tmp_pa
     store.close()
     most = 60_000
     limited = ["sh", "-c", 'ulimit -f "$0"; exec "$@"', str(most // 512), *COMMAND]  # as on a disk that is full
-    done = subprocess.run([*limited, "runs", "prune", "--keep", "0"], cwd=tmp_path, capture_output=True, timeout=HANG_S, check=False)
+    done = subprocess.run(
+        [*limited, "runs", "prune", "--keep", "0"], cwd=tmp_path, capture_output=True, timeout=HANG_S, check=False
+    )
     assert (done.returncode, done.stdout) == (74, b"")
-    assert b"2 of 2 runs are pruned, and their space is not given back yet; the next prune goes on with it: " in done.stderr
+    assert (
+        b"2 of 2 runs are pruned, and their space is not given back yet; the next prune goes on with it: "
+        in done.stderr
+    )
     assert answered(tmp_path, "runs").startswith("no runs here yet, in ")
     assert re.fullmatch(r"0 runs pruned, [\d.]+ MB free again\n", answered(tmp_path, "runs", "prune", "--keep", "0"))
 
@@ -619,7 +714,9 @@ def test_pruning_wants_to_know_what(tmp_path, humaneval):
     assert "such as 90m, 12h, 30d or 2w" in refused(tmp_path, "runs", "prune", "--older", "30 days")
 
 
-@pytest.mark.parametrize("command", ["runs", "status", "show", "errors", "pause", "cancel", "limits", "export", "runs prune"])
+@pytest.mark.parametrize(
+    "command", ["runs", "status", "show", "errors", "pause", "cancel", "limits", "export", "runs prune"]
+)
 def test_every_command_has_an_example(tmp_path, command):
     assert f"Example: graphmill {command} " in answered(tmp_path, *command.split(), "--help")
 
@@ -633,7 +730,9 @@ def test_the_shell_completes_commands_and_values(tmp_path):
 def _completed(project, words):
     variables = {"_GRAPHMILL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     script = Path(sys.executable).with_name("graphmill")
-    done = subprocess.run([script], cwd=project, capture_output=True, timeout=HANG_S, env=environment(**variables), check=False)
+    done = subprocess.run(
+        [script], cwd=project, capture_output=True, timeout=HANG_S, env=environment(**variables), check=False
+    )
     return done.stdout.decode().split()
 
 

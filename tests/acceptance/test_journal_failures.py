@@ -85,7 +85,10 @@ def test_a_run_has_one_owner_in_a_process_and_beyond(tmp_path):
         assert "run r is under way in process" in said
         go.set()
 
-    assert gm.batch(work, [1], run_id="r", journal=program.journal, on_start=try_to_have_it).summary() == "1/1 items succeeded"
+    assert (
+        gm.batch(work, [1], run_id="r", journal=program.journal, on_start=try_to_have_it).summary()
+        == "1/1 items succeeded"
+    )
     assert gm.batch(work, [1], run_id="r", journal=program.journal).done_now == 0
 
 

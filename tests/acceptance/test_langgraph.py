@@ -109,8 +109,16 @@ def test_a_node_that_raises_fails_its_item_by_the_type_of_the_error_and_says_whe
         raise (ValueError if state["n"] else TypeError)("no")
 
     first, second = gm.batch(chain({"a": logging("a"), "fail": fail}), [{"n": 0}, {"n": 1}], policy=QUICK).results()
-    assert (first.error.kind, first.attempts, first.error.message) == ("permanent", 1, "no (in the graph's node 'fail')")
-    assert (second.error.kind, second.attempts, second.error.message) == ("transient", 2, "no (in the graph's node 'fail')")
+    assert (first.error.kind, first.attempts, first.error.message) == (
+        "permanent",
+        1,
+        "no (in the graph's node 'fail')",
+    )
+    assert (second.error.kind, second.attempts, second.error.message) == (
+        "transient",
+        2,
+        "no (in the graph's node 'fail')",
+    )
 
 
 def test_a_limit_of_steps_is_taken_from_the_graph_s_own_config_and_more_of_them_is_a_permanent_failure():
@@ -125,9 +133,13 @@ def test_what_langgraph_has_not_compiled_or_would_stop_for_debugging_is_refused_
     builder = StateGraph(langgraphs.Log)
     builder.add_node("a", logging("a"))
     builder.add_edge(START, "a")
-    with pytest.raises(gm.UsageError, match=r"StateGraph of LangGraph can not be run; compile it first: graph\.compile\(\)"):
+    with pytest.raises(
+        gm.UsageError, match=r"StateGraph of LangGraph can not be run; compile it first: graph\.compile\(\)"
+    ):
         gm.batch(builder, [{}])
-    with pytest.raises(gm.UsageError, match=r"stops at nodes for debugging .*: a\); compile it without, and call interrupt"):
+    with pytest.raises(
+        gm.UsageError, match=r"stops at nodes for debugging .*: a\); compile it without, and call interrupt"
+    ):
         gm.Job(id="a", graph=builder.compile(interrupt_before=["a"], checkpointer=InMemorySaver()))
 
 
@@ -222,7 +234,10 @@ def test_an_input_that_was_edited_while_its_item_was_unfinished_begins_another_t
 def test_what_has_finished_without_being_recorded_gives_its_state_and_runs_nothing(saver, tmp_path):
     def copy(state):
         """Keep the journal as it is before the result is recorded."""
-        with closing(sqlite3.connect(tmp_path / "lost.db")) as journal, closing(sqlite3.connect(tmp_path / "runs.db")) as kept:
+        with (
+            closing(sqlite3.connect(tmp_path / "lost.db")) as journal,
+            closing(sqlite3.connect(tmp_path / "runs.db")) as kept,
+        ):
             journal.backup(kept)
 
     calls = []
@@ -239,7 +254,9 @@ def test_an_async_checkpointer_is_used_on_the_loop(tmp_path, store):
     async def scenario():
         async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "saver.db")) as saver:
             graph = chain({"a": counted(calls, "a"), "flaky": flaky, "b": logging("b")}, checkpointer=saver)
-            return await gm.abatch(graph, [{"id": str(number)} for number in range(20)], policy=QUICK, run_id="r", journal=store)
+            return await gm.abatch(
+                graph, [{"id": str(number)} for number in range(20)], policy=QUICK, run_id="r", journal=store
+            )
 
     report = asyncio.run(scenario())
     assert [result.output["log"] for result in report.results()] == [["a", "flaky", "b"]] * 20
@@ -248,7 +265,9 @@ def test_an_async_checkpointer_is_used_on_the_loop(tmp_path, store):
 
 def test_an_async_node_with_a_plain_checkpointer_is_refused_with_the_remedy(tmp_path):
     with sqlite3.connect(tmp_path / "saver.db", check_same_thread=False) as connection:
-        failed = gm.run(chain({"a": plainly_logging("a"), "b": logging("b")}, checkpointer=SqliteSaver(connection)), {"id": "x"})
+        failed = gm.run(
+            chain({"a": plainly_logging("a"), "b": logging("b")}, checkpointer=SqliteSaver(connection)), {"id": "x"}
+        )
     connection.close()
     assert failed.error.message == (
         "node 'b' of the LangGraph graph is async, and its checkpointer SqliteSaver is not; "
@@ -261,7 +280,9 @@ def test_a_question_pauses_the_job_and_the_answer_goes_to_where_it_was_asked(sav
     graph = langgraphs.asking("Publish?", checkpointer=saver)
     items = [{"id": "x"}, {"id": "y"}]
     report = gm.batch(graph, items, run_id="r", journal=store)
-    assert [(result.status, result.error.message) for result in report.results()] == [("paused", "waits for an answer: Publish?")] * 2
+    assert [(result.status, result.error.message) for result in report.results()] == [
+        ("paused", "waits for an answer: Publish?")
+    ] * 2
     report = gm.resume("r", graph=graph, items=items, journal=store, answers={"x": {"ok": True}})
     assert {result.job_id: result.status for result in report.results()} == {"x": "succeeded", "y": "paused"}
     assert outputs(report)["x"] == {"id": "x", "log": ["before", {"ok": True}, "after"]}
@@ -321,14 +342,18 @@ if __name__ == "__main__":
 """
 
 
-def test_after_kill_9_no_node_that_had_finished_runs_again_and_the_command_line_reopens_the_graph(tmp_path, monkeypatch):
+def test_after_kill_9_no_node_that_had_finished_runs_again_and_the_command_line_reopens_the_graph(
+    tmp_path, monkeypatch
+):
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "items.jsonl").write_text("".join(json.dumps({"id": str(number)}) + "\n" for number in range(10)))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     effects = tmp_path / "effects.log"
     with subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "HALT": "1"}) as process:
         try:
-            wait_until(lambda: process.poll() is not None or (effects.exists() and effects.read_text().count("halt") == 5))
+            wait_until(
+                lambda: process.poll() is not None or (effects.exists() and effects.read_text().count("halt") == 5)
+            )
             assert process.poll() is None
         finally:
             process.kill()
@@ -414,7 +439,9 @@ def test_a_node_whose_graph_can_not_be_had_is_refused_before_the_first_item(flow
 def test_without_langgraph_a_node_names_what_installs_it(tmp_path):
     (tmp_path / "w.yaml").write_text(NODE.replace("acts:graph", "agents:graph"))
     script = "import sys; sys.modules['langgraph'] = None\nimport graphmill as gm\ngm.load('w.yaml')"
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False
+    )
     assert "LangGraph is not installed: pip install graphmill[langgraph]" in done.stderr
 
 
@@ -442,11 +469,16 @@ def another(state):
 
 def test_a_changed_node_is_named_and_refused(store):
     gm.batch(chain({"a": a_first, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
-    with pytest.raises(gm.ChangedError, match=r"1 results that were made otherwise: node 'a' changed\. .*='invalidate': do them again\)"):
+    with pytest.raises(
+        gm.ChangedError,
+        match=r"1 results that were made otherwise: node 'a' changed\. .*='invalidate': do them again\)",
+    ):
         gm.batch(chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
     with pytest.raises(gm.ChangedError, match=r"the order of the nodes changed\. "):
         gm.batch(chain({"b": logging("b"), "a": a_first}), [{"id": "x"}], run_id="r", journal=store)
-    report = gm.batch(chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store, on_change="invalidate")
+    report = gm.batch(
+        chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store, on_change="invalidate"
+    )
     assert only(report).output["log"] == ["another", "b"]
 
 

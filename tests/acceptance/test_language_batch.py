@@ -70,7 +70,9 @@ def statuses(output):
 
 
 def test_in_an_item_s_scope_are_the_item_and_its_index_from_0(flow):
-    output = flow.output("nodes: [{id: each, type: value, params: {it: '${item}', at: '${__index__}'}, batch: {items: [a, b]}}]")
+    output = flow.output(
+        "nodes: [{id: each, type: value, params: {it: '${item}', at: '${__index__}'}, batch: {items: [a, b]}}]"
+    )
     assert [(result["it"], result["at"]) for result in output["results"]] == [("a", 0), ("b", 1)]
 
 
@@ -96,7 +98,9 @@ def test_falsy_items_are_items(flow, work, parallel):
     items = [0, "", False, None, [], {}]
     output = succeeded(flow.timed(batch(f"parallel: {parallel}"), {"items": items}))
     assert values(output) == items
-    assert [(result["item"], type(result["item"])) for result in output["results"]] == [(item, type(item)) for item in items]
+    assert [(result["item"], type(result["item"])) for result in output["results"]] == [
+        (item, type(item)) for item in items
+    ]
     assert (output["count"], output["success_count"]) == (6, 6)
 
 
@@ -148,7 +152,9 @@ def test_items_may_be_an_inline_array_with_templates_inside(flow):
 
 @pytest.mark.parametrize("items", ["'${a} ${a}'", "'[1, 2]'", "'x ${a}'", "5", "{a: 1}", "null"])
 def test_items_are_one_reference_or_an_array_or_refused_at_compile_time(flow, items):
-    problems = flow.problems(f"{{inputs: {{a: {{default: []}}}}, nodes: [{{id: each, type: value, batch: {{items: {items}}}}}]}}")
+    problems = flow.problems(
+        f"{{inputs: {{a: {{default: []}}}}, nodes: [{{id: each, type: value, batch: {{items: {items}}}}}]}}"
+    )
     assert any("items" in problem for problem in problems)
 
 
@@ -211,7 +217,9 @@ def test_an_iterator_is_a_source_handle_too(flow, work):
 
 @pytest.mark.parametrize("parallel", ["true", "false"])
 def test_a_source_handle_that_fails_fails_its_job_and_no_other(flow, work, parallel):
-    broken, whole = flow.timed_all(batch(f"parallel: {parallel}"), [{"items": Streamed(5, fails_at=2)}, {"items": [1, 2]}])
+    broken, whole = flow.timed_all(
+        batch(f"parallel: {parallel}"), [{"items": Streamed(5, fails_at=2)}, {"items": [1, 2]}]
+    )
     assert (broken.status, "the source is gone" in broken.error.message) == ("failed", True)
     assert values(succeeded(whole)) == [1, 2]
 
@@ -223,10 +231,22 @@ def test_the_output_of_the_node_is_as_the_language_says(flow, work):
     items = [{"n": "a"}, {"n": "b", "f": 9}, {"n": "c", "f": 1}]
     output = succeeded(
         flow.timed(
-            batch("error_handling: continue, max_retries: 2, retry_wait: 3, parallel: true, max_concurrent: 2", FAILING), {"items": items}
+            batch(
+                "error_handling: continue, max_retries: 2, retry_wait: 3, parallel: true, max_concurrent: 2", FAILING
+            ),
+            {"items": items},
         )
     )
-    assert set(output) == {"results", "errors", "outcomes", "count", "success_count", "error_count", "cancelled_count", "batch_metadata"}
+    assert set(output) == {
+        "results",
+        "errors",
+        "outcomes",
+        "count",
+        "success_count",
+        "error_count",
+        "cancelled_count",
+        "batch_metadata",
+    }
     first = {"result": "a", "stdout": "", "stderr": "", "item": items[0], "original_index": 0}
     last = {"result": "c", "stdout": "", "stderr": "", "item": items[2], "original_index": 2}
     assert output["results"] == [first, last]
@@ -240,7 +260,9 @@ def test_the_output_of_the_node_is_as_the_language_says(flow, work):
     assert [output[name] for name in ("count", "success_count", "error_count", "cancelled_count")] == [3, 2, 1, 0]
     metadata = output["batch_metadata"]
     assert set(metadata) == {"parallel", "max_concurrent", "max_retries", "retry_wait", "execution_mode", "timing"}
-    assert [metadata[name] for name in ("parallel", "max_concurrent", "max_retries", "retry_wait", "execution_mode")] == [
+    assert [
+        metadata[name] for name in ("parallel", "max_concurrent", "max_retries", "retry_wait", "execution_mode")
+    ] == [
         True,
         2,
         2,
@@ -260,9 +282,9 @@ def test_timing_tells_wall_total_average_minimum_maximum_and_p95(flow, work):
 
 def test_p95_is_the_time_that_95_of_100_items_keep(flow, work):
     items = [{"n": n, "s": n} for n in range(1, 101)]
-    timing = succeeded(flow.timed(batch("parallel: true, max_concurrent: 100", FAILING), {"items": items}, concurrency=100))[
-        "batch_metadata"
-    ]["timing"]
+    timing = succeeded(
+        flow.timed(batch("parallel: true, max_concurrent: 100", FAILING), {"items": items}, concurrency=100)
+    )["batch_metadata"]["timing"]
     assert timing["p95"] == pytest.approx(95)
 
 
@@ -289,7 +311,9 @@ def test_errors_are_always_a_list_in_index_order(flow, work):
 
 
 def test_an_item_that_times_out_has_that_status(flow, work):
-    output = succeeded(flow.timed(batch("timeout: 5, error_handling: continue", FAILING), {"items": [{"n": 0, "s": 50}, {"n": 1}]}))
+    output = succeeded(
+        flow.timed(batch("timeout: 5, error_handling: continue", FAILING), {"items": [{"n": 0, "s": 50}, {"n": 1}]})
+    )
     assert statuses(output) == ["timed_out", "succeeded"]
     assert (output["errors"][0]["kind"], output["errors"][0]["attempts"]) == ("timeout", 3)
 
@@ -310,7 +334,9 @@ def test_at_most_10_items_at_once_unless_said_otherwise(flow, work):
 
 def test_max_concurrent_bounds_each_execution_of_the_node(flow, work):
     items = [{"n": n, "s": 1} for n in range(9)]
-    results = flow.timed_all(batch("parallel: true, max_concurrent: 3", FAILING), [{"items": items}, {"items": items}], concurrency=100)
+    results = flow.timed_all(
+        batch("parallel: true, max_concurrent: 3", FAILING), [{"items": items}, {"items": items}], concurrency=100
+    )
     assert [result.duration_s for result in results] == [3, 3]
     assert work.peak.highest == 6
 
@@ -323,7 +349,9 @@ def test_max_concurrent_is_never_more_than_the_run_s_concurrency(flow, work):
 
 def test_an_item_that_waits_for_its_retry_still_counts_among_max_concurrent(flow, work):
     items = [{"n": 0, "f": 1}, {"n": 1}, {"n": 2}]
-    succeeded(flow.timed(batch("parallel: true, max_concurrent: 1, retry_wait: 5", FAILING), {"items": items}, retry=STEADY))
+    succeeded(
+        flow.timed(batch("parallel: true, max_concurrent: 1, retry_wait: 5", FAILING), {"items": items}, retry=STEADY)
+    )
     assert work.called == [0, 0, 1, 2]
 
 
@@ -359,13 +387,21 @@ def test_at_any_depth_there_are_at_most_concurrency_attempts_at_once(flow, work,
     result = flow.timed(NESTED, {"rows": rows}, concurrency=concurrency)
     assert work.peak.highest == concurrency
     assert result.duration_s == -(-64 // concurrency)
-    inner = [cell["result"] for row in succeeded(result)["results"] for middle in row["results"] for cell in middle["results"]]
+    inner = [
+        cell["result"]
+        for row in succeeded(result)["results"]
+        for middle in row["results"]
+        for cell in middle["results"]
+    ]
     assert inner == [cell for row in rows for middle in row for cell in middle]
 
 
 def test_nested_results_keep_the_items_of_each_level(flow, work):
     output = succeeded(flow.timed(NESTED, {"rows": [[["a"]], []]}))
-    assert [(result["item"], result["original_index"], result["count"]) for result in output["results"]] == [([["a"]], 0, 1), ([], 1, 0)]
+    assert [(result["item"], result["original_index"], result["count"]) for result in output["results"]] == [
+        ([["a"]], 0, 1),
+        ([], 1, 0),
+    ]
     assert output["results"][0]["results"][0]["item"] == ["a"]
 
 
@@ -408,9 +444,14 @@ def test_the_policy_s_attempts_are_the_default_of_all(flow, work):
 
 def test_retry_counters_are_per_item(flow, work):
     items = [{"n": n, "f": n} for n in range(4)]
-    output = succeeded(flow.timed(batch("max_retries: 3, error_handling: continue, parallel: true", FAILING), {"items": items}))
+    output = succeeded(
+        flow.timed(batch("max_retries: 3, error_handling: continue, parallel: true", FAILING), {"items": items})
+    )
     assert [work.tries[str(n)] for n in range(4)] == [1, 2, 3, 3]
-    assert (values(output), [(error["index"], error["attempts"]) for error in output["errors"]]) == ([0, 1, 2], [(3, 3)])
+    assert (values(output), [(error["index"], error["attempts"]) for error in output["errors"]]) == (
+        [0, 1, 2],
+        [(3, 3)],
+    )
 
 
 def test_max_retries_are_total_attempts_and_go_before_the_node_s_and_the_policy_s(flow, work):
@@ -450,7 +491,10 @@ def test_in_a_file_with_ir_version_an_item_is_tried_once_without_a_time_limit(fl
                 "id": "each",
                 "type": "python",
                 "purpose": "x",
-                "params": {"function": "acts:work", "inputs": {"n": "${item.n}", "seconds": "${item.s}", "fails": "${item.f}"}},
+                "params": {
+                    "function": "acts:work",
+                    "inputs": {"n": "${item.n}", "seconds": "${item.s}", "fails": "${item.f}"},
+                },
                 "batch": {"items": "${items}", "error_handling": "continue"},
             }
         ],
@@ -489,7 +533,9 @@ def test_partial_writes_before_a_failed_attempt_are_not_seen_by_the_next(flow):
             raise gm.Transient("half way")
         return row
 
-    output = succeeded(flow.timed(batch("", "{row: '${item}'}").replace("acts:work", "acts:careless"), {"items": [{"list": []}]}))
+    output = succeeded(
+        flow.timed(batch("", "{row: '${item}'}").replace("acts:work", "acts:careless"), {"items": [{"list": []}]})
+    )
     assert seen == ['{"list": []}'] * 3
     assert output["results"][0]["item"] == {"list": []}
     assert output["results"][0]["result"] == {"list": ["spoilt"], "new": 1}
@@ -523,14 +569,20 @@ def test_a_failed_end_of_an_item_s_child_is_a_failure_like_an_exception(flow):
 
 def test_template_failures_of_an_item_are_its_own_and_never_retried(flow, work):
     items = [{"n": 1}, {}, {"n": 3}]
-    output = succeeded(flow.timed(batch("error_handling: continue, max_retries: 5, retry_wait: 7", "{n: '${item.n}'}"), {"items": items}))
+    output = succeeded(
+        flow.timed(
+            batch("error_handling: continue, max_retries: 5, retry_wait: 7", "{n: '${item.n}'}"), {"items": items}
+        )
+    )
     assert statuses(output) == ["succeeded", "failed", "succeeded"]
     assert (output["errors"][0]["kind"], output["errors"][0]["attempts"], work.called) == ("permanent", 1, [1, 3])
     assert "${item.n}" in output["errors"][0]["error"]
 
 
 def test_validation_failures_of_an_item_are_never_retried(flow, work):
-    result = flow.timed(batch("error_handling: continue, max_retries: 5", "'${item}'"), {"items": [{"n": 1}, "no mapping", {"n": 2}]})
+    result = flow.timed(
+        batch("error_handling: continue, max_retries: 5", "'${item}'"), {"items": [{"n": 1}, "no mapping", {"n": 2}]}
+    )
     output = succeeded(result)
     assert [(error["index"], error["kind"], error["attempts"]) for error in output["errors"]] == [(1, "permanent", 1)]
     assert (result.duration_s, work.called) == (0, [1, 2])
@@ -559,7 +611,14 @@ FAILED_FAST = """
 
 
 def test_fail_fast_cancels_what_runs_and_what_has_not_started_is_cancelled(flow, work):
-    items = [{"n": 0, "s": 100}, {"n": 1, "s": 1}, {"n": 2, "s": 5, "f": 9, "k": "permanent"}, {"n": 3, "s": 100}, {"n": 4}, {"n": 5}]
+    items = [
+        {"n": 0, "s": 100},
+        {"n": 1, "s": 1},
+        {"n": 2, "s": 5, "f": 9, "k": "permanent"},
+        {"n": 3, "s": 100},
+        {"n": 4},
+        {"n": 5},
+    ]
     result = flow.timed(FAILED_FAST % (FAILING, "parallel: true, max_concurrent: 3"), {"items": items})
     output = succeeded(result)
     assert result.duration_s == 5
@@ -582,7 +641,9 @@ def test_fail_fast_does_not_let_a_waiting_retry_begin(flow, work):
 
 
 def test_all_items_failed_under_continue_is_a_failure(flow, work):
-    result = flow.timed(batch("error_handling: continue, max_retries: 1", FAILING), {"items": [{"n": n, "f": 9} for n in range(3)]})
+    result = flow.timed(
+        batch("error_handling: continue, max_retries: 1", FAILING), {"items": [{"n": n, "f": 9} for n in range(3)]}
+    )
     assert (result.status, result.error.kind) == ("failed", "transient")
     assert "3 of 3" in result.error.message
     assert "0 fails" in result.error.message
@@ -626,7 +687,9 @@ def test_a_degraded_batch_inside_children_and_batches_flags_the_job(flow, work):
 @pytest.mark.parametrize("parallel", ["true", "false"])
 def test_max_failures_as_a_count_is_how_many_failures_are_tolerated(flow, work, failures, status, parallel):
     items = [{"n": n, "f": 9 if n < failures else 0, "k": "permanent"} for n in range(8)]
-    result = flow.timed(batch(f"error_handling: continue, max_failures: 2, parallel: {parallel}", FAILING), {"items": items})
+    result = flow.timed(
+        batch(f"error_handling: continue, max_failures: 2, parallel: {parallel}", FAILING), {"items": items}
+    )
     assert result.status == status
 
 
@@ -638,7 +701,9 @@ def test_max_failures_0_tolerates_none(flow, work):
 
 def test_more_failures_than_max_failures_start_nothing_more(flow, work):
     items = [{"n": n, "f": 9, "k": "permanent"} for n in range(10)]
-    output = succeeded(flow.timed(FAILED_FAST % (FAILING, "error_handling: continue, max_failures: 2"), {"items": items}))
+    output = succeeded(
+        flow.timed(FAILED_FAST % (FAILING, "error_handling: continue, max_failures: 2"), {"items": items})
+    )
     assert statuses(output) == ["failed"] * 3 + ["cancelled"] * 7
     assert (work.called, output["counts"]) == ([0, 1, 2], [10, 0, 3, 7])
 
@@ -646,7 +711,10 @@ def test_more_failures_than_max_failures_start_nothing_more(flow, work):
 @pytest.mark.parametrize(("failures", "status"), [(10, "succeeded"), (11, "failed")])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_max_failures_as_a_share_is_of_all_items_wherever_they_stand(flow, work, failures, status, is_first):
-    items = [{"n": n, "f": 9 if (n < failures if is_first else n >= 100 - failures) else 0, "k": "permanent"} for n in range(100)]
+    items = [
+        {"n": n, "f": 9 if (n < failures if is_first else n >= 100 - failures) else 0, "k": "permanent"}
+        for n in range(100)
+    ]
     assert flow.timed(batch("error_handling: continue, max_failures: 0.1", FAILING), {"items": items}).status == status
 
 
@@ -714,7 +782,9 @@ def test_a_child_is_compiled_once_before_the_first_item_starts(flow, work):
         "child.yaml",
     )
 
-    graph = flow.load("nodes: [{id: each, type: workflow, params: {workflow: child.yaml, inputs: {n: '${item}'}}, batch: {items: [1, 2]}}]")
+    graph = flow.load(
+        "nodes: [{id: each, type: workflow, params: {workflow: child.yaml, inputs: {n: '${item}'}}, batch: {items: [1, 2]}}]"
+    )
     child.write_text("nodes: broken", encoding="utf-8")
     (result,), _ = virtual(jobs_of(graph, [{}]))
     assert values(succeeded(result)) == [1, 2]

@@ -64,7 +64,9 @@ def untimed(output):
 GOOD = [n for n in range(COUNT) if n % 5 != 3]
 
 
-@pytest.mark.parametrize("rule", ["", "parallel: true, max_concurrent: 3", "parallel: true, ordered: false", "max_failures: 1"])
+@pytest.mark.parametrize(
+    "rule", ["", "parallel: true, max_concurrent: 3", "parallel: true, ordered: false", "max_failures: 1"]
+)
 @pytest.mark.parametrize("items", [list(range(COUNT)), [1, 2, 4]])
 def test_what_was_put_aside_reads_like_what_was_not(flow, work, store, monkeypatch, rule, items):
     text = batch(f"error_handling: continue, {rule}", "- {id: told, type: value, params: {got: '${each}'}}")
@@ -142,7 +144,12 @@ def test_outputs_of_more_than_64_mb_are_whole_all_the_same(flow, work, store, fe
     assert [row["result"] for row in result.output["rows"]] == [f"<{n}>" for n in GOOD]
     (live,) = shown
     rows = live.output["rows"]  # as it goes by: one entry at a time
-    assert (len(rows), rows[-1]["item"], list(rows), rows[1:3]) == (10, 11, result.output["rows"], result.output["rows"][1:3])
+    assert (len(rows), rows[-1]["item"], list(rows), rows[1:3]) == (
+        10,
+        11,
+        result.output["rows"],
+        result.output["rows"][1:3],
+    )
 
 
 def test_a_child_hands_it_on_and_takes_it(flow, work, store, few, reads):
@@ -209,7 +216,9 @@ def test_rounds_of_a_loop_hold_it_too(flow, work, store, few):
 
 
 def test_an_item_that_is_no_data_stays_in_memory(flow, work, store, few):
-    text = batch("parallel: true", outputs="outputs: {same: '${each.results[6].result}', next: '${each.results[7].item}'}")
+    text = batch(
+        "parallel: true", outputs="outputs: {same: '${each.results[6].result}', next: '${each.results[7].item}'}"
+    )
     items = [{object()} for _ in range(7)] + [7]
     result = gm.run(flow.write(text.replace('n: "${item}"', "n: 1")), {"items": items}, journal=store)
     assert (result.error, result.output) == (None, {"same": "<1>", "next": 7})
@@ -229,7 +238,11 @@ def test_above_10000_items_outcomes_are_put_aside(flow, store, reads):
         nodes: [{id: each, type: value, params: {x: "${item}"}, batch: {items: "${n}"}}]
         outputs: {kept: "${each.results[9999].x}", aside: "${each.results[10000].x}", count: "${each.count}"}
     """
-    assert flow.output(text, {"n": list(range(10_001))}, journal=store) == {"kept": 9999, "aside": 10_000, "count": 10_001}
+    assert flow.output(text, {"n": list(range(10_001))}, journal=store) == {
+        "kept": 9999,
+        "aside": 10_000,
+        "count": 10_001,
+    }
     assert len(reads) == 1
 
 

@@ -87,7 +87,9 @@ def test_a_max_as_written_is_checked_at_compile_time(flow, most):
     ],
 )
 def test_a_field_that_is_not_what_the_table_says_is_refused(flow, rule):
-    assert flow.problems(f"{{inputs: {{inp: {{default: 1}}}}, nodes: [{{id: a, type: value, params: {{x: 1}}, loop: {{{rule}}}}}]}}")
+    assert flow.problems(
+        f"{{inputs: {{inp: {{default: 1}}}}, nodes: [{{id: a, type: value, params: {{x: 1}}, loop: {{{rule}}}}}]}}"
+    )
 
 
 def test_a_reference_into_the_round_is_checked_against_the_type_s_outputs(flow):
@@ -106,7 +108,10 @@ def test_until_stops_with_its_reason_when_it_is_truthy(flow, rounds):
 
 @pytest.mark.parametrize("value", [0, "", False, None, [], {}, "false", " False\n"])
 def test_what_is_falsy_does_not_stop_it(flow, rounds, value):
-    assert succeeded(flow.timed(loop('max: 2, until: {passed: "${round.result}"}'), {"given": [value, value]}))["stop"] == "max_rounds"
+    assert (
+        succeeded(flow.timed(loop('max: 2, until: {passed: "${round.result}"}'), {"given": [value, value]}))["stop"]
+        == "max_rounds"
+    )
 
 
 def test_the_first_reason_that_holds_is_the_one(flow, rounds):
@@ -125,7 +130,10 @@ def test_until_goes_before_repeats_and_both_before_max_rounds(flow, rounds):
 
 def test_repeats_stops_when_the_text_is_that_of_any_earlier_round(flow, rounds):
     output = succeeded(
-        flow.timed(loop('max: 6, repeats: {circular: "${round.result}"}'), {"given": ["one thing", "quite another", "one thing", "x"]})
+        flow.timed(
+            loop('max: 6, repeats: {circular: "${round.result}"}'),
+            {"given": ["one thing", "quite another", "one thing", "x"]},
+        )
     )
     assert (output["stop"], output["round_count"]) == ("circular", 3)
 
@@ -133,20 +141,33 @@ def test_repeats_stops_when_the_text_is_that_of_any_earlier_round(flow, rounds):
 def test_repeats_stops_when_the_text_is_nearly_that_of_an_earlier_round(flow, rounds):
     given = {"given": ["the proof lacks its last step", "the proof lacks its last steps", "x", "y"]}
     assert succeeded(flow.timed(loop('max: 3, repeats: {circular: "${round.result}"}'), given))["round_count"] == 2
-    assert succeeded(flow.timed(loop('max: 3, repeats: {circular: "${round.result}"}, similarity: 1'), given))["round_count"] == 3
+    assert (
+        succeeded(flow.timed(loop('max: 3, repeats: {circular: "${round.result}"}, similarity: 1'), given))[
+            "round_count"
+        ]
+        == 3
+    )
     output = succeeded(flow.timed(loop('max: 3, repeats: {circular: "${round.result}"}, similarity: 0.99'), given))
     assert (output["round_count"], output["stop"]) == (3, "max_rounds")
 
 
 def test_a_first_round_repeats_nothing_and_values_are_compared_as_text(flow, rounds):
     output = succeeded(
-        flow.timed(loop('max: 6, repeats: {circular: "${round.result}"}'), {"given": [{"a": [1]}, {"b": "no"}, {"a": [1]}, 0]})
+        flow.timed(
+            loop('max: 6, repeats: {circular: "${round.result}"}'), {"given": [{"a": [1]}, {"b": "no"}, {"a": [1]}, 0]}
+        )
     )
     assert (output["stop"], output["round_count"]) == ("circular", 3)
 
 
 def test_two_repeats_are_compared_each_with_its_own(flow, rounds):
-    given = {"given": [{"a": "first text", "b": "2nd words"}, {"a": "2nd words", "b": "first text"}, {"a": "xyz", "b": "2nd words"}]}
+    given = {
+        "given": [
+            {"a": "first text", "b": "2nd words"},
+            {"a": "2nd words", "b": "first text"},
+            {"a": "xyz", "b": "2nd words"},
+        ]
+    }
     rule = 'max: 3, repeats: {in_a: "${round.result.a}", in_b: "${round.result.b}"}'
     assert succeeded(flow.timed(loop(rule), given))["stop"] == "in_b"
 
@@ -220,7 +241,9 @@ def test_a_failed_round_is_retried_by_the_node_s_rule_before_it_counts(flow):
         return n
 
     output = succeeded(
-        flow.timed('nodes: [{id: again, type: python, params: {function: "acts:flaky", inputs: {n: "${__round__}"}}, loop: {max: 2}}]')
+        flow.timed(
+            'nodes: [{id: again, type: python, params: {function: "acts:flaky", inputs: {n: "${__round__}"}}, loop: {max: 2}}]'
+        )
     )
     assert (results(output), calls) == ([1, 2], [1, 1, 1, 2, 2, 2])
 
@@ -258,13 +281,16 @@ def test_a_deadline_before_any_round_has_ended_is_a_failure(flow, rounds):
 
 
 def test_a_deadline_keeps_the_best_of_the_rounds_so_far(flow, rounds):
-    output = succeeded(flow.timed(loop('max: 6, timeout: 10, keep: {max: "${round.result}"}'), {"given": [5, 1, 9], "seconds": 4}))
+    output = succeeded(
+        flow.timed(loop('max: 6, timeout: 10, keep: {max: "${round.result}"}'), {"given": [5, 1, 9], "seconds": 4})
+    )
     assert (output["best"]["result"], output["best_round"], output["stop"]) == (5, 1, "deadline")
 
 
 def test_a_deadline_also_ends_a_wait_between_attempts(flow, rounds):
     result = flow.timed(
-        loop("max: 6, timeout: 10", extra="retry: {wait_s: 100, cap_s: 1000}"), {"given": ["a", "fail transient"], "seconds": 1}
+        loop("max: 6, timeout: 10", extra="retry: {wait_s: 100, cap_s: 1000}"),
+        {"given": ["a", "fail transient"], "seconds": 1},
     )
     assert (succeeded(result)["stop"], result.duration_s) == ("deadline", 10)
 
@@ -323,7 +349,9 @@ def test_the_history_that_a_round_changes_is_its_own(flow):
         return []
 
     output = succeeded(
-        flow.timed('nodes: [{id: again, type: python, params: {function: "acts:spoil", inputs: {past: "${past}"}}, loop: {max: 3}}]')
+        flow.timed(
+            'nodes: [{id: again, type: python, params: {function: "acts:spoil", inputs: {past: "${past}"}}, loop: {max: 3}}]'
+        )
     )
     assert (seen, results(output)) == ([0, 1, 2], [[], [], []])
 
@@ -463,7 +491,12 @@ INNER = """
 def test_the_deadline_of_an_outer_loop_ends_an_inner_one(flow, rounds):
     result = flow.timed(INNER % (100, "max: 3, timeout: 10"))
     output = succeeded(result)
-    assert (output["stop"], output["round_count"], output["rounds"][0]["stop"], result.duration_s) == ("deadline", 1, "max_rounds", 10)
+    assert (output["stop"], output["round_count"], output["rounds"][0]["stop"], result.duration_s) == (
+        "deadline",
+        1,
+        "max_rounds",
+        10,
+    )
 
 
 def test_the_deadline_of_an_inner_loop_is_a_normal_end_of_the_outer_round(flow, rounds):
@@ -500,19 +533,34 @@ def step(flow):
 def test_with_a_batch_and_a_loop_on_one_node_each_item_loops(flow, step):
     items = [{"max": 2}, {"max": 5, "done": 3}, {"max": 3, "down": True}]
     output = succeeded(flow.timed(BOTH % ("", ""), {"items": items}))
-    assert [(each["stop"], each["round_count"], each["best_round"], each["original_index"]) for each in output["results"]] == [
+    assert [
+        (each["stop"], each["round_count"], each["best_round"], each["original_index"]) for each in output["results"]
+    ] == [
         ("max_rounds", 2, 2, 0),
         ("done", 3, 3, 1),
         ("max_rounds", 3, 1, 2),
     ]
-    assert [call[:3] for call in step] == [(0, 1, 0), (0, 2, 1), (1, 1, 0), (1, 2, 1), (1, 3, 2), (2, 1, 0), (2, 2, 1), (2, 3, 2)]
+    assert [call[:3] for call in step] == [
+        (0, 1, 0),
+        (0, 2, 1),
+        (1, 1, 0),
+        (1, 2, 1),
+        (1, 3, 2),
+        (2, 1, 0),
+        (2, 2, 1),
+        (2, 3, 2),
+    ]
 
 
 def test_items_loop_side_by_side_each_with_its_own_time(flow, step):
     items = [{"max": 9, "s": 4}, {"max": 9, "s": 6}, {"max": 1, "s": 1}]
     result = flow.timed(BOTH % ("parallel: true", ", timeout: 10"), {"items": items})
     output = succeeded(result)
-    assert [(each["stop"], each["round_count"]) for each in output["results"]] == [("deadline", 2), ("deadline", 1), ("max_rounds", 1)]
+    assert [(each["stop"], each["round_count"]) for each in output["results"]] == [
+        ("deadline", 2),
+        ("deadline", 1),
+        ("max_rounds", 1),
+    ]
     assert result.duration_s == 10
 
 
@@ -547,4 +595,6 @@ def test_a_loop_around_a_batch_runs_the_whole_batch_in_each_round(flow, rounds):
 
 
 def test_a_thousand_rounds_are_fine(flow):
-    assert flow.output("nodes: [{id: again, type: value, params: {n: '${__round__}'}, loop: {max: 1000}}]")["best"] == {"n": 1000}
+    assert flow.output("nodes: [{id: again, type: value, params: {n: '${__round__}'}, loop: {max: 1000}}]")["best"] == {
+        "n": 1000
+    }

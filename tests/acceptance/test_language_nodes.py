@@ -104,7 +104,9 @@ result = "sent"
 """
 
 
-@pytest.mark.parametrize(("error", "output"), [("ConnectionRefusedError", {"r": "sent"}), ("ConnectionResetError", None)])
+@pytest.mark.parametrize(
+    ("error", "output"), [("ConnectionRefusedError", {"r": "sent"}), ("ConnectionResetError", None)]
+)
 def test_unsafe_code_is_tried_again_if_its_connection_was_refused_and_not_if_it_was_lost(flow, tmp_path, error, output):
     (tmp_path / "knock.py").write_text(KNOCK.format(error=error))
     text = """
@@ -184,10 +186,13 @@ def test_code_and_function_are_never_templated(flow, key):
 
     if key == "code":
         assert (
-            flow.output("""nodes: [{id: a, type: code, params: {code: "result = '${nobody}' + '$${x}'"}}]""")["result"] == "${nobody}$${x}"
+            flow.output("""nodes: [{id: a, type: code, params: {code: "result = '${nobody}' + '$${x}'"}}]""")["result"]
+            == "${nobody}$${x}"
         )
     else:
-        assert "${name}" in flow.problem('{inputs: {name: {default: x}}, nodes: [{id: a, type: python, params: {function: "${name}"}}]}')
+        assert "${name}" in flow.problem(
+            '{inputs: {name: {default: x}}, nodes: [{id: a, type: python, params: {function: "${name}"}}]}'
+        )
 
 
 def test_a_function_is_async_or_plain_and_gives_result_and_stdout(flow):
@@ -200,7 +205,9 @@ def test_a_function_is_async_or_plain_and_gives_result_and_stdout(flow):
         return n
 
     for name in ("on_loop", "in_thread"):
-        assert flow.output(f'nodes: [{{id: a, type: python, params: {{function: "acts:{name}", inputs: {{n: 5}}}}}}]') == {
+        assert flow.output(
+            f'nodes: [{{id: a, type: python, params: {{function: "acts:{name}", inputs: {{n: 5}}}}}}]'
+        ) == {
             "result": 5,
             "stdout": "",
             "stderr": "",
@@ -240,7 +247,9 @@ def test_a_timeout_among_the_params_of_python_holds(flow):
     async def long():
         await asyncio.sleep(50)
 
-    result = flow.timed('nodes: [{id: a, type: python, params: {function: "acts:long", timeout: 5}, retry: {attempts: 1}}]')
+    result = flow.timed(
+        'nodes: [{id: a, type: python, params: {function: "acts:long", timeout: 5}, retry: {attempts: 1}}]'
+    )
     assert (result.status, result.duration_s) == ("timed_out", 5)
 
 
@@ -322,11 +331,15 @@ def test_a_child_may_be_a_path_a_name_or_inline(flow):
     child = "{inputs: {n: {required: true}}, nodes: [{id: v, type: value, params: {n: '${n}'}}]}"
     flow.write(child, "child.yaml")
     for workflow in ("child.yaml", "./child.yaml", "child", child):
-        assert flow.output(f"nodes: [{{id: w, type: workflow, params: {{workflow: {workflow}, inputs: {{n: 5}}}}}}]") == {"n": 5}
+        assert flow.output(
+            f"nodes: [{{id: w, type: workflow, params: {{workflow: {workflow}, inputs: {{n: 5}}}}}}]"
+        ) == {"n": 5}
 
 
 def test_the_workflow_param_is_never_templated(flow):
-    assert flow.problems("{inputs: {name: {default: child}}, nodes: [{id: w, type: workflow, params: {workflow: '${name}'}}]}")
+    assert flow.problems(
+        "{inputs: {name: {default: child}}, nodes: [{id: w, type: workflow, params: {workflow: '${name}'}}]}"
+    )
 
 
 def test_a_workflow_that_runs_itself_is_refused(flow):
@@ -383,7 +396,13 @@ def test_a_workflow_of_the_older_json_form_loads_as_it_is(flow):
         "ir_version": "0.1.0",
         "nodes": [
             {"id": "a", "type": "value", "purpose": "p", "params": {"rows": [1, 2]}},
-            {"id": "b", "type": "value", "purpose": "p", "params": {"x": "${item}"}, "batch": {"items": "${a.rows}", "as": "item"}},
+            {
+                "id": "b",
+                "type": "value",
+                "purpose": "p",
+                "params": {"x": "${item}"},
+                "batch": {"items": "${a.rows}", "as": "item"},
+            },
         ],
         "edges": [{"from": "a", "to": "b", "action": "default"}],
         "start_node": "a",

@@ -42,7 +42,14 @@ def test_without_edges_nodes_run_in_listed_order(flow, trail):
           - {node("b")}
         """
     )
-    assert trail == [("begin", "c", 0), ("end", "c", 3), ("begin", "a", 3), ("end", "a", 4), ("begin", "b", 4), ("end", "b", 4)]
+    assert trail == [
+        ("begin", "c", 0),
+        ("end", "c", 3),
+        ("begin", "a", 3),
+        ("end", "a", 4),
+        ("begin", "b", 4),
+        ("end", "b", 4),
+    ]
 
 
 def test_the_starts_are_the_nodes_without_incoming_edges_and_run_side_by_side(flow, trail):
@@ -73,14 +80,23 @@ def test_a_start_node_is_the_only_start(flow, trail):
 
 
 def test_a_node_that_the_start_node_does_not_lead_to_is_refused(flow):
-    assert "'one'" in flow.problem("{start_node: two, nodes: [{id: one, type: value}, {id: two, type: value}], edges: []}")
+    assert "'one'" in flow.problem(
+        "{start_node: two, nodes: [{id: one, type: value}, {id: two, type: value}], edges: []}"
+    )
 
 
 @pytest.mark.parametrize(
-    "edges", ["[{from: a, to: b}, {from: b, to: a}]", "[{from: a, to: a}]", "[{from: a, to: b}, {from: b, to: c}, {from: c, to: b}]"]
+    "edges",
+    [
+        "[{from: a, to: b}, {from: b, to: a}]",
+        "[{from: a, to: a}]",
+        "[{from: a, to: b}, {from: b, to: c}, {from: c, to: b}]",
+    ],
 )
 def test_edges_form_no_cycle_and_the_message_names_the_loop_block(flow, edges):
-    problems = flow.problems(f"{{nodes: [{{id: a, type: value}}, {{id: b, type: value}}, {{id: c, type: value}}], edges: {edges}}}")
+    problems = flow.problems(
+        f"{{nodes: [{{id: a, type: value}}, {{id: b, type: value}}, {{id: c, type: value}}], edges: {edges}}}"
+    )
     assert any("loop" in problem and "→" in problem for problem in problems)
 
 
@@ -209,7 +225,10 @@ def test_two_branches_of_which_one_is_skipped_meet_with_the_first_that_ran(flow,
           - {{from: left, to: join}}
           - {{from: right, to: join}}
     """
-    assert [succeeded(result) for result in flow.timed_all(workflow, [{"on": "l"}, {"on": "r"}])] == [{"took": "L"}, {"took": "R"}]
+    assert [succeeded(result) for result in flow.timed_all(workflow, [{"on": "l"}, {"on": "r"}])] == [
+        {"took": "L"},
+        {"took": "R"},
+    ]
 
 
 HANDLED = """
@@ -341,7 +360,9 @@ def test_an_error_edge_is_not_taken_when_the_job_is_cancelled(flow, trail):
         edges: [{{from: long, to: handle, action: error}}]
         """
     )
-    (result,), _ = virtual([gm.Job(id="0", graph=graph, input={})], on_run=lambda run: asyncio.get_running_loop().call_later(5, run.cancel))
+    (result,), _ = virtual(
+        [gm.Job(id="0", graph=graph, input={})], on_run=lambda run: asyncio.get_running_loop().call_later(5, run.cancel)
+    )
     assert result.status == "cancelled"
     assert begun(trail) == ["long"]
 
@@ -459,7 +480,12 @@ def test_a_skipped_chain_may_be_long(flow):
     nodes = "".join(f"  - {{id: n{number}, type: value, params: {{n: {number}}}}}\n" for number in range(count))
     edges = "".join(f"  - {{from: n{number}, to: n{number + 1}}}\n" for number in range(count - 1))
     text = "nodes:\n  - {id: pick, type: branch, params: {on: 1, cases: {1: stop}, default: go}}\n"
-    text += nodes + "edges:\n  - {from: pick, to: n0, action: go}\n" + edges + f"outputs: {{n: '${{n{count - 1}.n ?? 0}}'}}\n"
+    text += (
+        nodes
+        + "edges:\n  - {from: pick, to: n0, action: go}\n"
+        + edges
+        + f"outputs: {{n: '${{n{count - 1}.n ?? 0}}'}}\n"
+    )
     assert flow.output(text) == {"n": 0}
 
 
@@ -533,9 +559,17 @@ NEVER = {
     "branch": ("{id: s, type: branch, params: {on: 1, cases: {1: keep, 2: drop}}}", "kep", "'keep'"),
     "value": ("{id: s, type: value, params: {n: 1}}", "eror", "'error'"),
     "code": ("{id: s, type: code, params: {code: result = 1}}", "defualt", "'default'"),
-    "batch": ("{id: s, type: branch, params: {on: 1, cases: {1: keep}}, batch: {items: [1]}}", "keep", "returns default, error"),
+    "batch": (
+        "{id: s, type: branch, params: {on: 1, cases: {1: keep}}, batch: {items: [1]}}",
+        "keep",
+        "returns default, error",
+    ),
     "end": ("{id: s, type: end, params: {default: partial}}", "default", "returns end, error"),
-    "workflow": ("{id: s, type: workflow, params: {workflow: {nodes: [{id: v, type: value}]}}}", "done", "returns default, error"),
+    "workflow": (
+        "{id: s, type: workflow, params: {workflow: {nodes: [{id: v, type: value}]}}}",
+        "done",
+        "returns default, error",
+    ),
 }
 
 
@@ -555,7 +589,9 @@ def test_an_edge_on_an_action_that_its_node_never_returns_is_refused(flow, sourc
     assert ":6:" in problem
 
 
-@pytest.mark.parametrize("source", ['{id: s, type: code, params: {code: "result = 1; next = str(result)"}}', "{id: s, type: metered}"])
+@pytest.mark.parametrize(
+    "source", ['{id: s, type: code, params: {code: "result = 1; next = str(result)"}}', "{id: s, type: metered}"]
+)
 def test_what_may_return_any_action_may_have_any_edge(flow, metered, source):
     del metered
     text = f"{{nodes: [{source}, {{id: t, type: value}}], edges: [{{from: s, to: t, action: whatever}}]}}"

@@ -19,7 +19,9 @@ class Asked:
         self.calls.clear()
         answers = None if answer is None else {"j": answer}
         options.setdefault("policy", PROMPT)
-        report = gm.batch(self.flow.load(text), [{"id": "j"}], run_id="r", journal=self.store, answers=answers, **options)
+        report = gm.batch(
+            self.flow.load(text), [{"id": "j"}], run_id="r", journal=self.store, answers=answers, **options
+        )
         (result,) = report.results()
         return result
 
@@ -58,7 +60,9 @@ def asked(flow, store):
 
 
 def node(name, function, n, more=""):
-    return f'{{id: {name}, type: python, params: {{function: "acts:{function}", inputs: {{n: {json.dumps(n)}}}}}{more}}}'
+    return (
+        f'{{id: {name}, type: python, params: {{function: "acts:{function}", inputs: {{n: {json.dumps(n)}}}}}{more}}}'
+    )
 
 
 @pytest.mark.parametrize("function", ["ask", "plain"])
@@ -89,9 +93,16 @@ def test_the_other_items_of_a_parallel_batch_go_on_to_their_end(asked, handling)
     assert first.questions == {"each[0]/ask#1": 0, "each[2]/ask#1": 2, "each[4]/ask#1": 4}
     assert sorted(asked.calls) == [f"ask {n}" for n in range(6)]
     some = asked.run(text, {"each[0]/ask#1": "nought", "each[4]/ask#1": "four"})
-    assert (some.status, some.questions, sorted(asked.calls)) == ("paused", {"each[2]/ask#1": 2}, ["ask 0", "ask 2", "ask 4"])
+    assert (some.status, some.questions, sorted(asked.calls)) == (
+        "paused",
+        {"each[2]/ask#1": 2},
+        ["ask 0", "ask 2", "ask 4"],
+    )
     last = asked.run(text, "two")
-    assert ([each["result"] for each in last.output["results"]], asked.calls) == (["nought", 1, "two", 3, "four", 5], ["ask 2"])
+    assert ([each["result"] for each in last.output["results"]], asked.calls) == (
+        ["nought", 1, "two", 3, "four", 5],
+        ["ask 2"],
+    )
     assert (last.output["error_count"], last.output["cancelled_count"], last.is_degraded) == (0, 0, False)
 
 

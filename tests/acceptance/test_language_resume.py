@@ -160,7 +160,10 @@ def test_failed_items_under_continue_stay_failed_after_a_stop(flow, stopper, sto
     run(graph, stopper, store)
     stopper.fails = set()
     result, after = stopper.since(lambda: run(graph, stopper, store))
-    assert ([outcome["status"] for outcome in result.output["outcomes"]], after) == (["failed", "succeeded", "succeeded"], [3])
+    assert ([outcome["status"] for outcome in result.output["outcomes"]], after) == (
+        ["failed", "succeeded", "succeeded"],
+        [3],
+    )
     assert dict(result.metadata) == {"degraded": True}
 
 
@@ -194,7 +197,9 @@ def test_the_times_of_a_batch_are_the_recorded_ones_after_a_stop(flow, stopper, 
 
 
 def test_other_inputs_give_other_keys(flow, stopper, store):
-    text = f"{{inputs: {{x: {{required: true}}}}, nodes: [{go('a', 1)}, {{id: v, type: value, params: {{x: '${{x}}'}}}}]}}"
+    text = (
+        f"{{inputs: {{x: {{required: true}}}}, nodes: [{go('a', 1)}, {{id: v, type: value, params: {{x: '${{x}}'}}}}]}}"
+    )
     graph = flow.load(text)
     report = gm.batch(graph, [{"x": 1}, {"x": 2}], run_id="r", journal=store)
     assert [result.output["x"] for result in report.results()] == [1, 2]
@@ -204,7 +209,9 @@ def test_other_inputs_give_other_keys(flow, stopper, store):
 
 
 def test_equal_items_of_one_batch_are_each_done(flow, stopper, store):
-    graph = flow.load('nodes: [{id: each, type: python, params: {function: "acts:go", inputs: {n: "${item}"}}, batch: {items: [7, 7, 7]}}]')
+    graph = flow.load(
+        'nodes: [{id: each, type: python, params: {function: "acts:go", inputs: {n: "${item}"}}, batch: {items: [7, 7, 7]}}]'
+    )
     assert (run(graph, stopper, store).output["count"], stopper.calls) == (3, [7, 7, 7])
 
 
@@ -235,7 +242,9 @@ def test_a_step_whose_params_are_others_after_a_stop_is_done_again(flow, stopper
     """
     graph = flow.load(text)
     stopper.waits_for = "b"
-    report = gm.batch(graph, [{"id": "i", "x": 1}], run_id="r", journal=store, policy=PROMPT, on_start=stopper.runs.append)
+    report = gm.batch(
+        graph, [{"id": "i", "x": 1}], run_id="r", journal=store, policy=PROMPT, on_start=stopper.runs.append
+    )
     assert list(report.results()) == []
     report, after = stopper.since(
         lambda: gm.batch(graph, [{"id": "i", "x": 2}], run_id="r", journal=store, policy=PROMPT, on_change="invalidate")
@@ -278,7 +287,9 @@ def test_invalidate_does_nothing_again_that_depends_on_an_edited_node_which_give
           - {id: b, type: python, params: {function: "acts:go", inputs: {n: b, then: "${a.result}"}}}
     """
     run(flow.load(text), stopper, store)
-    _, again = stopper.since(lambda: run(flow.load(text.replace("result = 2", "result = 1 + 1")), stopper, store, on_change="invalidate"))
+    _, again = stopper.since(
+        lambda: run(flow.load(text.replace("result = 2", "result = 1 + 1")), stopper, store, on_change="invalidate")
+    )
     assert again == []
 
 
@@ -289,7 +300,9 @@ def test_invalidate_of_the_node_that_gives_the_items_does_only_the_new_ones(flow
           - {id: each, type: python, params: {function: "acts:go", inputs: {n: "${item}"}}, batch: {items: "${list.items}"}}
     """
     run(flow.load(text.replace("ITEMS", "[1, 2, 3]")), stopper, store)
-    result, again = stopper.since(lambda: run(flow.load(text.replace("ITEMS", "[1, 5, 3, 4]")), stopper, store, on_change="invalidate"))
+    result, again = stopper.since(
+        lambda: run(flow.load(text.replace("ITEMS", "[1, 5, 3, 4]")), stopper, store, on_change="invalidate")
+    )
     assert [each["result"] for each in result.output["results"]] == [1, 5, 3, 4]
     assert again == [5, 4]
 
@@ -319,7 +332,11 @@ nodes:
 
 
 def test_layout_comments_and_the_order_of_keys_are_no_change(flow, stopper, store):
-    run(flow.load('nodes: [{id: a, type: python, params: {function: "acts:go", inputs: {n: 1, then: 2}}}]'), stopper, store)
+    run(
+        flow.load('nodes: [{id: a, type: python, params: {function: "acts:go", inputs: {n: 1, then: 2}}}]'),
+        stopper,
+        store,
+    )
     text = """
         # another look
         nodes:

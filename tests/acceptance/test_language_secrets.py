@@ -35,7 +35,11 @@ def use(flow):
 def holds_secret(folder):
     """List the files that hold the secret, in any encoding that we write."""
     needles = [SECRET.encode(), json.dumps(SECRET)[1:-1].encode(), b"hunter2"]
-    return [path.name for path in folder.rglob("*") if path.is_file() and any(needle in path.read_bytes() for needle in needles)]
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and any(needle in path.read_bytes() for needle in needles)
+    ]
 
 
 def recorded(flow, text, inputs=None, **options):
@@ -44,7 +48,9 @@ def recorded(flow, text, inputs=None, **options):
     journal = flow.folder / "journal" / "runs.db"
     journal.parent.mkdir(exist_ok=True)
     events = []
-    report = gm.batch(flow.load(text), [inputs or {}], run_id="r", journal=journal, observers=[events.append], **options)
+    report = gm.batch(
+        flow.load(text), [inputs or {}], run_id="r", journal=journal, observers=[events.append], **options
+    )
     report.export(flow.folder / "journal" / "results.jsonl")
     assert holds_secret(flow.folder) == []
     assert "hunter2" not in repr(events)
@@ -54,22 +60,31 @@ def recorded(flow, text, inputs=None, **options):
 
 
 def test_a_secret_is_given_to_the_node_and_stored_nowhere(flow, use):
-    result = recorded(flow, f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}}}}}}}]')
+    result = recorded(
+        flow, f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}}}}}}}]'
+    )
     assert (result.status, use) == ("succeeded", [SECRET])
 
 
 def test_code_in_a_worker_process_is_given_it_too(flow):
-    result = recorded(flow, f'nodes: [{{id: u, type: code, params: {{inputs: {{key: {{env: {NAME}}}}}, code: "result = len(key)"}}}}]')
+    result = recorded(
+        flow, f'nodes: [{{id: u, type: code, params: {{inputs: {{key: {{env: {NAME}}}}}, code: "result = len(key)"}}}}]'
+    )
     assert result.output["result"] == len(SECRET)
 
 
 def test_a_secret_may_stand_at_any_depth(flow, use):
-    recorded(flow, f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{deep: [1, {{env: {NAME}}}]}}}}}}}}]')
+    recorded(
+        flow,
+        f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{deep: [1, {{env: {NAME}}}]}}}}}}}}]',
+    )
     assert use == [{"deep": [1, SECRET]}]
 
 
 def test_a_mapping_with_more_than_env_is_plain_data(flow, use):
-    result = flow.result('nodes: [{id: u, type: python, params: {function: "acts:use", inputs: {key: {env: HOME, and: more}}}}]')
+    result = flow.result(
+        'nodes: [{id: u, type: python, params: {function: "acts:use", inputs: {key: {env: HOME, and: more}}}}]'
+    )
     assert (result.status, use) == ("succeeded", [{"env": "HOME", "and": "more"}])
 
 
@@ -112,7 +127,9 @@ def test_it_is_read_at_the_attempt_also_for_a_worker_process(flow, monkeypatch):
 
 
 def test_it_is_not_read_when_the_workflow_is_loaded_or_the_graph_is_made(flow, use, monkeypatch):
-    graph = flow.load(f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}}}}}}}]')
+    graph = flow.load(
+        f'nodes: [{{id: u, type: python, params: {{function: "acts:use", inputs: {{key: {{env: {NAME}}}}}}}}}]'
+    )
     monkeypatch.setenv(NAME, "later")
     gm.batch(graph, [{}])
     assert use == ["later"]
@@ -132,7 +149,9 @@ def test_a_variable_that_is_not_set_is_a_permanent_failure_that_names_it(flow, u
 
 @pytest.mark.parametrize("name", ["''", "'A B'", "'${x}'", "'1A'", "'A='"])
 def test_a_name_that_no_variable_can_have_is_refused(flow, name):
-    assert "env" in flow.problem(f"{{inputs: {{x: {{default: 1}}}}, nodes: [{{id: v, type: value, params: {{key: {{env: {name}}}}}}}]}}")
+    assert "env" in flow.problem(
+        f"{{inputs: {{x: {{default: 1}}}}, nodes: [{{id: v, type: value, params: {{key: {{env: {name}}}}}}}]}}"
+    )
 
 
 def test_items_and_rounds_are_given_it(flow, use):
@@ -277,7 +296,9 @@ SHORTENED = {
     "an object": child(V % "", "object"),
     "a long message": coded("raise ValueError('x' * 1980 + k)\nresult = 1"),
     "the end of a long message": coded("raise ValueError('x' * 1994 + k)\nresult = 1"),
-    "a traced cause": coded("try:\n    raise KeyError('y' * 194 + k)\nexcept KeyError:\n    raise ValueError('no')\nresult = 1"),
+    "a traced cause": coded(
+        "try:\n    raise KeyError('y' * 194 + k)\nexcept KeyError:\n    raise ValueError('no')\nresult = 1"
+    ),
     "a part": coded("raise ValueError(f'no key {k[20:40]} here')\nresult = 1"),
     "an item": child(
         '{id: v, type: code, params: {code: "raise ValueError(1)\\nresult = 1"}, retry: {attempts: 1}, batch: {items: ["${k}"]}}'
@@ -298,7 +319,9 @@ def test_a_secret_that_a_message_cuts_short_is_not_kept_in_part(flow, monkeypatc
     report = gm.batch(graph, [{}], run_id="r", journal=journal, policy=PROMPT)
     report.export(flow.folder / "journal" / "results.jsonl")
     (result,) = report.results()
-    written = b"".join(path.read_bytes() for path in journal.parent.rglob("*") if path.is_file()).decode("utf-8", "replace") + repr(result)
+    written = b"".join(path.read_bytes() for path in journal.parent.rglob("*") if path.is_file()).decode(
+        "utf-8", "replace"
+    ) + repr(result)
     assert result.status == "failed"
     assert [part for part in (secret[:5], secret[20:30], LONG[:5], LONG[20:28]) if part in written] == []
 

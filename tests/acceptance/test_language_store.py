@@ -121,7 +121,9 @@ def test_what_a_failed_attempt_changed_is_unseen_by_the_next(flow, careless, pla
         {"rows": [ROW, ROW]},
     )
     assert [each["result"] for each in output["results"]] == [ROW, ROW]
-    assert sorted(path.name for path in (flow.folder / "tries").iterdir()) == [f"n{n}-{t}" for n in range(2) for t in range(3)]
+    assert sorted(path.name for path in (flow.folder / "tries").iterdir()) == [
+        f"n{n}-{t}" for n in range(2) for t in range(3)
+    ]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -151,7 +153,9 @@ def test_inline_params_of_a_function_are_the_same_in_every_attempt_and_job(flow)
         if tries[gm.idempotency_key()] < 3:
             raise gm.Transient("again")
 
-    graph = flow.load(f'nodes: [{{id: go, type: python, params: {{function: "acts:take", inputs: {{row: {json.dumps(ROW)}}}}}}}]')
+    graph = flow.load(
+        f'nodes: [{{id: go, type: python, params: {{function: "acts:take", inputs: {{row: {json.dumps(ROW)}}}}}}}]'
+    )
     report = gm.batch(graph, [{"id": 1}, {"id": 2}], policy=PROMPT, concurrency=1)
     assert [result.status for result in report.results()] == ["succeeded", "succeeded"]
     assert seen == [ROW] * 6
@@ -177,7 +181,8 @@ def test_inline_items_and_defaults_are_the_same_in_every_job(flow):
 
 
 @pytest.mark.parametrize(
-    "outputs", ["", 'outputs: {row: "${fixed.row}"}', 'outputs: {row: "${given}"}', f"outputs: {{row: {json.dumps(ROW)}}}"]
+    "outputs",
+    ["", 'outputs: {row: "${fixed.row}"}', 'outputs: {row: "${given}"}', f"outputs: {{row: {json.dumps(ROW)}}}"],
 )
 def test_what_one_job_s_output_holds_is_not_the_next_one_s(flow, outputs):
     seen = []
@@ -206,7 +211,9 @@ def test_what_is_changed_in_an_output_is_unseen_in_the_source_and_by_the_next_jo
         seen.append(copy.deepcopy(result.output))
         spoil(result.output["row"])
 
-    graph = flow.load("{inputs: {row: {required: true}}, nodes: [{id: same, type: value, params: {x: 1}}], outputs: {row: '${row}'}}")
+    graph = flow.load(
+        "{inputs: {row: {required: true}}, nodes: [{id: same, type: value, params: {x: 1}}], outputs: {row: '${row}'}}"
+    )
     gm.batch(graph, [{"row": shared}, {"row": shared}], concurrency=1, on_result=on_result)
     assert (seen, shared) == ([{"row": ROW}] * 2, ROW)
 

@@ -32,7 +32,9 @@ def test_a_path_walks_by_names_that_may_hold_hyphens(flow):
     assert seen(flow, "${a.x-y.z_1}", {"x-y": {"z_1": "found"}}) == "found"
 
 
-@pytest.mark.parametrize(("text", "value"), [("${a[1]}", 20), ("${a[-1]}", 30), ("${a[${b}]}", 10), ("${a[${b.at[1]}]}", 30)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("${a[1]}", 20), ("${a[-1]}", 30), ("${a[${b}]}", 10), ("${a[${b.at[1]}]}", 30)]
+)
 def test_a_segment_may_carry_an_index_that_may_be_a_reference(flow, text, value):
     index = {"at": [0, 2]} if "b.at" in text else 0
     assert seen(flow, text, [10, 20, 30], index) == value
@@ -73,7 +75,8 @@ def test_two_dollars_are_a_literal_template(flow):
 
 
 @pytest.mark.parametrize(
-    "text", ["${a.upper()}", "${a + b}", "${a|upper}", "${a['x']}", "${}", "${ }", "${a", "${a.}", "${a[x]}", "${a ?? }"]
+    "text",
+    ["${a.upper()}", "${a + b}", "${a|upper}", "${a['x']}", "${}", "${ }", "${a", "${a.}", "${a[x]}", "${a ?? }"],
 )
 def test_nothing_else_is_a_template(flow, text):
     (problem,) = flow.problems(ECHO.format(text=json.dumps(text)))
@@ -230,7 +233,9 @@ def test_a_json_or_yaml_file_becomes_its_data(flow, name, text):
 def test_paths_are_relative_to_the_workflow_file(flow, monkeypatch, tmp_path_factory):
     (flow.folder / "sub").mkdir()
     (flow.folder / "sub" / "prompt.md").write_text("here", encoding="utf-8")
-    (flow.folder / "sub" / "child.yaml").write_text("nodes: [{id: ask, type: value, params: {prompt: !file prompt.md}}]", encoding="utf-8")
+    (flow.folder / "sub" / "child.yaml").write_text(
+        "nodes: [{id: ask, type: value, params: {prompt: !file prompt.md}}]", encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert flow.output("nodes: [{id: down, type: workflow, params: {workflow: sub/child.yaml}}]") == {"prompt": "here"}
 
@@ -317,7 +322,11 @@ def test_all_problems_are_reported_at_once_with_their_places(flow):
         """
     )
     for line, word in [(2, "required"), (4, "value"), (5, "nobody"), (6, "a."), (7, "params")]:
-        assert any(f"workflow.yaml:{line}:" in problem and word in problem for problem in problems), (line, word, problems)
+        assert any(f"workflow.yaml:{line}:" in problem and word in problem for problem in problems), (
+            line,
+            word,
+            problems,
+        )
 
 
 def test_json_and_yaml_are_one_language(flow):

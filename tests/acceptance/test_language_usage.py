@@ -43,10 +43,18 @@ class TestAddedUp:
 
     def test_an_attempt_that_is_timed_out_counts_what_it_has_told(self, flow):
         result = flow.timed(one(", timeout: 5, retry: {attempts: 2}", seconds=50))
-        assert (result.status, result.usage["requests"], result.usage["output_tokens"], result.cost) == ("timed_out", 2, 0, 0)
+        assert (result.status, result.usage["requests"], result.usage["output_tokens"], result.cost) == (
+            "timed_out",
+            2,
+            0,
+            0,
+        )
 
     def test_nodes_add_up(self, flow):
-        assert used(flow.timed("nodes: [{id: a, type: metered}, {id: b, type: metered, params: {cost: 2}}]")) == (2, 2.5)
+        assert used(flow.timed("nodes: [{id: a, type: metered}, {id: b, type: metered, params: {cost: 2}}]")) == (
+            2,
+            2.5,
+        )
 
     def test_branches_side_by_side_add_up(self, flow):
         result = flow.timed(
@@ -56,7 +64,9 @@ class TestAddedUp:
 
     @pytest.mark.parametrize("parallel", ["true", "false"])
     def test_items_add_up(self, flow, parallel):
-        assert used(flow.timed(one(f", batch: {{items: [1, 2, 3], parallel: {parallel}}}", n="'${item}'", cost="'${item}'"))) == (3, 6)
+        assert used(
+            flow.timed(one(f", batch: {{items: [1, 2, 3], parallel: {parallel}}}", n="'${item}'", cost="'${item}'"))
+        ) == (3, 6)
 
     def test_failed_items_add_up(self, flow):
         result = flow.timed(one(", batch: {items: [0, 9], error_handling: continue}", fails="'${item}'"))
@@ -64,7 +74,9 @@ class TestAddedUp:
 
     def test_items_that_fail_fast_cancels_count_what_they_have_told(self, flow):
         text = one(
-            ", batch: {items: [{f: 9, s: 1}, {f: 0, s: 50}], parallel: true, max_retries: 1}", fails="'${item.f}'", seconds="'${item.s}'"
+            ", batch: {items: [{f: 9, s: 1}, {f: 0, s: 50}], parallel: true, max_retries: 1}",
+            fails="'${item.f}'",
+            seconds="'${item.s}'",
         )
         result = flow.timed(text)
         assert (result.status, result.usage["requests"], result.cost) == ("failed", 2, 0.5)
@@ -135,17 +147,23 @@ class TestAddedUp:
         assert (output["stop"], output["round_count"]) == ("budget", 2)
 
     def test_until_goes_before_the_budget(self, flow):
-        assert succeeded(flow.timed(one(", loop: {max: 9, budget_usd: 0.5, until: {done: '${round.n}'}}", n=1)))["stop"] == "done"
+        assert (
+            succeeded(flow.timed(one(", loop: {max: 9, budget_usd: 0.5, until: {done: '${round.n}'}}", n=1)))["stop"]
+            == "done"
+        )
 
     def test_jobs_do_not_add_up_with_one_another(self, flow):
         results = flow.timed_all(
-            f"{{inputs: {{n: {{required: true}}}}, {one(cost='${n}').replace('${n}', chr(39) + '${n}' + chr(39))}}}", [{"n": 1}, {"n": 2}]
+            f"{{inputs: {{n: {{required: true}}}}, {one(cost='${n}').replace('${n}', chr(39) + '${n}' + chr(39))}}}",
+            [{"n": 1}, {"n": 2}],
         )
         assert [used(result) for result in results] == [(1, 1), (1, 2)]
 
     def test_a_job_that_is_cancelled_keeps_what_it_has_used(self, flow):
         graph = flow.load("nodes: [{id: a, type: metered}, {id: b, type: metered, params: {seconds: 50}}]")
-        (result,), _ = virtual(jobs_of(graph, [{}]), on_run=lambda run: asyncio.get_running_loop().call_later(5, run.cancel))
+        (result,), _ = virtual(
+            jobs_of(graph, [{}]), on_run=lambda run: asyncio.get_running_loop().call_later(5, run.cancel)
+        )
         assert (result.status, result.usage["requests"]) == ("cancelled", 2)
 
 
@@ -227,7 +245,9 @@ def test_an_item_that_is_retried_has_used_what_both_generations_did(flow, store,
         if fails.pop():
             raise gm.Permanent("not yet")
 
-    graph = flow.load('nodes: [{id: a, type: metered}, {id: gate, type: python, params: {function: "acts:gate"}}, {id: b, type: metered}]')
+    graph = flow.load(
+        'nodes: [{id: a, type: metered}, {id: gate, type: python, params: {function: "acts:gate"}}, {id: b, type: metered}]'
+    )
     (first,) = gm.batch(graph, [{}], policy=PROMPT, run_id="r", journal=store).results()
     assert (first.status, used(first)) == ("failed", (1, 0.5))
     fails.append(False)
@@ -248,5 +268,9 @@ def test_a_type_is_told_the_folder_of_the_workflow(flow, metered):
 def test_a_type_is_told_the_folder_of_the_child_s_file_in_a_child(flow, metered):
     del metered
     (flow.folder / "sub").mkdir()
-    (flow.folder / "sub" / "child.yaml").write_text("nodes: [{id: c, type: compiler, params: {code: x}}]", encoding="utf-8")
-    assert flow.output("nodes: [{id: w, type: workflow, params: {workflow: sub/child.yaml}}]")["root"] == str(flow.folder / "sub")
+    (flow.folder / "sub" / "child.yaml").write_text(
+        "nodes: [{id: c, type: compiler, params: {code: x}}]", encoding="utf-8"
+    )
+    assert flow.output("nodes: [{id: w, type: workflow, params: {workflow: sub/child.yaml}}]")["root"] == str(
+        flow.folder / "sub"
+    )

@@ -57,7 +57,9 @@ async def left_by(graph, item_of):
 
 
 @pytest.mark.usefixtures("_no_collector")
-@pytest.mark.parametrize("function", [on_the_loop, in_a_thread, in_a_step, in_vain], ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function", [on_the_loop, in_a_thread, in_a_step, in_vain], ids=lambda function: function.__name__
+)
 def test_an_item_is_let_go_when_its_result_was_taken(function):
     assert asyncio.run(left_by(function, lambda row: row)) < 5
 

@@ -30,7 +30,11 @@ class TestAsked:
             "logprobs": None,
             "metadata": {"calls": 1},
         }
-        assert (output["usage"]["requests"], output["usage"]["input_tokens"], output["usage"]["cost_usd"]) == (1, 2, 0.5)
+        assert (output["usage"]["requests"], output["usage"]["input_tokens"], output["usage"]["cost_usd"]) == (
+            1,
+            2,
+            0.5,
+        )
 
     def test_system_comes_first_then_what_was_said_then_the_prompt(self, played):
         past = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -61,7 +65,12 @@ class TestAsked:
 
     def test_images_are_sent_beside_the_prompt(self, played, tmp_path):
         (tmp_path / "cat.png").write_bytes(PNG)
-        played.output({"prompt": "x", "images": ["cat.png", "https://example.org/dog.png", {"data": "QQ==", "media_type": "image/gif"}]})
+        played.output(
+            {
+                "prompt": "x",
+                "images": ["cat.png", "https://example.org/dog.png", {"data": "QQ==", "media_type": "image/gif"}],
+            }
+        )
         assert played.asked[0].messages[0].content == (
             Image(data=base64.b64encode(PNG).decode()),
             Image(url="https://example.org/dog.png"),
@@ -118,7 +127,9 @@ class TestNames:
         assert "no provider 'nobody'" in results[2].error.message
 
     def test_a_role_without_a_model_is_told_before_anything_runs(self, played):
-        with pytest.raises(gm.UsageError, match=r"node 'ask': no model for the role 'judge'.*write roles: \{judge: provider/model\}"):
+        with pytest.raises(
+            gm.UsageError, match=r"node 'ask': no model for the role 'judge'.*write roles: \{judge: provider/model\}"
+        ):
             played.run({"prompt": "x", "role": "judge"}, model=None)
 
     def test_no_model_at_all_is_told_before_anything_runs(self, played):
@@ -132,18 +143,39 @@ class TestNames:
             ("{prompt: x, model: scriptd/a}", "no provider 'scriptd' (did you mean 'scripted'?)"),
             ("{prompt: x, model: fast, role: judge}", "model and role are both given"),
             ("{model: fast}", "prompt or messages is missing"),
-            ("{model: fast, prompt: x, output_schema: {type: objct}}", 'the JSON Schema can not be used: type: "objct" can not stand here'),
+            (
+                "{model: fast, prompt: x, output_schema: {type: objct}}",
+                'the JSON Schema can not be used: type: "objct" can not stand here',
+            ),
             ("{model: fast, prompt: x, output_schema: {unevaluatedItems: false}}", "unknown word 'unevaluatedItems'"),
             ("{model: fast, prompt: x, temprature: 1}", "unknown key 'temprature' (did you mean 'temperature'?)"),
             ("{model: fast, prompt: x, max_tokens: 0}", "max_tokens"),
-            ("{model: fast, messages: [{role: usr, content: x}]}", "messages.0.role: 'usr' is not one of system, user, assistant, tool"),
+            (
+                "{model: fast, messages: [{role: usr, content: x}]}",
+                "messages.0.role: 'usr' is not one of system, user, assistant, tool",
+            ),
             ("{model: fast, messages: [x]}", "messages.0: a mapping is wanted, not text"),
             ("{model: fast, prompt: x, tools: [3]}", "tools.0: a mapping is wanted, not a whole number"),
-            ("{model: fast, prompt: x, tools: [{name: a}, {nam: b}]}", "tools.1: unknown key 'nam' (did you mean 'name'?)"),
-            ("{model: fast, prompt: x, tools: [{function: {name: 3}}]}", "tools.0.name: text is wanted, not a whole number"),
-            ("{model: fast, prompt: x, tools: [{type: function, function: 3}]}", "tools.0: a mapping is wanted, not a whole number"),
-            ("{model: fast, prompt: x, images: [a.png, 4]}", "images.1: text or a mapping is wanted, not a whole number"),
-            ("{model: fast, prompt: x, images: ['']}", "an image is an address, a file's path, or {data, media_type}, not ''"),
+            (
+                "{model: fast, prompt: x, tools: [{name: a}, {nam: b}]}",
+                "tools.1: unknown key 'nam' (did you mean 'name'?)",
+            ),
+            (
+                "{model: fast, prompt: x, tools: [{function: {name: 3}}]}",
+                "tools.0.name: text is wanted, not a whole number",
+            ),
+            (
+                "{model: fast, prompt: x, tools: [{type: function, function: 3}]}",
+                "tools.0: a mapping is wanted, not a whole number",
+            ),
+            (
+                "{model: fast, prompt: x, images: [a.png, 4]}",
+                "images.1: text or a mapping is wanted, not a whole number",
+            ),
+            (
+                "{model: fast, prompt: x, images: ['']}",
+                "an image is an address, a file's path, or {data, media_type}, not ''",
+            ),
             ("{model: fast, prompt: x, images: [a.png, {}]}", "an image has neither data nor url"),
             ("{model: fast, prompt: x, images: [{image_url: x}]}", "images: Object contains unknown field `image_url`"),
             ("{model: fast, prompt: x, temperature: 101}", "temperature: a number <= 100.0 is wanted"),
@@ -187,7 +219,11 @@ class TestNoSuccess:
         assert played.output({"prompt": "x", "stop": "."})["response"] == ""
 
     def test_what_failed_attempts_used_is_counted(self, played):
-        played.answers = [failing(gm.Transient("cut"), input_tokens=5, cost_usd=1.0), answer("x", reason="other"), "fine"]
+        played.answers = [
+            failing(gm.Transient("cut"), input_tokens=5, cost_usd=1.0),
+            answer("x", reason="other"),
+            "fine",
+        ]
         result = played.run({"prompt": "x"})
         assert (result.status, result.attempts) == ("succeeded", 3)
         assert (result.usage["requests"], result.usage["input_tokens"], result.cost) == (3, 9, 2.0)
@@ -219,7 +255,11 @@ class TestStructure:
 
     @pytest.mark.parametrize(
         ("text", "repaired"),
-        [('```json\n{"a": 1}\n```', "fence"), ('Here:\n```\n{"a": 1}\n```\nDone.', "fence"), ('Sure! {"a": 1} I hope it helps.', "text")],
+        [
+            ('```json\n{"a": 1}\n```', "fence"),
+            ('Here:\n```\n{"a": 1}\n```\nDone.', "fence"),
+            ('Sure! {"a": 1} I hope it helps.', "text"),
+        ],
     )
     def test_what_can_not_be_mistaken_is_repaired_and_said(self, played, text, repaired):
         played.answers = [text]
@@ -249,7 +289,12 @@ class TestStructure:
     def test_it_is_asked_three_times_at_most_and_then_fails_for_good(self, played):
         played.answers = ["no"]
         result = played.run({"prompt": "x", "output_schema": SCHEMA})
-        assert (result.error.kind, result.attempts, len(played.asked), result.usage["requests"]) == ("permanent", 1, 3, 3)
+        assert (result.error.kind, result.attempts, len(played.asked), result.usage["requests"]) == (
+            "permanent",
+            1,
+            3,
+            3,
+        )
         assert "asked 3 times, the answer is not JSON" in result.error.message
 
     def test_the_error_holds_the_last_answer_which_the_row_and_the_page_of_the_item_show(self, played, tmp_path):
@@ -278,7 +323,9 @@ class TestStructure:
         assert caught.value.answer == "no"
 
     def test_an_answer_that_asks_for_tools_need_not_have_it(self, played):
-        played.answers = [answer("", reason="tool_calls", tool_calls=(ToolCall(id="1", name="look", arguments={"at": 2}),))]
+        played.answers = [
+            answer("", reason="tool_calls", tool_calls=(ToolCall(id="1", name="look", arguments={"at": 2}),))
+        ]
         output = played.output({"prompt": "x", "output_schema": SCHEMA, "tools": [{"name": "look"}]})
         assert output["tool_calls"] == [{"id": "1", "name": "look", "arguments": {"at": 2}}]
         assert (output["response"], output["finish_reason"]) == ("", "tool_calls")
@@ -318,7 +365,9 @@ class TestRuns:
     def test_a_key_that_is_not_set_is_told_before_anything_runs(self, played, monkeypatch):
         monkeypatch.delenv("GRAPHMILL_TEST_KEY", raising=False)
         played.settings("", provider=", key: {env: GRAPHMILL_TEST_KEY}")
-        with pytest.raises(gm.UsageError, match="node 'ask' asks scripted/play, and the environment has no GRAPHMILL_TEST_KEY"):
+        with pytest.raises(
+            gm.UsageError, match="node 'ask' asks scripted/play, and the environment has no GRAPHMILL_TEST_KEY"
+        ):
             played.run({"prompt": "x"})
 
     def test_what_is_answered_is_not_asked_again_and_a_changed_model_is_told(self, played, store):
@@ -332,7 +381,9 @@ class TestRuns:
         with pytest.raises(gm.ChangedError, match="node 'ask' changed"):
             gm.batch(played.graph(WORKFLOW % "role: judge"), asking(4), run_id="r", journal=store)
         played.asked.clear()
-        report = gm.batch(played.graph(WORKFLOW % "role: judge"), asking(4), run_id="r", journal=store, on_change="invalidate")
+        report = gm.batch(
+            played.graph(WORKFLOW % "role: judge"), asking(4), run_id="r", journal=store, on_change="invalidate"
+        )
         assert (report.statistics.succeeded, [each.model for each in played.asked]) == (4, ["b"] * 4)
 
     def test_where_a_model_is_asked_does_not_count_as_a_change(self, played, store):

@@ -13,7 +13,9 @@ from support.asked_model import answer
 from support.driving import virtual
 from support.flows import now
 
-WORKFLOW = "{inputs: {n: {}}, nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: x, max_tokens: 100}}]}"
+WORKFLOW = (
+    "{inputs: {n: {}}, nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: x, max_tokens: 100}}]}"
+)
 
 
 SCHEMA = {"type": "object", "required": ["a"], "description": "d" * 440}
@@ -64,7 +66,9 @@ class TestLimits:
 
     def test_tokens_are_reserved_as_estimated_and_settled_as_used(self, played, graph):
         server, run_ = run(played, graph, 60, "{tokens_per_minute: 1200}")
-        assert 55 <= run_.statistics().elapsed_s <= 75  # 60 calls of 20 tokens; unsettled reservations of 100 would take five minutes
+        assert (
+            55 <= run_.statistics().elapsed_s <= 75
+        )  # 60 calls of 20 tokens; unsettled reservations of 100 would take five minutes
         assert len(server.came) == 60
 
     def test_a_schema_and_tools_are_reserved_too_whoever_asks_and_asks_again(self, played, graph):
@@ -82,7 +86,9 @@ class TestLimits:
 
         played.by = answered
         node = {"model": "scripted/play", "prompt": "x", "output_schema": SCHEMA, "tools": [TOOL], "max_tokens": 100}
-        function = ask if graph == "function" else played.graph({"nodes": [{"id": "ask", "type": "llm", "params": node}]})
+        function = (
+            ask if graph == "function" else played.graph({"nodes": [{"id": "ask", "type": "llm", "params": node}]})
+        )
         results, _ = virtual([gm.Job(id=str(number), graph=function, input={}) for number in range(2)], concurrency=50)
         assert {result.status for result in results} == {"succeeded"}
         assert [later - one for one, later in pairwise(came)] == [pytest.approx(60, abs=8)] * 3
@@ -238,7 +244,9 @@ class TestWhatAnswersSay:
 
 
 @pytest.mark.parametrize("graph", ["workflow", "function"])
-def test_an_answer_that_is_asked_for_again_counts_as_another_request_and_waits_outside_of_its_attempt_s_time(played, graph):
+def test_an_answer_that_is_asked_for_again_counts_as_another_request_and_waits_outside_of_its_attempt_s_time(
+    played, graph
+):
     played.settings("", provider=", limits: {requests_per_minute: 60, tokens_per_minute: 100000, concurrency: 8}")
     came = []
 
@@ -290,7 +298,9 @@ def test_a_run_goes_on_where_limits_can_not_be_shared_and_says_so_once(played, t
 
 def test_the_key_is_nowhere_in_what_processes_share(played, tmp_path, monkeypatch):
     monkeypatch.setenv("PLAY_KEY", "sk-planted-secret")
-    played.settings("", provider=", key: {env: PLAY_KEY}, limits: {requests_per_minute: 6000, tokens_per_minute: 1000000}")
+    played.settings(
+        "", provider=", key: {env: PLAY_KEY}, limits: {requests_per_minute: 6000, tokens_per_minute: 1000000}"
+    )
     gm.batch(call, [{"n": 1}], journal=tmp_path / "runs.db", run_id="one")
     written = [path.read_bytes() for path in tmp_path.glob("runs.db-limits*")]
     assert written

@@ -26,7 +26,9 @@ class Place:
         self.answered = Counter()
         self.refused = 0
         server.answer = self.answer
-        (folder / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: {protocol}, address: '{server.url}/v1'}}}}")
+        (folder / "graphmill.yaml").write_text(
+            f"providers: {{own: {{protocol: {protocol}, address: '{server.url}/v1'}}}}"
+        )
 
     def answer(self, asked):
         if self.left == 0:
@@ -69,14 +71,32 @@ CASES += [(protocol, error, 60) for protocol in APIS for error in ("no_credit", 
 
 
 @pytest.mark.parametrize(("protocol", "error", "items"), CASES)
-def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_on_with(place, tmp_path, protocol, error, items):
+def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_on_with(
+    place, tmp_path, protocol, error, items
+):
     here = place(protocol, error, after=items // 2)
     write_items(tmp_path, [{"id": f"q{number}", "text": f"question {number}"} for number in range(items)])
-    asking = ["batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "-o", "out.jsonl", "--run-id", "night"]
+    asking = [
+        "batch",
+        "--prompt",
+        "${text}",
+        "-m",
+        "own/m",
+        "-s",
+        "items.jsonl",
+        "-o",
+        "out.jsonl",
+        "--run-id",
+        "night",
+    ]
     code, said = here.command(*asking, "--concurrency", str(CONCURRENCY), argv=IMPATIENT)
     reason = here.error[1]["error"]["message"].split(":")[0].split(".")[0]
     assert code == 5, said
-    assert (reason in said, "graphmill resume night" in said, "graphmill resume night --model OTHER" in said) == (True, True, True), said
+    assert (reason in said, "graphmill resume night" in said, "graphmill resume night --model OTHER" in said) == (
+        True,
+        True,
+        True,
+    ), said
     assert (f"parked: own/m answered {here.error[0]}: " in said, "own/m: own/m" in said) == (True, False), said
     refused = here.refused
     assert 1 <= refused <= CONCURRENCY + 2
@@ -87,7 +107,11 @@ def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_
     stands = here.record("status", "night")
     for told in (listed, stands):
         assert (told["state"], reason in told["reason"]) == ("paused", True)
-        assert (told["counts"]["succeeded"], told["counts"]["failed"], told["counts"]["left"]) == (items // 2, 0, items // 2)
+        assert (told["counts"]["succeeded"], told["counts"]["failed"], told["counts"]["left"]) == (
+            items // 2,
+            0,
+            items // 2,
+        )
     assert reason in here.command("status", "night")[1]
 
     here.left = -1  # well again
@@ -105,7 +129,9 @@ def test_a_run_whose_server_was_never_there_is_offered_another_model(tmp_path):
     with ModelServer() as server:
         here = Place(tmp_path, server, "openai", "no_credit", 0)
     write_items(tmp_path, [{"id": "1", "text": "a"}])
-    code, said = here.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", argv=IMPATIENT)
+    code, said = here.command(
+        "batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", argv=IMPATIENT
+    )
     assert code == 5, said
     assert "graphmill resume r --model OTHER" in said
     assert re.search(r"^  models +own/m$", here.command("show", "r")[1], re.MULTILINE)
@@ -116,7 +142,10 @@ def test_an_over_long_prompt_beside_good_ones_fails_alone(place, tmp_path, proto
     here = place(protocol, "too_long", after=-1)
     fine, (status, error) = here.answer, here.error
     here.server.answer = lambda asked: reply(error, status) if len(asked.body) > 5000 else fine(asked)
-    write_items(tmp_path, [{"id": f"q{number}", "text": f"question {number}" * (2000 if number == 17 else 1)} for number in range(40)])
+    write_items(
+        tmp_path,
+        [{"id": f"q{number}", "text": f"question {number}" * (2000 if number == 17 else 1)} for number in range(40)],
+    )
     code, said = here.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "-o", "out.jsonl")
     assert code == 3, said
     made = rows(tmp_path / "out.jsonl")
@@ -131,8 +160,13 @@ def test_a_run_whose_provider_is_out_of_credit_goes_on_with_another_model(tmp_pa
     with ModelServer() as own, ModelServer(answer=lambda _: reply(APIS["openai"].answer)) as other:
         place = Place(tmp_path, own, "openai", "no_credit", 8)
         (tmp_path / "w.yaml").write_text(workflow)
-        providers = {name: {"protocol": "openai", "address": f"{server.url}/v1"} for name, server in (("own", own), ("other", other))}
-        (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": providers, "roles": {"writer": {"model": "own/m"}}}))
+        providers = {
+            name: {"protocol": "openai", "address": f"{server.url}/v1"}
+            for name, server in (("own", own), ("other", other))
+        }
+        (tmp_path / "graphmill.yaml").write_text(
+            json.dumps({"providers": providers, "roles": {"writer": {"model": "own/m"}}})
+        )
         source = write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(20)])
         options = ("--source", source, "--run-id", "r", "--concurrency", "1", "--output", "out.jsonl")
         code, said = place.command("batch", "w.yaml", *options, argv=IMPATIENT)
@@ -149,7 +183,10 @@ def test_a_run_whose_provider_is_out_of_credit_goes_on_with_another_model(tmp_pa
             assert [row["metadata"]["model"] for row in rows(tmp_path / file)] == ["own/m"] * 8 + ["other/n"] * 12
         page = place.record("show", "r")
         assert page["manifest"]["kept"] == ["node 'ask' asks other/n, not own/m"]
-        assert {name: each["requests"] for name, each in page["usage"]["models"].items()} == {"own/m": len(own.asked), "other/n": 12}
+        assert {name: each["requests"] for name, each in page["usage"]["models"].items()} == {
+            "own/m": len(own.asked),
+            "other/n": 12,
+        }
         write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(21)])
         assert place.command("resume", "r")[0] == 0  # from now on that is the run's model
         assert (len(own.asked), len(other.asked)) == (8 + place.refused, 13)
@@ -180,7 +217,9 @@ def test_another_model_hides_no_other_change_and_is_not_for_functions_or_roles_t
 def test_another_model_is_the_runs_only_once_an_item_is_done_with_it(tmp_path, source):
     def write(*numbers):
         items = [{"id": str(number), "text": f"text {number}"} for number in numbers]
-        (tmp_path / source).write_text(json.dumps(items) if source == "items.json" else "\n".join(map(json.dumps, items)))
+        (tmp_path / source).write_text(
+            json.dumps(items) if source == "items.json" else "\n".join(map(json.dumps, items))
+        )
 
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", -1)
@@ -202,12 +241,28 @@ def test_another_model_is_the_runs_only_once_an_item_is_done_with_it(tmp_path, s
 
 
 @pytest.mark.parametrize("is_command", [True, False])
-def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_then_on(tmp_path, monkeypatch, is_command):
+def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_then_on(
+    tmp_path, monkeypatch, is_command
+):
     monkeypatch.chdir(tmp_path)
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", 3)
         write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(5)])
-        asking = ("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", "-c", "1", "-o", "out.jsonl")
+        asking = (
+            "batch",
+            "--prompt",
+            "${text}",
+            "-m",
+            "own/m",
+            "-s",
+            "items.jsonl",
+            "--run-id",
+            "r",
+            "-c",
+            "1",
+            "-o",
+            "out.jsonl",
+        )
         assert place.command(*asking)[0] == 3
         place.left = -1
         if is_command:
@@ -219,7 +274,9 @@ def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_t
             gm.retry("r", models="own/n")
             assert place.command("export", "r", "out.jsonl")[0] == 0
         assert [row["metadata"]["model"] for row in rows(tmp_path / "out.jsonl")] == ["own/m"] * 3 + ["own/n"] * 2
-        assert [f"queued · own/{name} · " in place.command("show", "r", item)[1] for item, name in (("0", "m"), ("4", "n"))] == [True] * 2
+        assert [
+            f"queued · own/{name} · " in place.command("show", "r", item)[1] for item, name in (("0", "m"), ("4", "n"))
+        ] == [True] * 2
         write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(6)])
         assert place.command("resume", "r")[0] == 0
         assert [asked.data["model"] for asked in server.asked[-3:]] == ["n"] * 3
@@ -235,7 +292,19 @@ def test_answers_that_were_cut_or_took_too_long_are_asked_for_again_with_more_to
         place = Place(tmp_path, server, "openai", "too_long", -1)
         server.answer = answer
         write_items(tmp_path, [{"id": "1", "text": "a"}])
-        asking = ("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", "-o", "out.jsonl")
+        asking = (
+            "batch",
+            "--prompt",
+            "${text}",
+            "-m",
+            "own/m",
+            "-s",
+            "items.jsonl",
+            "--run-id",
+            "r",
+            "-o",
+            "out.jsonl",
+        )
         assert place.command(*asking, "--max-tokens", "5")[0] == 3
         code, said = place.command("retry", "r", "--timeout", "0")
         assert (code, "error: --timeout" in said) == (2, True), said
@@ -265,7 +334,9 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", -1)
         write_items(tmp_path, [{"id": "1", "text": "a"}])
-        assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r")[0] == 0
+        assert (
+            place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r")[0] == 0
+        )
         before = place.record("show", "r")["manifest"]
         code, said = place.command("retry", "r", "--model", "own/n")
         assert (code, "run r has no failed items to retry" in said) == (2, True), said
@@ -278,7 +349,9 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
 
 
 @pytest.mark.parametrize("command", ["retry", "resume"])
-def test_a_run_of_a_function_that_names_its_models_itself_is_told_so_whether_or_not_it_can_be_found_again(tmp_path, monkeypatch, command):
+def test_a_run_of_a_function_that_names_its_models_itself_is_told_so_whether_or_not_it_can_be_found_again(
+    tmp_path, monkeypatch, command
+):
     monkeypatch.chdir(tmp_path)
 
     def work(_):
@@ -290,18 +363,30 @@ def test_a_run_of_a_function_that_names_its_models_itself_is_told_so_whether_or_
     assert (code, "names its models itself: change them there" in said, "gm.batch" in said) == (2, True, False), said
 
 
-@pytest.mark.parametrize(("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")])
-def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goes_on_with_it(tmp_path, first, then, words):
+@pytest.mark.parametrize(
+    ("first", "then", "words"), [("own/m", "own/n", "--model own/n"), ("answer=own/m", "own/n", "--model own/n")]
+)
+def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goes_on_with_it(
+    tmp_path, first, then, words
+):
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "no_credit", -1)
-        (tmp_path / "w.yaml").write_text("inputs: {text: {}}\nnodes: [{id: ask, type: llm, params: {role: answer, prompt: '${text}'}}]")
+        (tmp_path / "w.yaml").write_text(
+            "inputs: {text: {}}\nnodes: [{id: ask, type: llm, params: {role: answer, prompt: '${text}'}}]"
+        )
         write_items(tmp_path, [{"id": "1", "text": "a"}])
         asking = ("batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "-m")
         assert place.command(*asking, first)[0] == 0
         code, said = place.command(*asking, then)
-        assert (code, f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said) == (2, True)
+        assert (
+            code,
+            f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said,
+        ) == (2, True)
         code, said = place.command(*asking, then, "--max-tokens", "50")
-        assert (code, f" Go on with graphmill resume r {words} --max-tokens 50, or with --on-change " in said) == (2, True), said
+        assert (code, f" Go on with graphmill resume r {words} --max-tokens 50, or with --on-change " in said) == (
+            2,
+            True,
+        ), said
         code, said = place.command(*asking, then, "--seed", "5")
         assert (code, "graphmill resume" in said) == (2, False), said  # which takes no seed
 
@@ -316,7 +401,10 @@ def test_a_refused_retry_with_another_model_names_the_other_change_of_the_same_n
         (tmp_path / "w.yaml").write_text(ask % "tell")
         for command in ("retry", "resume"):
             code, said = place.command(command, "r", "--model", "own/n")
-            assert (code, "otherwise: node 'ask' changed, and asks own/n, not own/m. Go on with --on-change" in said) == (2, True), said
+            assert (
+                code,
+                "otherwise: node 'ask' changed, and asks own/n, not own/m. Go on with --on-change" in said,
+            ) == (2, True), said
         code, said = place.command("batch", "w.yaml", "-s", source, "--run-id", "r", "-m", "own/n")
         assert (code, "graphmill resume" in said) == (2, False), said  # which would be refused
 
@@ -336,7 +424,12 @@ def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path
         other = write_items(tmp_path, [{"id": "1", "text": "a"}], "other.jsonl")
         code, said = place.command("resume", "r", "-s", other, "-o", other)
         assert (code, "are the same file" in said) == (2, True), said
-        assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "s", "-o", "later.jsonl")[0] == 3
+        assert (
+            place.command(
+                "batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "s", "-o", "later.jsonl"
+            )[0]
+            == 3
+        )
         (tmp_path / "later.jsonl").write_bytes(items)
         code, said = place.command("resume", "s", "-s", "later.jsonl")  # where its results go, as it was begun
         assert (code, "are the same file" in said) == (2, True), said
@@ -359,5 +452,7 @@ def test_results_do_not_replace_the_workflow_that_makes_them(tmp_path):
 def test_standard_input_is_read_once_also_beside_a_file_of_its_name(tmp_path):
     (tmp_path / "-").write_text("")
     (tmp_path / "w.yaml").write_text("inputs: {text: {}}\nnodes: [{id: v, type: value, params: {value: '${text}'}}]")
-    code, out, said = run(tmp_path, "batch", "w.yaml", "-s", "-", "-o", "out.jsonl", stdin=b'{"id": "1", "text": "a"}\n')
+    code, out, said = run(
+        tmp_path, "batch", "w.yaml", "-s", "-", "-o", "out.jsonl", stdin=b'{"id": "1", "text": "a"}\n'
+    )
     assert (code, [row["id"] for row in rows(tmp_path / "out.jsonl")]) == (0, ["1"]), out + said

@@ -19,22 +19,34 @@ def server(tmp_path, monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     with ModelServer() as found:
-        settings = f"providers: {{local: {{protocol: openai, address: '{found.url}/v1'}}}}\nmodels: {{small: local/m}}\n"
+        settings = (
+            f"providers: {{local: {{protocol: openai, address: '{found.url}/v1'}}}}\nmodels: {{small: local/m}}\n"
+        )
         (tmp_path / "graphmill.yaml").write_text(settings)
-        (tmp_path / "w.yaml").write_text("{inputs: {text: {}}, nodes: [{id: ask, type: llm, params: {model: small, prompt: '${text}'}}]}")
+        (tmp_path / "w.yaml").write_text(
+            "{inputs: {text: {}}, nodes: [{id: ask, type: llm, params: {model: small, prompt: '${text}'}}]}"
+        )
         yield found
 
 
 def run(texts=("hi",), **options):
     options.setdefault("policy", gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0)))
-    return list(gm.batch("w.yaml", [{"id": str(number), "text": text} for number, text in enumerate(texts)], **options).results())
+    return list(
+        gm.batch(
+            "w.yaml", [{"id": str(number), "text": text} for number, text in enumerate(texts)], **options
+        ).results()
+    )
 
 
 def test_a_server_of_one_s_own_is_asked_with_no_key_but_its_own(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     server.answer = lambda asked: said(f"heard {asked.data['messages'][0]['content']}")
     (result,) = run()
-    assert (result.output["response"], result.usage["input_tokens"], result.usage["output_tokens"]) == ("heard hi", 5, 2)
+    assert (result.output["response"], result.usage["input_tokens"], result.usage["output_tokens"]) == (
+        "heard hi",
+        5,
+        2,
+    )
     (asked,) = server.asked
     assert (asked.method, asked.target, asked.data["model"]) == ("POST", "/v1/chat/completions", "m")
     assert KEY not in str(asked.headers)
@@ -46,7 +58,10 @@ def test_the_environment_s_address_and_key_are_those_of_the_protocol_s_own_name(
     (tmp_path / "graphmill.yaml").write_text("models: {small: openai/gpt}")
     server.answer = lambda _: said("yes")
     assert run()[0].is_success
-    assert (server.asked[0].target, server.asked[0].headers["authorization"]) == ("/v9/chat/completions", f"Bearer {KEY}")
+    assert (server.asked[0].target, server.asked[0].headers["authorization"]) == (
+        "/v9/chat/completions",
+        f"Bearer {KEY}",
+    )
 
 
 def test_there_is_one_layer_of_retries(server):
@@ -57,7 +72,9 @@ def test_there_is_one_layer_of_retries(server):
 
 def test_a_throttled_call_uses_no_attempt(server):
     server.answer = lambda _: (
-        said("yes") if len(server.asked) > 4 else reply({"error": {"message": "slow"}}, 429, headers={"Retry-After": "0"})
+        said("yes")
+        if len(server.asked) > 4
+        else reply({"error": {"message": "slow"}}, 429, headers={"Retry-After": "0"})
     )
     (result,) = run(policy=gm.Policy(retry=gm.Retry(attempts=1, wait_s=0, cap_s=0)))
     assert (result.status, len(server.asked)) == ("succeeded", 5)
@@ -66,7 +83,11 @@ def test_a_throttled_call_uses_no_attempt(server):
 def test_an_over_long_prompt_fails_alone_beside_good_ones(server):
     def answered(asked):
         is_long = len(asked.body) > 5000
-        error = {"message": "maximum context length is 10 tokens", "type": "invalid_request_error", "code": "context_length_exceeded"}
+        error = {
+            "message": "maximum context length is 10 tokens",
+            "type": "invalid_request_error",
+            "code": "context_length_exceeded",
+        }
         return reply({"error": error}, 400) if is_long else said("fine")
 
     server.answer = answered
@@ -93,7 +114,12 @@ def test_connections_are_used_again(server):
 
 
 def test_a_schema_is_asked_for_by_the_protocol_and_answers_are_asked_for_again(server, tmp_path):
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     node = {"id": "ask", "type": "llm", "params": {"model": "small", "prompt": "x", "output_schema": schema}}
     (tmp_path / "w.yaml").write_text(json.dumps({"nodes": [node]}))
     server.answer = lambda asked: said('{"a": 1}' if len(asked.data["messages"]) > 1 else '{"a": "one"}')

@@ -43,7 +43,17 @@ def outputs(project):
 
 def test_a_prompt_is_asked_for_each_item_with_no_workflow_file(project):
     code, _, err = run(
-        project, "batch", "--prompt", "Translate: ${text}${mark}", "mark=!", "--model", "fast", "-s", "items.jsonl", "-o", "out.jsonl"
+        project,
+        "batch",
+        "--prompt",
+        "Translate: ${text}${mark}",
+        "mark=!",
+        "--model",
+        "fast",
+        "-s",
+        "items.jsonl",
+        "-o",
+        "out.jsonl",
     )
     assert (code, outputs(project)) == (0, {"a": {"response": "Translate: tea!"}, "b": {"response": "Translate: ham!"}})
     assert "prompt · run " in err
@@ -66,7 +76,18 @@ def test_such_a_run_can_be_resumed_and_retried_without_its_prompt(project):
 
 
 def test_a_field_that_may_be_missing_has_what_stands_behind_it(project):
-    code, _, _ = run(project, "batch", "--prompt", '${title ?? "none"}: ${text}', "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl")
+    code, _, _ = run(
+        project,
+        "batch",
+        "--prompt",
+        '${title ?? "none"}: ${text}',
+        "-m",
+        "fast",
+        "-s",
+        "items.jsonl",
+        "-o",
+        "out.jsonl",
+    )
     assert (code, outputs(project)["a"]) == (0, {"response": "none: tea"})
 
 
@@ -74,7 +95,10 @@ def test_a_field_that_may_be_missing_has_what_stands_behind_it(project):
     ("prompt", "said"),
     [
         ("${txet}", "no item of items.jsonl has a field 'txet' (did you mean 'text'?); there is id, text, title"),
-        ("${text} ${sum}", "no item of items.jsonl has a field 'sum'; there is id, text, title; if only some have it, give it a default"),
+        (
+            "${text} ${sum}",
+            "no item of items.jsonl has a field 'sum'; there is id, text, title; if only some have it, give it a default",
+        ),
     ],
 )
 def test_a_field_that_no_item_has_is_told_before_anything_is_recorded(project, prompt, said):
@@ -100,17 +124,39 @@ def test_of_a_column_that_no_template_can_name_the_remedy_is_told(project, promp
 
 def test_a_prompt_may_stand_in_a_file_and_a_schema_makes_its_answers_data(project):
     (project / "prompt.md").write_text("Rate:\n${text}\n")
-    schema = {"type": "object", "properties": {"stars": {"type": "integer"}}, "required": ["stars"], "description": "such as ${x}"}
+    schema = {
+        "type": "object",
+        "properties": {"stars": {"type": "integer"}},
+        "required": ["stars"],
+        "description": "such as ${x}",
+    }
     (project / "stars.json").write_text(json.dumps(schema))
-    (project / "s.yaml").write_text("rules: [{contains: ham, answer: 'none'}, {contains: \"Rate:\\ntea\", answer: '{\"stars\": 4}'}]\n")
-    arguments = ["batch", "--prompt-file", "prompt.md", "--schema", "stars.json", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl"]
+    (project / "s.yaml").write_text(
+        "rules: [{contains: ham, answer: 'none'}, {contains: \"Rate:\\ntea\", answer: '{\"stars\": 4}'}]\n"
+    )
+    arguments = [
+        "batch",
+        "--prompt-file",
+        "prompt.md",
+        "--schema",
+        "stars.json",
+        "-m",
+        "fast",
+        "-s",
+        "items.jsonl",
+        "-o",
+        "out.jsonl",
+    ]
     code, _, err = run(project, *arguments, "--run-id", "r")
     found = {row["id"]: row for row in rows(project / "out.jsonl")}
     assert (code, found["a"]["output"]) == (3, {"response": {"stars": 4}}), err
     assert (found["b"]["status"], found["b"]["error"]["answer"]) == ("failed", "none")
     manifest = json.loads(run(project, "show", "r", "--json")[1])["manifest"]
     (node,) = manifest["graph"]["written"]["nodes"]
-    assert (node["params"]["prompt"], node["params"]["output_schema"]["description"]) == ("Rate:\n${text}", "such as $${x}")
+    assert (node["params"]["prompt"], node["params"]["output_schema"]["description"]) == (
+        "Rate:\n${text}",
+        "such as $${x}",
+    )
 
 
 def test_seed_and_cache_are_chosen_for_all_calls_and_a_resume_keeps_to_them(project):
@@ -145,11 +191,16 @@ def test_of_a_long_file_the_first_thousand_items_are_looked_at(project):
 def test_a_field_that_only_some_items_have_fails_the_others_alone(project):
     write_items(project, [{"id": "a"}, {"id": "b", "text": "ham"}])
     code, _, _ = run(project, "batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl")
-    assert (code, {row["id"]: row["status"] for row in rows(project / "out.jsonl")}) == (3, {"a": "failed", "b": "succeeded"})
+    assert (code, {row["id"]: row["status"] for row in rows(project / "out.jsonl")}) == (
+        3,
+        {"a": "failed", "b": "succeeded"},
+    )
 
 
 def test_a_workflow_whose_required_input_no_item_has_is_refused_in_the_same_way(project):
-    (project / "w.yaml").write_text("inputs: {txet: {required: true}}\nnodes: [{id: v, type: value, params: {x: '${txet}'}}]")
+    (project / "w.yaml").write_text(
+        "inputs: {txet: {required: true}}\nnodes: [{id: v, type: value, params: {x: '${txet}'}}]"
+    )
     code, _, err = run(project, "batch", "w.yaml", "-s", "items.jsonl")
     assert (code, "did you mean 'text'?" in err) == (2, True), err
     assert run(project, "batch", "w.yaml", "txet=a", "-s", "items.jsonl")[0] == 0
@@ -157,7 +208,9 @@ def test_a_workflow_whose_required_input_no_item_has_is_refused_in_the_same_way(
 
 def test_a_field_may_go_by_the_name_of_the_answer(project):
     write_items(project, [{"id": "a", "question": "2+2", "answer": "4"}])
-    code, _, err = run(project, "batch", "--prompt", "${question}: ${answer}?", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl")
+    code, _, err = run(
+        project, "batch", "--prompt", "${question}: ${answer}?", "-m", "fast", "-s", "items.jsonl", "-o", "out.jsonl"
+    )
     assert (code, outputs(project)) == (0, {"a": {"response": "2+2: 4?"}}), err
 
 
@@ -174,14 +227,35 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         (["batch", "--prompt", "x", "-s", "items.jsonl"], "no model is named"),
         (["batch", "--prompt", "${text", "-m", "fast", "-s", "items.jsonl"], "error: prompt: '${text'"),
         (["batch", "--prompt-file", "open.md", "-m", "fast", "-s", "items.jsonl"], "error: prompt: '${text'"),
-        (["batch", "--prompt", "x", "--system", "${text", "-m", "fast", "-s", "items.jsonl"], "error: system: '${text'"),
-        (["batch", "--prompt", "x", "--prompt-file", "p", "-m", "fast", "-s", "items.jsonl"], "--prompt and --prompt-file are both given"),
-        (["batch", "--prompt-file", "s.yml", "-m", "fast", "-s", "items.jsonl"], "there is no file 's.yml' (did you mean 's.yaml'?)"),
-        (["batch", "--prompt", "x", "--schema", "items.jsonl", "-m", "fast", "-s", "items.jsonl"], "--schema is a .json or .yaml file"),
-        (["batch", "--prompt", "x", "--schema", "s.yaml", "-m", "fast", "-s", "items.jsonl"], "error: the JSON Schema can not be used"),
+        (
+            ["batch", "--prompt", "x", "--system", "${text", "-m", "fast", "-s", "items.jsonl"],
+            "error: system: '${text'",
+        ),
+        (
+            ["batch", "--prompt", "x", "--prompt-file", "p", "-m", "fast", "-s", "items.jsonl"],
+            "--prompt and --prompt-file are both given",
+        ),
+        (
+            ["batch", "--prompt-file", "s.yml", "-m", "fast", "-s", "items.jsonl"],
+            "there is no file 's.yml' (did you mean 's.yaml'?)",
+        ),
+        (
+            ["batch", "--prompt", "x", "--schema", "items.jsonl", "-m", "fast", "-s", "items.jsonl"],
+            "--schema is a .json or .yaml file",
+        ),
+        (
+            ["batch", "--prompt", "x", "--schema", "s.yaml", "-m", "fast", "-s", "items.jsonl"],
+            "error: the JSON Schema can not be used",
+        ),
         (["batch", "w.yaml", "--schema", "s.yaml", "-s", "items.jsonl"], "--schema needs --prompt"),
-        (["batch", "--prompt-file", "empty.md", "-m", "fast", "-s", "items.jsonl"], "--prompt-file 'empty.md' is empty"),
-        (["batch", "w.yaml", "--prompt", "x", "-m", "fast", "-s", "items.jsonl"], "--prompt and the workflow 'w.yaml' are both given"),
+        (
+            ["batch", "--prompt-file", "empty.md", "-m", "fast", "-s", "items.jsonl"],
+            "--prompt-file 'empty.md' is empty",
+        ),
+        (
+            ["batch", "w.yaml", "--prompt", "x", "-m", "fast", "-s", "items.jsonl"],
+            "--prompt and the workflow 'w.yaml' are both given",
+        ),
         (["batch", "--prompt", "x", "-m", "fst", "-s", "items.jsonl"], "no model 'fst' (did you mean 'fast'?)"),
         (["batch", "--prompt", "x", "-m", "fast", "-m", "scripted/b", "-s", "items.jsonl"], "is given twice"),
         (["batch", "--prompt", "x", "-m", "judge=fast", "-s", "items.jsonl"], "has no node of the role 'judge'"),
@@ -190,9 +264,18 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         (["models", "--test"], "--test asks one model"),
         (["models", "fst"], "did you mean 'fast'"),
         (["models", "openai"], "no model 'openai', but a provider; write openai/"),
-        (["batch", "--prompt", "x", "-m", "own/m", "-s", "items.jsonl"], "providers.own in graphmill.yaml speaks no protocol"),
-        (["batch", "--prompt", "x", "-m", "bare/m", "-s", "items.jsonl"], "asks bare/m: bare/m can not be asked: its address is http://"),
-        (["batch", "--prompt", "x", "-m", "lost/m", "-s", "items.jsonl"], "asks lost/m: the script lost.yaml can not be read"),
+        (
+            ["batch", "--prompt", "x", "-m", "own/m", "-s", "items.jsonl"],
+            "providers.own in graphmill.yaml speaks no protocol",
+        ),
+        (
+            ["batch", "--prompt", "x", "-m", "bare/m", "-s", "items.jsonl"],
+            "asks bare/m: bare/m can not be asked: its address is http://",
+        ),
+        (
+            ["batch", "--prompt", "x", "-m", "lost/m", "-s", "items.jsonl"],
+            "asks lost/m: the script lost.yaml can not be read",
+        ),
         (["batch", "--prompt", "x", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml can not be played: "),
     ],
 )
@@ -219,13 +302,18 @@ def test_a_role_s_model_and_its_params_are_chosen_for_a_run(project):
 
 
 def test_a_run_goes_on_with_the_model_that_was_chosen_for_it(project):
-    (project / "w.yaml").write_text("{inputs: {text: {}}, nodes: [{id: a, type: llm, params: {role: judge, prompt: '${text}'}}]}")
+    (project / "w.yaml").write_text(
+        "{inputs: {text: {}}, nodes: [{id: a, type: llm, params: {role: judge, prompt: '${text}'}}]}"
+    )
     run(project, "batch", "w.yaml", "-m", "judge=scripted/x", "-s", "items.jsonl", "--run-id", "r")
     write_items(project, [{"id": "a", "text": "tea"}, {"id": "b", "text": "ham"}, {"id": "c", "text": "new"}])
     assert run(project, "resume", "r", "-o", "out.jsonl")[0] == 0
     assert {row["output"]["model"] for row in rows(project / "out.jsonl")} == {"x"}
     code, _, err = run(project, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r")
-    assert (code, "node 'a' asks scripted/quick, not scripted/x. Go on with graphmill resume r, or with --on-change " in err) == (2, True)
+    assert (
+        code,
+        "node 'a' asks scripted/quick, not scripted/x. Go on with graphmill resume r, or with --on-change " in err,
+    ) == (2, True)
 
 
 def test_what_is_known_is_listed(project):
@@ -286,14 +374,20 @@ def test_of_an_address_from_the_environment_host_and_port_are_told(project):
 @pytest.mark.parametrize(
     ("more", "variables", "said"),
     [
-        ("", {}, "check the key: none was sent; name its variable, providers: {own: {key: {env: NAME}}} in graphmill.yaml"),
+        (
+            "",
+            {},
+            "check the key: none was sent; name its variable, providers: {own: {key: {env: NAME}}} in graphmill.yaml",
+        ),
         (", key: {env: OWN_KEY}", {"OWN_KEY": "sk-planted"}, "check the key in OWN_KEY"),
     ],
 )
 def test_a_refused_key_is_told_with_its_variable_and_the_provider_s_own_name(project, more, variables, said):
     with ModelServer() as server:
         server.answer = lambda _: reply({"error": {"message": "Incorrect API key provided"}}, 401)
-        (project / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'{more}}}}}")
+        (project / "graphmill.yaml").write_text(
+            f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'{more}}}}}"
+        )
         code, out, _ = run(project, "models", "own/m", "--check", "--test", **variables)
     assert code == 69
     assert f"check   own answered 401: Incorrect API key provided; {said}" in out

@@ -39,7 +39,9 @@ class Played:
         self.calls.clear()
 
         async def played():
-            self.run = gm.BatchExecutor(gm.Policy(concurrency=4), journal=self.journal).start(jobs_of(Graph(make), [None]), run_id="r")
+            self.run = gm.BatchExecutor(gm.Policy(concurrency=4), journal=self.journal).start(
+                jobs_of(Graph(make), [None]), run_id="r"
+            )
             async with self.run:
                 return [result async for result in self.run.results()]
 
@@ -104,7 +106,10 @@ def test_what_json_can_not_hold_fails_the_job_where_it_is_noted():
         yield Note("choice", object())
 
     error = only(program).error
-    assert (error.kind, error.message) == ("permanent", "what is noted as choice is not JSON: object is not a JSON type")
+    assert (error.kind, error.message) == (
+        "permanent",
+        "what is noted as choice is not JSON: object is not a JSON type",
+    )
 
 
 def test_a_recorded_note_is_given_back_in_place_of_a_new_one(played):

@@ -202,7 +202,9 @@ def test_an_observer_that_raises_is_reported_once_dropped_and_harms_nothing(capl
         good.append(event)
 
     with caplog.at_level(logging.ERROR, "graphmill"):
-        run = asyncio.run(finish(jobs_of(asyncio.sleep, [0] * 50), observers=[bad_observer, worse_observer, good_observer]))
+        run = asyncio.run(
+            finish(jobs_of(asyncio.sleep, [0] * 50), observers=[bad_observer, worse_observer, good_observer])
+        )
     assert run.statistics().succeeded == 50
     assert len(bad) == 1
     assert len(good) == 50 * 2 + 3
@@ -219,7 +221,9 @@ def test_a_slow_observer_misses_events_and_the_log_says_how_many(caplog):
         await gate.wait()
 
     async def main():
-        async with gm.BatchExecutor(gm.Policy(concurrency=50), observers=[slow]).start(jobs_of(nap, range(20_000))) as run:
+        async with gm.BatchExecutor(gm.Policy(concurrency=50), observers=[slow]).start(
+            jobs_of(nap, range(20_000))
+        ) as run:
             await run.wait()
             gate.set()
         return run
@@ -275,7 +279,9 @@ def test_a_quick_observer_misses_nothing_however_busy_the_loop(concurrency):
     async def observer(event):
         on_loop.append(event)
 
-    asyncio.run(finish(jobs_of(echo, range(20_000)), gm.Policy(concurrency=concurrency), observers=[plain.append, observer]))
+    asyncio.run(
+        finish(jobs_of(echo, range(20_000)), gm.Policy(concurrency=concurrency), observers=[plain.append, observer])
+    )
     assert len(on_loop) == 2 * 20_000 + 3
     assert plain == on_loop
 
@@ -316,7 +322,9 @@ def test_each_result_is_delivered_as_soon_as_on_result_has_seen_it():
     gate = threading.Event()
 
     async def main():
-        async with gm.BatchExecutor(gm.Policy(concurrency=1), on_result=on_result).start(jobs_of(asyncio.sleep, [0] * 10)) as run:
+        async with gm.BatchExecutor(gm.Policy(concurrency=1), on_result=on_result).start(
+            jobs_of(asyncio.sleep, [0] * 10)
+        ) as run:
             results = run.results()
             first = await anext(results)  # although the callback is at the second
             gate.set()

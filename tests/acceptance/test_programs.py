@@ -42,7 +42,12 @@ def test_steps_run_one_after_the_other_and_each_hears_of_the_last():
         return Finished({"sum": second.output}, {"note": 1})
 
     result, _ = one(program, 5)
-    assert (result.status, result.output, result.attempts, dict(result.metadata)) == ("succeeded", {"sum": 16}, 1, {"note": 1})
+    assert (result.status, result.output, result.attempts, dict(result.metadata)) == (
+        "succeeded",
+        {"sum": 16},
+        1,
+        {"note": 1},
+    )
 
 
 def test_a_step_that_fails_is_tried_again_and_the_program_hears_how_it_ended():
@@ -333,6 +338,8 @@ def test_a_fork_that_is_reached_while_the_run_is_drained_begins_nothing():
         yield Strict([branch("a")])
         return Finished(None, {})
 
-    results, run = virtual(jobs_of(Graph(program), [1]), on_run=lambda run: asyncio.get_running_loop().call_later(1, run.drain, 25))
+    results, run = virtual(
+        jobs_of(Graph(program), [1]), on_run=lambda run: asyncio.get_running_loop().call_later(1, run.drain, 25)
+    )
     assert [result.status for result in results] == ["paused"]
     assert (run.progress().running, run.progress().queued) == (0, 0)

@@ -21,13 +21,17 @@ DOCUMENTS = [*PAGES, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def tracked_files():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=False
+    )
     if listed.returncode:
         pytest.skip("not a git checkout")
     return [ROOT / name for name in listed.stdout.decode().split("\0") if name]
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.glob("*/**/__init__.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.glob("*/**/__init__.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
 def test_an_init_file_only_re_exports(path):
     body = ast.parse(path.read_text()).body
     allowed = [
@@ -46,7 +50,9 @@ def test_the_public_names_are_those_that_type_checkers_are_told_each_from_its_ho
     exported = next(ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign))
     assert exported == sorted(told)
     assert sorted(graphmill.__all__) == sorted(told) == dir(graphmill)
-    assert {name: getattr(import_module(home), name) for name, home in told.items()} == {name: getattr(graphmill, name) for name in told}
+    assert {name: getattr(import_module(home), name) for name, home in told.items()} == {
+        name: getattr(graphmill, name) for name in told
+    }
 
 
 def test_a_name_that_is_not_public_is_no_attribute():
@@ -56,14 +62,21 @@ def test_a_name_that_is_not_public_is_no_attribute():
 
 def test_help_shows_of_each_command_what_its_own_help_begins_with():
     found = {name: getattr(import_module(f"graphmill.cli.{name}"), name) for name in COMMANDS}
-    functions = {name: found.registered_callback.callback if isinstance(found, typer.Typer) else found for name, found in found.items()}
+    functions = {
+        name: found.registered_callback.callback if isinstance(found, typer.Typer) else found
+        for name, found in found.items()
+    }
     assert {name: re.split(r"(?<=\.)\s", function.__doc__)[0] for name, function in functions.items()} == COMMANDS
 
 
 @pytest.mark.parametrize("name", [name for name in graphmill.__all__ if name != "__version__"])
 def test_every_public_name_has_a_docstring_and_so_has_all_that_is_public_in_it(name):
     thing = getattr(graphmill, name)
-    own = [thing, *(member for key, member in vars(thing).items() if _is_public_member(key, member))] if inspect.isclass(thing) else [thing]
+    own = (
+        [thing, *(member for key, member in vars(thing).items() if _is_public_member(key, member))]
+        if inspect.isclass(thing)
+        else [thing]
+    )
     assert [part for part in own if not inspect.getdoc(part)] == []
 
 
@@ -116,16 +129,28 @@ def test_a_decision_has_at_most_40_lines_and_a_number_of_its_own():
     assert numbers == [f"{number:04d}" for number in range(1, len(numbers) + 1)]
 
 
-@pytest.mark.parametrize("path", [ROOT / "requirements.lock", *(ROOT / "benchmarks/peers").glob("*.txt")], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [ROOT / "requirements.lock", *(ROOT / "benchmarks/peers").glob("*.txt")], ids=lambda path: path.name
+)
 def test_a_lock_file_is_pinned_hashed_and_names_no_host(path):
     text = path.read_text()
     requirements = re.split(r"\n(?=\S)", text.strip())
-    assert all(re.match(r"[\w.-]+==\S+", requirement) and "--hash=sha256:" in requirement for requirement in requirements)
+    assert all(
+        re.match(r"[\w.-]+==\S+", requirement) and "--hash=sha256:" in requirement for requirement in requirements
+    )
     assert "://" not in text
 
 
 def test_no_file_names_a_path_of_a_machine():
     machine_paths = re.compile(r"(?<![\w./$])/(?:home|root|Users|work)/\w")
-    readable = [path for path in tracked_files() if path.suffix in (".py", ".md", ".toml", ".yaml", ".yml", ".json", "") and path.is_file()]
+    readable = [
+        path
+        for path in tracked_files()
+        if path.suffix in (".py", ".md", ".toml", ".yaml", ".yml", ".json", "") and path.is_file()
+    ]
     assert len(readable) > 50
-    assert [str(path) for path in readable if machine_paths.search(path.read_text(errors="replace")) and path != Path(__file__)] == []
+    assert [
+        str(path)
+        for path in readable
+        if machine_paths.search(path.read_text(errors="replace")) and path != Path(__file__)
+    ] == []

@@ -48,7 +48,9 @@ def project(tmp_path):
 @pytest.fixture
 def waiting(project):
     """A run whose three items wait for an answer; what it has said is in the file ``first``."""
-    code, out, _ = run(project, "batch", "publish.yaml", "--source", "items.jsonl", "--run-id", "r", "--output", "out.jsonl")
+    code, out, _ = run(
+        project, "batch", "publish.yaml", "--source", "items.jsonl", "--run-id", "r", "--output", "out.jsonl"
+    )
     assert code == 5
     (project / "first").write_text(out)
     return project
@@ -74,9 +76,15 @@ def test_a_run_that_waits_ends_with_5_and_says_what_is_asked_and_how_to_answer(w
 
 def test_answers_are_given_one_by_one_or_in_a_file_as_json_or_text(waiting):
     (waiting / "answers.json").write_text(json.dumps({"b": {"ok": True}, "c": "no"}))
-    code, out, _ = run(waiting, "resume", "r", "--answer", "a=yes, do", "--answer", "c=[1]", "--answers", "answers.json")
+    code, out, _ = run(
+        waiting, "resume", "r", "--answer", "a=yes, do", "--answer", "c=[1]", "--answers", "answers.json"
+    )
     assert (code, out.splitlines()[0].split(" · ")[0]) == (0, "3/3 items succeeded")
-    assert {row["id"]: row["output"]["said"] for row in rows(waiting / "out.jsonl")} == {"a": "yes, do", "b": {"ok": True}, "c": [1]}
+    assert {row["id"]: row["output"]["said"] for row in rows(waiting / "out.jsonl")} == {
+        "a": "yes, do",
+        "b": {"ok": True},
+        "c": [1],
+    }
     assert notes(waiting) == ["draft-a", "draft-b", "draft-c", "publish-a", "publish-b", "publish-c"]
 
 

@@ -97,14 +97,23 @@ def test_a_job_of_an_executor_is_answered_when_its_run_is_started_again(asker, j
 def test_a_run_whose_items_wait_is_paused_and_says_why(asker, journal):
     report = batch(asker.work, journal)
     run = journal.archive.find("r")
-    assert (run.state, run.reason, report.is_whole, report.stopped) == ("paused", "3 items wait for an answer", False, None)
+    assert (run.state, run.reason, report.is_whole, report.stopped) == (
+        "paused",
+        "3 items wait for an answer",
+        False,
+        None,
+    )
 
 
 def test_an_answered_job_goes_on_and_its_finished_steps_are_not_repeated(asker, journal):
     batch(asker.work, journal)
     asker.calls.clear()
     report = batch(asker.work, journal, {"a": "yes", "b": {"no": [1, None]}, "c": None})
-    assert outputs(report) == {"a": ["draft of a", "yes"], "b": ["draft of b", {"no": [1, None]}], "c": ["draft of c", None]}
+    assert outputs(report) == {
+        "a": ["draft of a", "yes"],
+        "b": ["draft of b", {"no": [1, None]}],
+        "c": ["draft of c", None],
+    }
     assert sorted(asker.calls) == ["a", "b", "c"]
     assert (report.is_whole, journal.archive.find("r").state) == (True, "finished")
 
@@ -167,7 +176,10 @@ def test_questions_asked_at_once_are_answered_by_their_paths_all_or_some(journal
     assert first.questions == {"ask#1": "x", "ask#2": "y", "ask#3": "z"}
     for given in ("one for all", {"ask#1": 1, "ask#9": 2}, {}):
         message = refused(work, journal, {"a": given}, items=ITEMS[:1])
-        assert message == "item 'a' waits for 3 answers; give a mapping from ask#1, ask#2, ask#3 to answers, to all or to some"
+        assert (
+            message
+            == "item 'a' waits for 3 answers; give a mapping from ask#1, ask#2, ask#3 to answers, to all or to some"
+        )
     assert only(batch(work, journal, {"a": {"ask#1": 1, "ask#3": 3}}, items=ITEMS[:1])).questions == {"ask#2": "y"}
     assert only(batch(work, journal, {"a": 2}, items=ITEMS[:1])).output == [1, 2, 3]
 
@@ -236,9 +248,17 @@ def test_answers_that_nobody_waits_for_are_refused_and_change_nothing(asker, jou
     batch(asker.work, journal, {"b": 1})
     asker.calls.clear()
     asked = {"a": 1}
-    assert refused(asker.work, journal, asked | {"z": 1}) == "run r has no item 'z' that waits for an answer; those that do: 'a', 'c'"
-    assert refused(asker.work, journal, asked | {"b": 1}) == "item 'b' of run r does not wait for an answer: it is succeeded"
-    assert refused(asker.work, journal, asked | {"c": object()}).startswith("the answer to item 'c' can not be kept: it is not JSON")
+    assert (
+        refused(asker.work, journal, asked | {"z": 1})
+        == "run r has no item 'z' that waits for an answer; those that do: 'a', 'c'"
+    )
+    assert (
+        refused(asker.work, journal, asked | {"b": 1})
+        == "item 'b' of run r does not wait for an answer: it is succeeded"
+    )
+    assert refused(asker.work, journal, asked | {"c": object()}).startswith(
+        "the answer to item 'c' can not be kept: it is not JSON"
+    )
     assert refused(asker.work, journal, [("a", 1)]) == "answers is a mapping from the ids of items to answers, not list"
     assert "has no item 3 that waits" in refused(asker.work, journal, asked | {3: 1})
     assert asker.calls == []
@@ -258,7 +278,10 @@ def test_a_question_needs_a_run_that_is_recorded_and_a_job():
 
     result = only(gm.batch(work, [1]))
     assert (result.error.kind, result.attempts) == ("permanent", 1)
-    assert "the question ask#1 can not wait for an answer in a run that is not recorded; give the batch a run_id" in result.error.message
+    assert (
+        "the question ask#1 can not wait for an answer in a run that is not recorded; give the batch a run_id"
+        in result.error.message
+    )
     with pytest.raises(gm.UsageError, match="in a function that a batch runs"):
         gm.ask("?")
 

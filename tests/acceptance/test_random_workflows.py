@@ -21,8 +21,13 @@ from support.workflows import EAGER
 
 pytest.importorskip("graphmill.graph.run", reason="workflows are not run by the new compiler yet")
 
-FORMS = {"workflow.json": json.dumps, "workflow.yaml": lambda data: yaml.safe_dump(data, sort_keys=False, allow_unicode=True)}
-thorough = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+FORMS = {
+    "workflow.json": json.dumps,
+    "workflow.yaml": lambda data: yaml.safe_dump(data, sort_keys=False, allow_unicode=True),
+}
+thorough = settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 @contextmanager
@@ -76,7 +81,10 @@ def stopping_at(call):
 @contextmanager
 def recorded(place):
     """A journal of its own for each example."""
-    with TemporaryDirectory() as folder, closing(gm.open_journal(place if place == "memory:" else Path(folder) / place)) as journal:
+    with (
+        TemporaryDirectory() as folder,
+        closing(gm.open_journal(place if place == "memory:" else Path(folder) / place)) as journal,
+    ):
         yield journal
 
 
@@ -85,7 +93,9 @@ def recorded(place):
 @given(workflows(), st.lists(st.integers(1, 12), min_size=1, max_size=3))
 def test_a_random_workflow_that_is_stopped_at_any_step_and_gone_on_with_gives_the_same(place, example, stops):
     workflow, inputs = example
-    assume(":flaky" not in json.dumps(workflow))  # which counts a call that a stop cut short, and that is no attempt that failed
+    assume(
+        ":flaky" not in json.dumps(workflow)
+    )  # which counts a call that a stop cut short, and that is no attempt that failed
     expected = judged(workflow, inputs)
     with recorded(place) as journal, loaded(workflow, "workflow.json") as graph, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ended_items, "MOST_KEPT", 1)  # so that what is put aside is read too

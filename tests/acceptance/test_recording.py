@@ -64,7 +64,12 @@ def test_the_figures_are_those_of_a_run_that_is_not_recorded(tmp_path):
         report = gm.batch(flaky(), range(30), policy=PROMPT, **recorded)
         found = report.statistics
         counts = [found.total, found.done, found.succeeded, found.failed, found.retries, found.success_rate]
-        return report.summary(), counts, [(group.kind, group.count) for group in found.errors], report.error_lines()[0].split()[1:]
+        return (
+            report.summary(),
+            counts,
+            [(group.kind, group.count) for group in found.errors],
+            report.error_lines()[0].split()[1:],
+        )
 
     def flaky():
         seen = set()
@@ -88,7 +93,9 @@ def test_nothing_is_shown_before_it_is_committed(tmp_path):
 
     async def main():
         executor = gm.BatchExecutor(
-            on_result=lambda _, result: shown.append(result.job_id), observers=[lambda event: readings.append(type(event))], journal=journal
+            on_result=lambda _, result: shown.append(result.job_id),
+            observers=[lambda event: readings.append(type(event))],
+            journal=journal,
         )
         async with executor.start([gm.Job(id="a", graph=double, input=1)], run_id="r") as run:
             await reached(gate.reached)
@@ -137,7 +144,9 @@ def gathers_for_ever(monkeypatch):
 @pytest.mark.usefixtures("gathers_for_ever")
 def test_results_that_nobody_waits_for_are_committed_together_before_they_hold_anything_up(tmp_path):
     commits, waiting = [], {}
-    journal = watched(tmp_path / "runs.db", lambda rows: commits.append(sum(isinstance(row, ResultRow) for row in rows)))
+    journal = watched(
+        tmp_path / "runs.db", lambda rows: commits.append(sum(isinstance(row, ResultRow) for row in rows))
+    )
 
     async def work(item):
         waiting[item] = asyncio.Event()
@@ -196,7 +205,9 @@ def test_an_unsafe_item_begins_once_that_is_committed_and_holds_its_slot_until_i
 
     async def main():
         async with asyncio.TaskGroup() as group:
-            batch = group.create_task(gm.abatch(work, range(3), journal=journal, run_id="r", concurrency=1, effect="unsafe"))
+            batch = group.create_task(
+                gm.abatch(work, range(3), journal=journal, run_id="r", concurrency=1, effect="unsafe")
+            )
             await reached(gate.reached)
             for _ in range(200):
                 await asyncio.sleep(0)
@@ -221,7 +232,9 @@ class Answer:
     text: str
 
 
-@pytest.mark.parametrize(("output", "stored"), [(Answer("yes"), {"text": "yes"}), (Model(), {"mode": "json"}), ({3, 1, 2}, [1, 2, 3])])
+@pytest.mark.parametrize(
+    ("output", "stored"), [(Answer("yes"), {"text": "yes"}), (Model(), {"mode": "json"}), ({3, 1, 2}, [1, 2, 3])]
+)
 def test_outputs_are_stored_as_plain_data(tmp_path, output, stored):
     async def work(_):
         return output
@@ -246,7 +259,16 @@ def test_what_runs_in_worker_processes_is_recorded(tmp_path):
 def test_the_manifest_holds_what_the_run_was_begun_with_and_no_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_TOKEN", "hunter2-secret")
     items, path = [{"key": "a"}, {"key": "b"}], tmp_path / "runs.db"
-    gm.batch(double_key, items, run_id="r", journal=path, id_field="key", version="7", notes={"seed": 5}, policy=gm.Policy(timeout_s=9))
+    gm.batch(
+        double_key,
+        items,
+        run_id="r",
+        journal=path,
+        id_field="key",
+        version="7",
+        notes={"seed": 5},
+        policy=gm.Policy(timeout_s=9),
+    )
     with closing(gm.open_journal(path)) as journal:
         manifest = journal.archive.find("r").manifest
     assert manifest["options"] == {"id_field": "key", "seed": 5, "effect": "repeatable", "version": "7"}

@@ -79,7 +79,9 @@ def test_in_input_order_a_list_with_priorities_is_ordered_within_the_window_and_
 
 def test_input_order_asked_for_too_late_is_refused_only_where_it_can_not_be_had():
     async def main(priority):
-        jobs = [gm.Job(id=str(number), graph=sleep_and_tell, input=1, priority=priority * number) for number in range(5)]
+        jobs = [
+            gm.Job(id=str(number), graph=sleep_and_tell, input=1, priority=priority * number) for number in range(5)
+        ]
         async with gm.BatchExecutor().start(jobs) as run:
             await asyncio.sleep(0.1)
             return [result.position async for result in run.results(ordered=True)]
@@ -120,7 +122,13 @@ def test_a_result_tells_what_a_person_asks():
 
     results, _ = virtual(jobs_of(work, ["a", "b"]), concurrency=1, retry=gm.Retry(wait_s=3, jitter=False))
     second = by_id(results)["1"]
-    assert (second.status, second.input, second.output, second.error, second.attempts) == (gm.Status.SUCCEEDED, "b", "B", None, 2)
+    assert (second.status, second.input, second.output, second.error, second.attempts) == (
+        gm.Status.SUCCEEDED,
+        "b",
+        "B",
+        None,
+        2,
+    )
     assert second.queued_s == pytest.approx(2)
     assert second.duration_s == pytest.approx(2 + 3 + 2)
     assert (second.usage, second.cost, second.metadata) == (None, None, {})

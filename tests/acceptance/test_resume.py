@@ -80,7 +80,10 @@ def test_a_function_and_a_file_are_opened_again_by_their_names_in_another_proces
     )
     (tmp_path / "items.jsonl").write_text("".join(f'{{"id": "{name}"}}\n' for name in "abcde"))
     program.run('gm.batch(work, gm.source("items.jsonl"), run_id="night", concurrency=1)', code=KILLED)
-    assert program.run('report = gm.resume("ni"); print(report.collect(), report.policy.concurrency)') == "['a', 'b', 'c', 'd', 'e'] 1"
+    assert (
+        program.run('report = gm.resume("ni"); print(report.collect(), report.policy.concurrency)')
+        == "['a', 'b', 'c', 'd', 'e'] 1"
+    )
     assert program.notes.count("c") == 2
     assert {program.notes.count(name) for name in "ade"} == {1}
 
@@ -177,7 +180,9 @@ def test_what_a_run_that_was_ended_leaves_undone_is_run_by_resume(journal, how):
 
     run, items = None, [{"id": number} for number in range(6)]
     policy = gm.Policy(
-        concurrency=1, on_failure="fail_fast" if how == "fail_fast" else "continue", batch_timeout_s=0.5 if how == "deadline" else None
+        concurrency=1,
+        on_failure="fail_fast" if how == "fail_fast" else "continue",
+        batch_timeout_s=0.5 if how == "deadline" else None,
     )
     ended = gm.batch(work, items, run_id="r", journal=journal, policy=policy, on_start=keep)
     assert ended.stopped == {"drain": "drained"}.get(how, how)

@@ -30,7 +30,8 @@ def test_a_passing_failure_is_tried_three_times_by_default():
 
 
 @pytest.mark.parametrize(
-    ("backoff", "starts"), [("fixed", [0, 2, 4, 6, 8]), ("linear", [0, 2, 6, 12, 19]), ("exponential", [0, 2, 6, 13, 20])]
+    ("backoff", "starts"),
+    [("fixed", [0, 2, 4, 6, 8]), ("linear", [0, 2, 6, 12, 19]), ("exponential", [0, 2, 6, 13, 20])],
 )
 def test_waits_follow_the_backoff_up_to_the_cap(backoff, starts):
     work, calls = failing(gm.Transient("no"), times=5)
@@ -179,7 +180,9 @@ def test_a_user_s_rule_decides_the_kind_by_word_or_member():
     ]
 
 
-@pytest.mark.parametrize("rule", [lambda _: 1 / 0, lambda _: "sometimes", lambda _: "paused", lambda _: gm.Kind.CANCELLED, lambda _: []])
+@pytest.mark.parametrize(
+    "rule", [lambda _: 1 / 0, lambda _: "sometimes", lambda _: "paused", lambda _: gm.Kind.CANCELLED, lambda _: []]
+)
 def test_a_rule_that_fails_is_reported_once_and_the_usual_one_serves(rule, caplog):
     async def work(_):
         raise TypeError("no")
@@ -259,7 +262,9 @@ class OddCause(Exception):  # noqa: N818
         raise RuntimeError("no")
 
 
-@pytest.mark.parametrize("error", [OddAttribute("odd"), OddText("odd"), OddCause("odd"), gm.Throttled("odd", retry_after_s=10**400)])
+@pytest.mark.parametrize(
+    "error", [OddAttribute("odd"), OddText("odd"), OddCause("odd"), gm.Throttled("odd", retry_after_s=10**400)]
+)
 def test_an_exception_that_defends_itself_is_that_job_s_row(error):
     async def work(value):
         if value == 1:
@@ -297,7 +302,9 @@ def test_of_errors_in_a_group_the_gravest_decides(errors, kind, attempts):
 
 
 def test_a_throttle_in_a_group_is_a_throttle():
-    work, calls = failing(ExceptionGroup("", [gm.Transient("later"), gm.Throttled("slowly", retry_after_s=40)]), times=1)
+    work, calls = failing(
+        ExceptionGroup("", [gm.Transient("later"), gm.Throttled("slowly", retry_after_s=40)]), times=1
+    )
     [result] = virtual(jobs_of(work, [1]), retry=gm.Retry(attempts=1))[0]
     assert result.status == gm.Status.SUCCEEDED
     assert calls[1] >= 40

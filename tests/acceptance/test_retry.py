@@ -206,7 +206,10 @@ def test_every_outcome_of_an_item_is_kept(journal):
     work.heal()
     gm.retry("r", graph=work, journal=journal)
     history = journal.archive.history(journal.archive.find("r"), item_key("e"))
-    assert [(entry.generation, str(entry.result.status)) for entry in history.entries] == [(1, "failed"), (2, "succeeded")]
+    assert [(entry.generation, str(entry.result.status)) for entry in history.entries] == [
+        (1, "failed"),
+        (2, "succeeded"),
+    ]
     assert [(attempt.generation, attempt.attempt) for attempt in history.attempts] == [(1, 1), (1, 2)]
 
 
@@ -239,7 +242,9 @@ def test_a_retry_that_is_killed_is_gone_on_with_by_resume_and_nothing_else_is_do
     (tmp_path / "items.jsonl").write_text("".join(f'{{"id": "{name}"}}\n' for name in "abcd"))
     program.run('gm.batch(work, gm.source("items.jsonl"), run_id="r", concurrency=1); note("healed")')
     program.run('gm.retry("r", items=["b", "c"])', code=KILLED)
-    said = program.run('report = gm.resume("r"); print(report.collect(), [result.job_id for result in report.failures()])')
+    said = program.run(
+        'report = gm.resume("r"); print(report.collect(), [result.job_id for result in report.failures()])'
+    )
     assert said == "['a', 'b', 'c'] ['d']"
     assert [program.notes.count(name) for name in "ad"] == [1, 1]
     assert program.notes.count("c") == 3

@@ -83,7 +83,9 @@ def test_one_output_that_is_text_is_printed_as_it_is(project):
 
 
 def test_several_outputs_are_printed_by_name_and_what_is_nested_as_indented_json(project):
-    (project / "greet.yaml").write_text(dedent(GREET).replace('greeting: "${hello.text}"', 'all: "${hello}", times: "${times}"'))
+    (project / "greet.yaml").write_text(
+        dedent(GREET).replace('greeting: "${hello.text}"', 'all: "${hello}", times: "${times}"')
+    )
     code, out, _ = run(project, "run", "greet.yaml", "name=A", "--no-journal")
     assert (code, out) == (0, 'all: {\n  "text": "Hello A",\n  "times": 2\n}\ntimes: 2\n')
     assert not (project / ".graphmill").exists()
@@ -97,7 +99,9 @@ def test_as_json_the_whole_row_is_printed(project):
     assert row["output"] == {"greeting": "Hello A"}
 
 
-@pytest.mark.parametrize(("text", "value"), [("name=007", "007"), ("name=7", "7"), ("name=true", "true"), ('name="7"', "7"), ("name=", "")])
+@pytest.mark.parametrize(
+    ("text", "value"), [("name=007", "007"), ("name=7", "7"), ("name=true", "true"), ('name="7"', "7"), ("name=", "")]
+)
 def test_an_input_that_is_declared_as_a_string_is_given_as_it_is_written(project, text, value):
     assert run(project, "run", "greet.yaml", text, "--no-journal")[1] == f"Hello {value}\n"
 
@@ -160,7 +164,9 @@ def test_a_batch_inside_is_summed_up_with_its_errors_and_the_job_is_degraded(pro
 
 def test_a_batch_says_how_many_items_are_degraded_and_errors_names_them(project):
     lists = [[1], [1, "bad"], ["bad", 2], [3]]
-    (project / "lists.jsonl").write_text("".join(json.dumps({"id": f"list {at}", "numbers": each}) + "\n" for at, each in enumerate(lists)))
+    (project / "lists.jsonl").write_text(
+        "".join(json.dumps({"id": f"list {at}", "numbers": each}) + "\n" for at, each in enumerate(lists))
+    )
     code, out, _ = run(project, "batch", "halves.yaml", "--source", "lists.jsonl", "--run-id", "lists")
     assert code == 0
     assert out.startswith("4/4 items succeeded, 2 degraded · ")
@@ -232,7 +238,9 @@ def test_a_run_that_was_interrupted_says_so_in_plain_words_and_what_to_do(projec
 
 def test_a_batch_that_was_interrupted_claims_no_more_than_it_knows(project):
     numbers = json.dumps([1, 2, "wait", *range(9)])
-    text = HALVES.replace("run_functions:half", "run_functions:wait").replace("parallel: true, max_concurrent: 40, ", "")
+    text = HALVES.replace("run_functions:half", "run_functions:wait").replace(
+        "parallel: true, max_concurrent: 40, ", ""
+    )
     (project / "waits.yaml").write_text(dedent(text))
     with Command(project, "run", "waits.yaml", f"numbers={numbers}", "--run-id", "w") as command:
         command.until_file("begun-*")
@@ -246,7 +254,9 @@ def test_a_batch_that_was_interrupted_claims_no_more_than_it_knows(project):
 def test_an_edit_is_refused_with_how_little_runs_again(project):
     (project / "two.yaml").write_text(SLOW.replace("run_functions:slow", "run_functions:count"))
     assert run(project, "run", "two.yaml", "name=Zoe", "--run-id", "two")[0] == 0
-    edited = SLOW.replace('"run_functions:slow", inputs: {name: "${name}"}', '"run_functions:count", inputs: {name: "${name}!"}')
+    edited = SLOW.replace(
+        '"run_functions:slow", inputs: {name: "${name}"}', '"run_functions:count", inputs: {name: "${name}!"}'
+    )
     (project / "two.yaml").write_text(edited)
     code, _, err = run(project, "resume", "two")
     assert code == 2
@@ -294,7 +304,9 @@ def test_without_a_concurrency_it_is_ten_or_the_widest_batch(project):
     assert gm.batch("halves.yaml", [{"numbers": [1]}], concurrency=3).policy.concurrency == 3
     assert gm.batch("halves.yaml", [{"numbers": [1]}], policy=gm.Policy(timeout_s=9)).policy.concurrency == 40
     assert gm.batch("halves.yaml", [{"numbers": [1]}], policy=gm.Policy(window=20)).policy.concurrency == 20
-    (project / "outer.yaml").write_text("nodes: [{id: in, type: workflow, params: {workflow: ./halves.yaml, inputs: {numbers: [1]}}}]")
+    (project / "outer.yaml").write_text(
+        "nodes: [{id: in, type: workflow, params: {workflow: ./halves.yaml, inputs: {numbers: [1]}}}]"
+    )
     assert gm.load("outer.yaml").widest == 40
 
 
@@ -303,7 +315,9 @@ def elsewhere(tmp_path):
     """A workflow with its functions beside it, below the folder in which commands are run."""
     below = tmp_path / "flows"
     below.mkdir()
-    (below / "helpers_beside.py").write_text("import os\n\ndef go():\n    assert os.path.exists('ready'), 'no'\n    return 'beside'\n")
+    (below / "helpers_beside.py").write_text(
+        "import os\n\ndef go():\n    assert os.path.exists('ready'), 'no'\n    return 'beside'\n"
+    )
     node = '{id: %s, type: python, params: {function: "helpers_beside:go"%s}, retry: {attempts: 1}}'
     text = f"nodes: [{node % ('a', '')}, {node % ('b', ', isolation: process')}]\noutputs: {{text: '${{a.result}} ${{b.result}}'}}\n"
     (below / "flow.yaml").write_text(text)

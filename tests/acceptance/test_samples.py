@@ -37,7 +37,9 @@ class TestNames:
         assert report.summary() == "6/6 samples of 2 items succeeded"
         expected = [(f"{name}{end}", sample, name) for name in "ab" for sample, end in enumerate(["", "#2", "#3"], 1)]
         assert sorted(ids(report)) == sorted(expected)
-        assert [result.job_id for result in sorted(report.results(), key=lambda result: result.position)] == [each[0] for each in expected]
+        assert [result.job_id for result in sorted(report.results(), key=lambda result: result.position)] == [
+            each[0] for each in expected
+        ]
         assert report.statistics.total == 6
 
     @pytest.mark.parametrize("samples", [1, None])
@@ -91,7 +93,12 @@ class TestItems:
             yield {"id": "a"}
             yield {"id": "b"}
 
-        assert [each[0] for each in ids(gm.batch(lambda item: item, items(), samples=2, **options))] == ["a", "a#2", "b", "b#2"]
+        assert [each[0] for each in ids(gm.batch(lambda item: item, items(), samples=2, **options))] == [
+            "a",
+            "a#2",
+            "b",
+            "b#2",
+        ]
 
     def test_an_empty_series_has_no_samples(self, options):
         assert gm.batch(lambda item: item, [], samples=5, **options).statistics.total == 0
@@ -155,7 +162,10 @@ class TestGoingOn:
         gm.batch(graph, [{"id": "a", "n": 1}, {"id": "b", "n": 2}], samples=3, run_id="r", policy=NOW)
         played.by, played.asked = None, []
         report = gm.retry("r")
-        assert sorted((each.origin.item, each.origin.sample, each.seed) for each in played.asked) == [("a#2", 2, 8), ("b#2", 2, 8)]
+        assert sorted((each.origin.item, each.origin.sample, each.seed) for each in played.asked) == [
+            ("a#2", 2, 8),
+            ("b#2", 2, 8),
+        ]
         assert [(result.job_id, result.sample, result.status) for result in report.results()] == [
             (f"{name}{end}", sample, "succeeded") for name in "ab" for sample, end in enumerate(["", "#2", "#3"], 1)
         ]
@@ -163,7 +173,9 @@ class TestGoingOn:
     def test_another_number_of_samples_is_refused(self):
         gm.batch(str, [{"id": "a"}], samples=3, run_id="r")
         for samples in (1, 5):
-            with pytest.raises(gm.ChangedError, match=f"run r has 3 samples of each item, not {samples}; say --samples 3"):
+            with pytest.raises(
+                gm.ChangedError, match=f"run r has 3 samples of each item, not {samples}; say --samples 3"
+            ):
                 gm.batch(str, [{"id": "a"}], samples=samples, run_id="r", on_change="keep")
         gm.batch(str, [{"id": "a"}], run_id="s")
         with pytest.raises(gm.ChangedError, match="run s has 1 sample of each item, not 2"):
@@ -185,8 +197,14 @@ class TestCommand:
         write_items(tmp_path, [{"id": "a", "n": 1}, {"id": "b", "n": 2}])
 
     def test_each_sample_is_a_row_with_its_number(self, tmp_path):
-        done = run_command("batch", "w.yaml", "--source", "items.jsonl", "--samples", "2", "--output", "out.jsonl", "--run-id", "r")
-        assert (done.returncode, "2 samples of each" in done.stderr, "4/4 samples of 2 items succeeded" in done.stdout) == (0, True, True)
+        done = run_command(
+            "batch", "w.yaml", "--source", "items.jsonl", "--samples", "2", "--output", "out.jsonl", "--run-id", "r"
+        )
+        assert (
+            done.returncode,
+            "2 samples of each" in done.stderr,
+            "4/4 samples of 2 items succeeded" in done.stdout,
+        ) == (0, True, True)
         assert [(row["id"], row["metadata"]["sample"]) for row in rows(tmp_path / "out.jsonl")] == [
             ("a", 1),
             ("a#2", 2),
@@ -194,7 +212,13 @@ class TestCommand:
             ("b#2", 2),
         ]
         run_command("export", "r", "out.csv")
-        assert [line.split(",")[0] for line in Path("out.csv").read_text().splitlines()] == ["id", "a", "a#2", "b", "b#2"]
+        assert [line.split(",")[0] for line in Path("out.csv").read_text().splitlines()] == [
+            "id",
+            "a",
+            "a#2",
+            "b",
+            "b#2",
+        ]
         assert json.loads(run_command("show", "r", "a#2", "--json").stdout)["results"][0]["metadata"]["sample"] == 2
         assert run_command("resume", "r").returncode == 0
 

@@ -41,7 +41,11 @@ class Project:
         self.api = APIS[protocol]
         self.protocol = protocol
         self.seen = []
-        self.planted = {"PLANTED_KEY": KEY, "PLANTED_HEADER": HEADER, "PLANTED_PLACE": f"{server.url}/{PLACE}/v1?code={PLACE}"}
+        self.planted = {
+            "PLANTED_KEY": KEY,
+            "PLANTED_HEADER": HEADER,
+            "PLANTED_PLACE": f"{server.url}/{PLACE}/v1?code={PLACE}",
+        }
         setting = "address: {env: PLANTED_PLACE}, key: PLANTED_KEY, headers: {X-Team: {env: PLANTED_HEADER}}"
         (folder / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: {protocol}, {setting}}}}}")
         write_items(folder, [{"id": "a", "text": PROMPT}, {"id": "b", "text": PROMPT}])
@@ -62,18 +66,38 @@ class Project:
         return done.returncode
 
     def batch(self, **env):
-        asking = ["batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "-o", "out.jsonl", "--run-id", "r"]
+        asking = [
+            "batch",
+            "--prompt",
+            "${text}",
+            "-m",
+            "own/m",
+            "-s",
+            "items.jsonl",
+            "-o",
+            "out.jsonl",
+            "--run-id",
+            "r",
+        ]
         return self.command(*asking, "--retries", "1", "--concurrency", "1", **env)
 
     def look_everywhere(self):
-        for arguments in (("show", "r", "a"), ("errors", "r"), ("status", "r"), ("export", "r", "exported.jsonl"), ("models", "--check")):
+        for arguments in (
+            ("show", "r", "a"),
+            ("errors", "r"),
+            ("status", "r"),
+            ("export", "r", "exported.jsonl"),
+            ("models", "--check"),
+        ):
             self.command(*arguments)
 
 
 def holding(folder):
     """List the files that hold a secret, or enough of one to be of use."""
     parts = [part.encode() for text in (KEY, HEADER, PLACE) for part in (text[:14], text[-10:])]
-    return [path.name for path in folder.rglob("*") if path.is_file() and any(part in path.read_bytes() for part in parts)]
+    return [
+        path.name for path in folder.rglob("*") if path.is_file() and any(part in path.read_bytes() for part in parts)
+    ]
 
 
 def visible():
@@ -127,9 +151,15 @@ ANSWERS = {
 def test_a_secret_in_environment_header_address_and_error_is_left_nowhere(project, tmp_path, protocol, answered):
     here, (make, code) = project(protocol), ANSWERS[answered]
     here.answers(make)
-    assert here.batch(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="true") == code, (tmp_path / "batch.said").read_text()
+    assert here.batch(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="true") == code, (
+        tmp_path / "batch.said"
+    ).read_text()
     first = here.server.asked[0]
-    assert (KEY in first.headers[here.api.key_header], HEADER in str(first.headers), first.target.count(PLACE)) == (True, True, 2)
+    assert (KEY in first.headers[here.api.key_header], HEADER in str(first.headers), first.target.count(PLACE)) == (
+        True,
+        True,
+        2,
+    )
     if answered in ("permanent", "refused"):
         here.look_everywhere()
     assert holding(tmp_path) == []
@@ -141,7 +171,12 @@ def test_a_secret_in_environment_header_address_and_error_is_left_nowhere(projec
 @pytest.mark.parametrize("protocol", APIS)
 @pytest.mark.parametrize(
     ("place", "code"),
-    [("http://127.0.0.1:9/{}/v1?code={}", 5), ("http://user:{}@127.0.0.1:9/{}", 5), ("ftp://{}/{}", 2), ("http://[{}]:x/{}", 5)],
+    [
+        ("http://127.0.0.1:9/{}/v1?code={}", 5),
+        ("http://user:{}@127.0.0.1:9/{}", 5),
+        ("ftp://{}/{}", 2),
+        ("http://[{}]:x/{}", 5),
+    ],
 )
 def test_an_address_that_leads_nowhere_is_told_without_its_secret(project, tmp_path, protocol, place, code):
     here = project(protocol)
@@ -188,7 +223,9 @@ def test_no_secret_is_among_the_words_of_a_process_that_a_shell_node_starts(tmp_
     write_items(tmp_path, [{"id": "a", "n": 1}])
     argv = [*COMMAND, "batch", "w.yaml", "-s", "items.jsonl", "-o", "out.jsonl"]
     os.mkfifo(tmp_path / "gate")
-    with subprocess.Popen(argv, cwd=tmp_path, env=environment(PLANTED_KEY=KEY), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+    with subprocess.Popen(
+        argv, cwd=tmp_path, env=environment(PLANTED_KEY=KEY), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as run:
         wait_until(lambda: run.poll() is not None or "gate" in words_of_processes_under(run.pid))
         words = words_of_processes_under(run.pid)
         assert "gate" in words, run.stdout.read()
@@ -235,6 +272,8 @@ def test_a_secret_in_an_exception_of_a_function_s_call_is_left_nowhere(played, m
         return (await gm.complete("scripted/play", "x")).text
 
     played.answers = [gm.Transient(f"with {KEY}"), ValueError(KEY), answer("fine")]
-    (result,) = gm.batch(work, [1], run_id="r", journal=tmp_path / "runs.db", policy=gm.Policy(retry=gm.Retry(wait_s=0, cap_s=0))).results()
+    (result,) = gm.batch(
+        work, [1], run_id="r", journal=tmp_path / "runs.db", policy=gm.Policy(retry=gm.Retry(wait_s=0, cap_s=0))
+    ).results()
     assert result.output == "fine"
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []

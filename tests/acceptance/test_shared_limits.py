@@ -50,7 +50,18 @@ def begun(tmp_path, name, count):
     project = tmp_path / name
     project.mkdir(exist_ok=True)
     write_items(project, [{"id": f"{name}{number}", "text": f"{name} {number}"} for number in range(count)])
-    options = ("--prompt", "${text}", "--model", "local/m", "--source", "items.jsonl", "--output", "out.jsonl", "--concurrency", "20")
+    options = (
+        "--prompt",
+        "${text}",
+        "--model",
+        "local/m",
+        "--source",
+        "items.jsonl",
+        "--output",
+        "out.jsonl",
+        "--concurrency",
+        "20",
+    )
     return Command(project, "batch", *options, "--run-id", name, "--journal", str(tmp_path / "runs.db"))
 
 
@@ -90,7 +101,11 @@ def test_what_a_killed_process_held_comes_back_once(tmp_path, served):
 
 
 def test_what_answers_tell_of_limits_is_shown(tmp_path, served):
-    served.headers = {"x-ratelimit-limit-requests": "1234", "x-ratelimit-remaining-requests": "1200", "x-ratelimit-reset-requests": "2s"}
+    served.headers = {
+        "x-ratelimit-limit-requests": "1234",
+        "x-ratelimit-remaining-requests": "1200",
+        "x-ratelimit-reset-requests": "2s",
+    }
     settle(tmp_path, served, {"tokens_per_minute": 500_000})
     with begun(tmp_path, "a", 3) as command:
         assert command.wait() == 0
@@ -100,7 +115,11 @@ def test_what_answers_tell_of_limits_is_shown(tmp_path, served):
 
 
 def test_all_processes_wait_where_one_was_told_that_nothing_is_left(tmp_path, served):
-    served.headers = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "3s"}
+    served.headers = {
+        "x-ratelimit-limit-requests": "600",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "3s",
+    }
     settle(tmp_path, served, {"requests_per_minute": 600})
     for name in "abc":
         with begun(tmp_path, name, 1) as command:

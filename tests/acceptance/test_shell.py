@@ -41,16 +41,24 @@ nodes:
 
 def test_every_hostile_value_arrives_in_every_place(flow):
     graph = flow.load(EVERY_PLACE)
-    found = {result.job_id: result for result in gm.batch(graph, [{"id": name, "x": value} for name, value in VALUES.items()]).results()}
+    found = {
+        result.job_id: result
+        for result in gm.batch(graph, [{"id": name, "x": value} for name, value in VALUES.items()]).results()
+    }
     for name, value in VALUES.items():
         assert found[name].error is None, (name, found[name].error)
-        assert found[name].output["stdout"] == f"{value}\0" * 3 + f"{value}.\0" + f"{value}\0" * 2 + f"same\0{value}\n\0{value}", name
+        assert (
+            found[name].output["stdout"]
+            == f"{value}\0" * 3 + f"{value}.\0" + f"{value}\0" * 2 + f"same\0{value}\n\0{value}"
+        ), name
     assert not list(flow.folder.rglob(MARKER))
 
 
 @pytest.mark.parametrize("name", UNSENDABLE)
 def test_what_can_not_be_sent_fails_once_and_says_how_it_could(flow, name):
-    error = flow.failure("inputs: {x: {}}\nnodes: [{id: s, type: shell, params: {command: 'echo ${x}'}}]", {"x": UNSENDABLE[name]})
+    error = flow.failure(
+        "inputs: {x: {}}\nnodes: [{id: s, type: shell, params: {command: 'echo ${x}'}}]", {"x": UNSENDABLE[name]}
+    )
     assert error.kind == "permanent"
     assert ("stdin" in error.message) is ("surrogate" not in name and "byte" not in name)
     assert "template 1" in error.message
@@ -60,13 +68,17 @@ def test_what_can_not_be_sent_fails_once_and_says_how_it_could(flow, name):
 def test_200_kb_and_nul_arrive_by_stdin(flow):
     for value in ("a\0b", UNSENDABLE["200 KB"]):
         assert (
-            flow.output("inputs: {x: {}}\nnodes: [{id: s, type: shell, params: {command: cat, stdin: '${x}'}}]", {"x": value})["stdout"]
+            flow.output(
+                "inputs: {x: {}}\nnodes: [{id: s, type: shell, params: {command: cat, stdin: '${x}'}}]", {"x": value}
+            )["stdout"]
             == value
         )
 
 
 def test_a_value_that_would_be_parsed_is_refused_when_the_workflow_is_loaded(flow):
-    problem = flow.problem("inputs: {x: {}}\nnodes:\n  - id: s\n    type: shell\n    params:\n      command: sh -c '${x}'\n")
+    problem = flow.problem(
+        "inputs: {x: {}}\nnodes:\n  - id: s\n    type: shell\n    params:\n      command: sh -c '${x}'\n"
+    )
     assert "workflow.yaml:6:" in str(problem)
     assert "${x} can not stand in this command: it is given to sh" in str(problem)
     assert "by env" in str(problem)
@@ -93,7 +105,9 @@ def test_a_failed_command_is_tried_again(flow):
 
 
 def test_a_command_that_is_not_found_is_not(flow):
-    error = flow.failure("nodes: [{id: s, type: shell, params: {command: 'echo x >> tries; graphmill-no-such-command'}}]")
+    error = flow.failure(
+        "nodes: [{id: s, type: shell, params: {command: 'echo x >> tries; graphmill-no-such-command'}}]"
+    )
     assert (error.kind, (flow.folder / "tries").read_text()) == ("permanent", "x\n")
 
 
@@ -112,7 +126,10 @@ def test_a_secret_reaches_the_command_and_no_record(flow, monkeypatch):
     report = gm.batch(flow.load(text), [{"code": 0}, {"code": 1}], journal=journal, policy=PROMPT)
     good, bad = report.results()
     assert (flow.folder / "length").read_text().strip() == "14"
-    assert (good.output["stdout"], good.output["stderr"]) == ("key {env: GRAPHMILL_TEST_KEY}\n", "why {env: GRAPHMILL_TEST_KEY}\n")
+    assert (good.output["stdout"], good.output["stderr"]) == (
+        "key {env: GRAPHMILL_TEST_KEY}\n",
+        "why {env: GRAPHMILL_TEST_KEY}\n",
+    )
     assert bad.error.message == "exit code 1: why {env: GRAPHMILL_TEST_KEY} (in node 's')"
     assert not [path for path in flow.folder.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
@@ -134,7 +151,9 @@ def test_a_secret_that_a_child_is_given_is_concealed_there_too(flow, monkeypatch
 
 def test_a_time_out_ends_the_command_and_its_children(flow):
     began = time.monotonic()
-    error = flow.failure(SLEEPER.replace("params: {", "params: {timeout: 0.5, "), policy=gm.Policy(retry=gm.Retry(attempts=1)))
+    error = flow.failure(
+        SLEEPER.replace("params: {", "params: {timeout: 0.5, "), policy=gm.Policy(retry=gm.Retry(attempts=1))
+    )
     assert (error.kind, "no answer within 0.5 s" in error.message) == ("timeout", True)
     assert time.monotonic() - began < HANG_S
     wait_until(lambda: not any(map(is_alive, pids_in(flow.folder, 2))))
@@ -174,7 +193,9 @@ def test_a_drain_lets_a_command_finish(tmp_path):
     (tmp_path / "w.yaml").write_text(
         "nodes: [{id: s, type: shell, params: {command: 'touch started; while ! [ -f go ]; do sleep 0.01; done; echo whole'}}]"
     )
-    with Command(tmp_path, "batch", "w.yaml", "--source", write_items(tmp_path, [{}]), "--output", "out.jsonl") as command:
+    with Command(
+        tmp_path, "batch", "w.yaml", "--source", write_items(tmp_path, [{}]), "--output", "out.jsonl"
+    ) as command:
         wait_until((tmp_path / "started").exists)
         os.killpg(command.process.pid, signal.SIGINT)
         (tmp_path / "go").touch()

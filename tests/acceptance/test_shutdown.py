@@ -90,7 +90,17 @@ def project(tmp_path):
 
 
 def batch(function, *more, output="out.jsonl"):
-    return ["batch", f"{function}.yaml", "-s", "items.jsonl", "-c", 3, "--no-journal", *(["-o", output] if output else []), *more]
+    return [
+        "batch",
+        f"{function}.yaml",
+        "-s",
+        "items.jsonl",
+        "-c",
+        3,
+        "--no-journal",
+        *(["-o", output] if output else []),
+        *more,
+    ]
 
 
 def statuses(project):
@@ -171,7 +181,10 @@ def test_the_second_signal_cancels_what_runs_and_writes_what_is_done(project, fu
         command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == code, command.err
     assert_drained(project, succeeded=1)
-    assert "SIGINT: what runs is cancelled, what is done is written; once more leaves at once, without writing\n" in command.err
+    assert (
+        "SIGINT: what runs is cancelled, what is done is written; once more leaves at once, without writing\n"
+        in command.err
+    )
     assert "Traceback" not in command.err
 
 
@@ -183,7 +196,9 @@ def test_of_a_recorded_run_the_second_signal_does_not_say_that_the_output_is_wri
         command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 143, command.err
     assert not list(project.glob("out.*"))
-    assert "SIGINT: what runs is cancelled, what is done stays in the journal; once more leaves at once\n" in command.err
+    assert (
+        "SIGINT: what runs is cancelled, what is done stays in the journal; once more leaves at once\n" in command.err
+    )
     assert command.err.endswith("nothing was written for out.jsonl, in haste: graphmill export r FILE does it\n")
 
 
@@ -341,7 +356,9 @@ def until(is_so):
 def test_a_reader_that_goes_away_ends_the_command_quietly(project):
     write_items(project, [{"value": "x" * 1000} for _ in range(5000)])
     open_gate(project)
-    with Command(project, argv=["sh", "-c", f"{{ {line_of(batch('gate', output='-'))}; echo $? > code; }} | head -n 1 > first"]) as command:
+    with Command(
+        project, argv=["sh", "-c", f"{{ {line_of(batch('gate', output='-'))}; echo $? > code; }} | head -n 1 > first"]
+    ) as command:
         assert command.wait() == 0
     assert (project / "code").read_text() == "74\n"
     assert len(rows(project / "first")) == 1
@@ -353,7 +370,9 @@ def line_of(arguments):
 
 
 def test_ctrl_c_in_a_pipe_writes_the_results_though_the_reader_dies_of_it(project):
-    with Command(project, argv=["bash", "-c", f"trap : INT; {line_of(batch('gate'))} | cat > seen; exit ${{PIPESTATUS[0]}}"]) as command:
+    with Command(
+        project, argv=["bash", "-c", f"trap : INT; {line_of(batch('gate'))} | cat > seen; exit ${{PIPESTATUS[0]}}"]
+    ) as command:
         command.until_file("started-*", 3)
         os.killpg(command.process.pid, signal.SIGINT)
         command.until_said("once more cancels it\n")
@@ -461,9 +480,13 @@ def test_a_slow_reader_of_stderr_misses_nothing(project):
 @pytest.mark.parametrize("stage", ["loading", "counting"])
 def test_a_signal_before_the_run_has_begun_leaves_at_once(project, stage, number, code):
     held = (
-        "from graphmill.datasets import source\nsource._COUNTED['jsonl'] = (lambda _: hold(), 2**30)" if stage == "counting" else "hold()"
+        "from graphmill.datasets import source\nsource._COUNTED['jsonl'] = (lambda _: hold(), 2**30)"
+        if stage == "counting"
+        else "hold()"
     )
-    (project / "functions.py").write_text(f"{FUNCTIONS}\ndef hold():\n    mark('begun')\n    time.sleep(3600)\n{held}\n")
+    (project / "functions.py").write_text(
+        f"{FUNCTIONS}\ndef hold():\n    mark('begun')\n    time.sleep(3600)\n{held}\n"
+    )
     with Command(project, *batch("gate")) as command:
         command.until_file("begun")
         command.send(number)
@@ -475,7 +498,9 @@ def test_a_signal_before_the_run_has_begun_leaves_at_once(project, stage, number
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_a_signal_after_the_run_has_ended_leaves_at_once_and_the_results_are_there(project, number, code):
-    held = "from graphmill.report.report import Report\nReport.closing_line = lambda _: (mark('ended'), time.sleep(3600))"
+    held = (
+        "from graphmill.report.report import Report\nReport.closing_line = lambda _: (mark('ended'), time.sleep(3600))"
+    )
     (project / "functions.py").write_text(f"{FUNCTIONS}\n{held}\n")
     open_gate(project)
     with Command(project, *batch("gate")) as command:

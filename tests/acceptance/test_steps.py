@@ -387,7 +387,9 @@ def test_a_step_that_failed_raises_the_same_after_a_crash_without_being_run(tmp_
         """,
     )
     program.run('gm.batch(work, [7], run_id="a")', code=KILLED)
-    assert program.run('print(gm.batch(work, [7], run_id="a").collect())') == "[['broken#1', 'permanent: no such user']]"
+    assert (
+        program.run('print(gm.batch(work, [7], run_id="a").collect())') == "[['broken#1', 'permanent: no such user']]"
+    )
     assert program.notes == ["broken", "caught", "caught"]
 
 

@@ -41,7 +41,9 @@ def test_fail_fast_cancels_what_runs_keeps_what_finished_and_calls_the_rest_canc
             raise gm.Permanent("bad")
 
     async def main():
-        async with gm.BatchExecutor(gm.Policy(concurrency=3, on_failure="fail_fast")).start(jobs_of(work, [1, 2, 50, 60, 70, 80])) as run:
+        async with gm.BatchExecutor(gm.Policy(concurrency=3, on_failure="fail_fast")).start(
+            jobs_of(work, [1, 2, 50, 60, 70, 80])
+        ) as run:
             results = [result async for result in run.results()]
             return results, run.stopped, asyncio.get_running_loop().time()
 
@@ -101,7 +103,9 @@ def test_a_share_within_the_tolerated_one_does_not_stop():
 
 def test_cancelled_jobs_are_no_failures():
     async def main():
-        async with gm.BatchExecutor(gm.Policy(concurrency=1, max_failures=0)).start(jobs_of(fail_if_bad, ["good"] * 5)) as run:
+        async with gm.BatchExecutor(gm.Policy(concurrency=1, max_failures=0)).start(
+            jobs_of(fail_if_bad, ["good"] * 5)
+        ) as run:
             await asyncio.sleep(0.5)
             run.cancel("3")
             return [result async for result in run.results()], run.stopped
@@ -112,7 +116,9 @@ def test_cancelled_jobs_are_no_failures():
 
 
 def test_a_time_out_is_a_failure():
-    results, run = virtual(jobs_of(fail_if_bad, ["good"] * 3), concurrency=1, timeout_s=0.5, retry=ONCE, on_failure="fail_fast")
+    results, run = virtual(
+        jobs_of(fail_if_bad, ["good"] * 3), concurrency=1, timeout_s=0.5, retry=ONCE, on_failure="fail_fast"
+    )
     assert statuses(results) == ["timed_out", "cancelled", "cancelled"]
     assert run.stopped == "fail_fast"
 
@@ -136,7 +142,9 @@ def test_a_share_is_what_it_says_to_the_last_digit_and_cancelled_jobs_do_not_dil
 
     async def main():
         policy = gm.Policy(concurrency=1, max_failures=0.1)
-        async with gm.BatchExecutor(policy).start(jobs_of(fail_if_bad, ["good"] * 50 + (["bad"] * 4 + ["good"] * 16) * 2)) as run:
+        async with gm.BatchExecutor(policy).start(
+            jobs_of(fail_if_bad, ["good"] * 50 + (["bad"] * 4 + ["good"] * 16) * 2)
+        ) as run:
             for number in range(50):
                 run.cancel(str(number))
             await run.wait()

@@ -34,7 +34,12 @@ def watcher(monkeypatch):
 
 
 def test_names_are_those_of_the_conventions(watcher):
-    known = {value for module in (gen_ai_attributes, gen_ai_metrics) for value in vars(module).values() if isinstance(value, str)}
+    known = {
+        value
+        for module in (gen_ai_attributes, gen_ai_metrics)
+        for value in vars(module).values()
+        if isinstance(value, str)
+    }
     named = {value for value in vars(genai).values() if isinstance(value, str) and value.startswith("gen_ai.")}
     named |= {*genai.PARAMS.values(), *genai.USAGE.values()}
     assert len(named) > 15
@@ -42,7 +47,9 @@ def test_names_are_those_of_the_conventions(watcher):
 
 
 def test_a_call_is_a_span_with_what_was_asked_and_what_came_back(watcher, played):
-    used = Usage(requests=1, input_tokens=20, output_tokens=8, cached_tokens=5, cache_written_tokens=4, reasoning_tokens=3)
+    used = Usage(
+        requests=1, input_tokens=20, output_tokens=8, cached_tokens=5, cache_written_tokens=4, reasoning_tokens=3
+    )
     played.answers = [ModelResponse(text="fine", usage=used, model="played-1", id="c-1")]
     params = {"prompt": "tea?", "temperature": 0.5, "top_p": 0.9, "max_tokens": 30, "seed": 7, "stop": ["END"]}
     played.output(params)
@@ -70,21 +77,35 @@ def test_a_call_is_a_span_with_what_was_asked_and_what_came_back(watcher, played
 
 
 @pytest.mark.parametrize(
-    ("protocol", "name"), [("openai", "openai"), ("anthropic", "anthropic"), ("gemini", "gcp.gemini")], ids=lambda word: word
+    ("protocol", "name"),
+    [("openai", "openai"), ("anthropic", "anthropic"), ("gemini", "gcp.gemini")],
+    ids=lambda word: word,
 )
-def test_a_provider_goes_by_the_name_that_the_conventions_have_and_a_server_by_its_address(watcher, tmp_path, monkeypatch, protocol, name):
+def test_a_provider_goes_by_the_name_that_the_conventions_have_and_a_server_by_its_address(
+    watcher, tmp_path, monkeypatch, protocol, name
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with ModelServer(answer=lambda _: reply({"error": {"message": "no such thing"}}, 400)) as server:
-        (tmp_path / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: {protocol}, address: '{server.url}/v1'}}}}")
+        (tmp_path / "graphmill.yaml").write_text(
+            f"providers: {{own: {{protocol: {protocol}, address: '{server.url}/v1'}}}}"
+        )
         with pytest.raises(gm.Permanent):
             gm.complete("own/m", "hi")
         told = watcher.one("chat m").attributes
-        assert (told["gen_ai.provider.name"], told["server.address"], told["server.port"]) == (name, "127.0.0.1", server.port)
+        assert (told["gen_ai.provider.name"], told["server.address"], told["server.port"]) == (
+            name,
+            "127.0.0.1",
+            server.port,
+        )
 
 
 def test_every_attempt_is_a_span_and_a_failed_one_says_of_which_kind(watcher, played):
-    played.answers = [failing(gm.Transient("gone"), input_tokens=3, output_tokens=1), gm.Throttled("slow", retry_after_s=0), "fine"]
+    played.answers = [
+        failing(gm.Transient("gone"), input_tokens=3, output_tokens=1),
+        gm.Throttled("slow", retry_after_s=0),
+        "fine",
+    ]
     played.output({"prompt": "x"})
     assert [span.attributes.get("error.type") for span in watcher.named(CHAT)] == ["transient", "throttled", None]
     assert [span.status.status_code.name for span in watcher.named(STEP)] == ["ERROR", "ERROR", "UNSET"]
@@ -127,7 +148,10 @@ def test_what_a_call_takes_and_uses_is_measured(watcher, played):
     played.answers = [failing(gm.Transient("gone"), input_tokens=3, output_tokens=1), "fine"]
     played.output({"prompt": "x"})
     took = watcher.points("gen_ai.client.operation.duration")
-    assert sorted((point.attributes.get("error.type", ""), point.count) for point in took) == [("", 1), ("transient", 1)]
+    assert sorted((point.attributes.get("error.type", ""), point.count) for point in took) == [
+        ("", 1),
+        ("transient", 1),
+    ]
     assert took[0].explicit_bounds[:3] == (0.01, 0.02, 0.04)
     used = watcher.points("gen_ai.client.token.usage")
     assert sorted((point.attributes["gen_ai.token.type"], point.sum) for point in used) == [
@@ -165,7 +189,10 @@ def test_a_run_is_a_part_of_what_it_was_started_in_and_so_is_a_call_without_one(
     with watcher.tracer.start_as_current_span("caller"):
         gm.batch(in_a_step, [1], policy=QUICK)
         gm.complete("scripted/play", "alone")
-    assert sorted(watcher.line(span)[:2] for span in watcher.named(CHAT)) == [["caller", CHAT], ["caller", "graphmill.run"]]
+    assert sorted(watcher.line(span)[:2] for span in watcher.named(CHAT)) == [
+        ["caller", CHAT],
+        ["caller", "graphmill.run"],
+    ]
 
 
 def test_items_side_by_side_are_not_mixed_up(watcher, played):
@@ -173,7 +200,10 @@ def test_items_side_by_side_are_not_mixed_up(watcher, played):
     assert len(watcher.named(CHAT)) == 50
     for span in watcher.named(CHAT):
         step = watcher.parent(span)
-        items = [around.attributes["graphmill.item.id"] for around in (step, watcher.parent(step), watcher.parent(watcher.parent(step)))]
+        items = [
+            around.attributes["graphmill.item.id"]
+            for around in (step, watcher.parent(step), watcher.parent(watcher.parent(step)))
+        ]
         assert len(set(items)) == 1
     assert len({span.context.trace_id for span in watcher.spans}) == 1
 
@@ -192,7 +222,11 @@ def test_a_resumed_run_is_linked_to_what_it_goes_on_with(watcher, played, store)
     assert gm.batch(work, [1], run_id="r", journal=store).statistics.succeeded == 1
     gm.batch(work, [1], run_id="r", journal=store)
     first, second, third = watcher.named("graphmill.run")
-    assert (first.links, first.attributes["graphmill.run.id"], first.attributes["graphmill.stopped"]) == ((), "r", "parked")
+    assert (first.links, first.attributes["graphmill.run.id"], first.attributes["graphmill.stopped"]) == (
+        (),
+        "r",
+        "parked",
+    )
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
     assert [link.context.trace_id for link in third.links] == [second.context.trace_id]
     assert len(watcher.named(CHAT)) == 1
@@ -231,7 +265,11 @@ def test_images_and_tools_are_told_in_the_conventions_form(watcher, played, monk
     messages = [
         {
             "role": "user",
-            "content": [{"type": "text", "text": "see"}, {"type": "image", "data": "aGk="}, {"type": "image", "url": "http://x/i"}],
+            "content": [
+                {"type": "text", "text": "see"},
+                {"type": "image", "data": "aGk="},
+                {"type": "image", "url": "http://x/i"},
+            ],
         },
         {"role": "assistant", "tool_calls": [called]},
         {"role": "tool", "tool_call_id": "t1", "content": "green"},
@@ -261,7 +299,9 @@ def test_what_is_not_sampled_is_run_as_ever(monkeypatch, played):
 
 def python(folder, code, *arguments, **env):
     argv = [COMMAND[0], "-c", dedent(code), *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, cwd=folder, env=environment(**env), check=False)
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, cwd=folder, env=environment(**env), check=False
+    )
 
 
 @pytest.fixture

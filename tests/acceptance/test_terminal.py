@@ -70,7 +70,9 @@ def test_what_goes_elsewhere_than_to_a_terminal_is_left_as_it_is(project):
 
 def test_a_text_that_is_wrapped_stays_in_its_column_and_the_id_whole(project):
     lines = printed(project, "errors", "k7f2", columns=80)
-    at = next(number for number, line in enumerate(lines) if line.startswith("  HumanEval/1200   permanent   the server"))
+    at = next(
+        number for number, line in enumerate(lines) if line.startswith("  HumanEval/1200   permanent   the server")
+    )
     assert lines[at + 1].startswith(" " * len("  HumanEval/1200   permanent   ") + "it can not")
 
 
@@ -89,7 +91,9 @@ def test_an_error_is_wrapped_as_well(project):
 
 def test_rows_that_come_on_the_terminal_itself_have_lines_of_their_own(project):
     (project / "items.jsonl").write_text('{"id": "a", "text": "tea"}\n')
-    lines = printed(project, "batch", "--prompt", "${text}", "-m", "scripted/x", "-s", "items.jsonl", "-o", "-", columns=80)
+    lines = printed(
+        project, "batch", "--prompt", "${text}", "-m", "scripted/x", "-s", "items.jsonl", "-o", "-", columns=80
+    )
     assert any(line.startswith('{"id":"a"') for line in lines)
     assert not any("\x1b" in line for line in lines)
 
@@ -97,7 +101,19 @@ def test_rows_that_come_on_the_terminal_itself_have_lines_of_their_own(project):
 def test_what_is_said_of_the_output_of_a_run_that_ended_early_is_wrapped_too(project):
     (project / "items.jsonl").write_text('{"word": "a"}\n{"word": \n')
     output = ("--output", "what-the-model-has-said-of-each-word.jsonl")
-    lines = printed(project, "batch", "--prompt", "${word}", "-m", "scripted/echo", "-s", "items.jsonl", *output, columns=60, code=65)
+    lines = printed(
+        project,
+        "batch",
+        "--prompt",
+        "${word}",
+        "-m",
+        "scripted/echo",
+        "-s",
+        "items.jsonl",
+        *output,
+        columns=60,
+        code=65,
+    )
     (at,) = [number for number, line in enumerate(lines) if line.startswith("the run did not reach its end")]
     assert lines[at : at + 2] == [
         "the run did not reach its end; its rows are in",
@@ -110,7 +126,19 @@ def test_the_failures_name_the_command_that_shows_what_the_model_said(project):
     (project / "rules.yaml").write_text("rules: [{answer: four stars}]")
     (project / "stars.json").write_text('{"type": "object"}')
     (project / "items.jsonl").write_text('{"id": "a b", "word": "x"}\n')
-    batch = ("batch", "--prompt", "${word}", "--schema", "stars.json", "-m", "scripted/echo", "-s", "items.jsonl", "--run-id", "r")
+    batch = (
+        "batch",
+        "--prompt",
+        "${word}",
+        "--schema",
+        "stars.json",
+        "-m",
+        "scripted/echo",
+        "-s",
+        "items.jsonl",
+        "--run-id",
+        "r",
+    )
     assert run(project, *batch)[0] == 3
     assert "\ngraphmill show r 'a b'   shows what the model said\n" in answered(project, "errors", "r")
     assert "answer: four stars" in answered(project, "show", "r", "a b")
@@ -119,7 +147,10 @@ def test_the_failures_name_the_command_that_shows_what_the_model_said(project):
 def test_of_an_item_that_a_run_has_not_come_to_no_other_is_suggested(project):
     code, _, err = run(project, "show", "k7f2", "item-4000")
     assert code == 2
-    assert err == "error: run 'k7f2' holds nothing of an item 'item-4000'; it has not come so far, or there is none of that id\n"
+    assert (
+        err
+        == "error: run 'k7f2' holds nothing of an item 'item-4000'; it has not come so far, or there is none of that id\n"
+    )
 
 
 def test_a_resume_with_another_file_is_refused_where_no_item_has_what_is_asked(project):

@@ -56,11 +56,27 @@ def test_the_steps_of_an_item_are_drawn_as_a_tree(project):
     code, out, _ = run(project, "show", "t", "job")
     assert code == 0
     assert out.startswith("item job of run t · succeeded, degraded after 3 attempts · ")
-    assert "batches:\n  halve: 3/4 items succeeded, 1 failed\n    [2]   2   permanent: no half of \\x1b[31mtwo (1 attempt)\n" in out
+    assert (
+        "batches:\n  halve: 3/4 items succeeded, 1 failed\n    [2]   2   permanent: no half of \\x1b[31mtwo (1 attempt)\n"
+        in out
+    )
     drawn = [line.split("   ")[0].rstrip() for line in out.partition("steps:\n")[2].splitlines()]
     lines = out.partition("steps:\n")[2].splitlines()
     names = [line[: line.index("+") if "+" in line else 20].strip() for line in lines]
-    assert names == ["halve", "[0]", "[1]", "[2]", "[3]", "attempt 1", "attempt 2", "debate", "round 1", "solve", "round 2", "solve"], drawn
+    assert names == [
+        "halve",
+        "[0]",
+        "[1]",
+        "[2]",
+        "[3]",
+        "attempt 1",
+        "attempt 2",
+        "debate",
+        "round 1",
+        "solve",
+        "round 2",
+        "solve",
+    ], drawn
     assert "3/4 items succeeded, 1 failed" in lines[0]
     assert "failed: permanent: no half of \\x1b[31mtwo" in lines[3]
     assert '3 attempts · {"result":1.5' in lines[4]
@@ -100,7 +116,11 @@ def test_the_trace_as_json(project):
     assert halve["items"] == {"count": 4, "succeeded": 3, "failed": 1, "unfinished": 0, "cancelled": 0}
     assert [child["path"] for child in debate["children"]] == ["debate@1", "debate@2"]
     assert halve["children"][2]["error"]["message"] == "no half of \x1b[31mtwo"
-    assert {step["step"] for step in found["steps"]} == {*(f"halve[{n}]" for n in range(4)), "debate@1/solve", "debate@2/solve"}
+    assert {step["step"] for step in found["steps"]} == {
+        *(f"halve[{n}]" for n in range(4)),
+        "debate@1/solve",
+        "debate@2/solve",
+    }
     step = json.loads(run(project, "show", "t", "job", "--step", "halve[3]", "--json")[1])
     assert (step["run"], step["id"], step["path"]) == ("t", "job", "halve[3]")
     assert (step["step"]["output"]["result"], step["step"]["attempts"], len(step["attempts"])) == (1.5, 3, 2)
@@ -134,7 +154,9 @@ def test_times_go_on_after_a_retry_and_earlier_attempts_say_that_they_are(projec
     (project / "go").touch()
     assert run(project, "retry", "r")[0] == 0
     lines = run(project, "show", "r", "job")[1].splitlines()
-    assert next(line for line in lines if "attempt 1" in line and "transient" in line).endswith("transient: not there · of generation 1")
+    assert next(line for line in lines if "attempt 1" in line and "transient" in line).endswith(
+        "transient: not there · of generation 1"
+    )
     found = json.loads(run(project, "show", "r", "job", "--json")[1])
     one, two = found["trace"]
     assert two["began_s"] >= one["began_s"] + one["duration_s"] > 0.2

@@ -57,7 +57,9 @@ FINE, MISFIT = said('{"a": 1}'), said("none")
 def written(folder):
     """Count the failed attempts and the results that are durable."""
     with closing(sqlite3.connect(folder / "runs.db")) as database:
-        return tuple(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("attempts", "results"))
+        return tuple(
+            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("attempts", "results")
+        )
 
 
 @pytest.mark.parametrize("graph", ["workflow", "on_the_loop", "in_a_thread", "in_a_step"])
@@ -75,9 +77,13 @@ def test_what_was_answered_before_a_kill_is_counted_once_after_it(tmp_path, grap
     (tmp_path / "w.yaml").write_text(WORKFLOW)
     left, failed = list(answers), sum(each in (THROTTLED, BROKEN) for each in answers)
     with ModelServer(answer=lambda _: (left.pop(0) or silent()) if left else FINE) as server:
-        (tmp_path / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'}}}}")
+        (tmp_path / "graphmill.yaml").write_text(
+            f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'}}}}"
+        )
         with Command(tmp_path, PROGRAM, graph, argv=[COMMAND[0], "-c"]) as first:
-            first.until(lambda: len(server.asked) == len(answers) and written(tmp_path) == (failed, answers.count(FINE)))
+            first.until(
+                lambda: len(server.asked) == len(answers) and written(tmp_path) == (failed, answers.count(FINE))
+            )
             first.send(signal.SIGKILL)
             first.wait()
         with Command(tmp_path, PROGRAM, graph, argv=[COMMAND[0], "-c"]) as second:
@@ -162,7 +168,13 @@ def asking_in_a_loop_of_its_own(item):
     return asyncio.run(ask())
 
 
-THREADED = [asking, asking_in_a_step, asking_in_a_thread_of_its_own, asking_in_a_step_s_thread, asking_in_a_loop_of_its_own]
+THREADED = [
+    asking,
+    asking_in_a_step,
+    asking_in_a_thread_of_its_own,
+    asking_in_a_step_s_thread,
+    asking_in_a_loop_of_its_own,
+]
 
 
 @pytest.fixture
@@ -170,7 +182,9 @@ def served(tmp_path, monkeypatch):
     """A server on this machine that gives its answers in turn, the last for good."""
     left = []
     with ModelServer(answer=lambda _: left.pop(0) if len(left) > 1 else left[0]) as server:
-        (tmp_path / "graphmill.yaml").write_text(f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'}}}}")
+        (tmp_path / "graphmill.yaml").write_text(
+            f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'}}}}"
+        )
         monkeypatch.chdir(tmp_path)
         server.left = left
         yield server
@@ -183,7 +197,9 @@ def test_a_call_from_a_thread_ends_with_an_attempt_that_is_out_of_time_and_is_co
     report = gm.batch(function, [{"id": "a"}], run_id="r", policy=policy)
     (result,) = report.results()
     assert result.output == "fine"
-    assert result.attempts >= result.usage["requests"] >= len(served.asked) >= 3  # more than three where the machine is slow
+    assert (
+        result.attempts >= result.usage["requests"] >= len(served.asked) >= 3
+    )  # more than three where the machine is slow
     assert result.usage["input_tokens"] == 5
 
 

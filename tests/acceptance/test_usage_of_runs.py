@@ -62,7 +62,10 @@ def place(tmp_path):
 
 
 def models(record):
-    return {name: (each["requests"], each["reused"], each["input_tokens"]) for name, each in record["usage"]["models"].items()}
+    return {
+        name: (each["requests"], each["reused"], each["input_tokens"])
+        for name, each in record["usage"]["models"].items()
+    }
 
 
 def test_every_summary_tells_the_same_of_each_model_and_of_all(place):
@@ -76,8 +79,17 @@ def test_every_summary_tells_the_same_of_each_model_and_of_all(place):
     ]
     for told in (said, place.command("status", "r"), place.command("show", "r"), place.command("resume", "r")):
         assert "\n".join(lines) in told
-    counts = {"requests": 12, "reused": 2, "input_tokens": 1000, "output_tokens": 200, "reasoning_tokens": 80, "cached_tokens": 600}
-    records = [place.record(*asked) for asked in (("status", "r"), ("show", "r"), ("resume", "r"))] + place.record("runs")["runs"]
+    counts = {
+        "requests": 12,
+        "reused": 2,
+        "input_tokens": 1000,
+        "output_tokens": 200,
+        "reasoning_tokens": 80,
+        "cached_tokens": 600,
+    }
+    records = [place.record(*asked) for asked in (("status", "r"), ("show", "r"), ("resume", "r"))] + place.record(
+        "runs"
+    )["runs"]
     assert [record["usage"] for record in records] == [records[0]["usage"]] * 4
     assert records[0]["usage"].items() >= counts.items()
     assert models(records[0]) == {"own/a": (8, 0, 600), "own/b": (4, 2, 400)}
@@ -88,7 +100,11 @@ def test_a_retry_adds_what_it_takes_to_what_the_failed_attempts_took(place):
     place.refused = ["draft text 1"] * 3
     first = place.record(*place.batch(2, "--run-id", "r"), code=3)
     assert models(first) == {"own/a": (4, 0, 100), "own/b": (1, 0, 100)}
-    assert models(place.record("retry", "r")) == models(place.record("status", "r")) == {"own/a": (5, 0, 200), "own/b": (2, 0, 200)}
+    assert (
+        models(place.record("retry", "r"))
+        == models(place.record("status", "r"))
+        == {"own/a": (5, 0, 200), "own/b": (2, 0, 200)}
+    )
     assert len(place.server.asked) == 7
     assert counted(place.folder / ".graphmill/runs.db", "r") == recounted(place.folder / ".graphmill/runs.db", "r")
 
@@ -103,7 +119,9 @@ def test_a_run_without_a_journal_tells_it_too(place, door):
 
 
 def test_a_run_that_asks_no_model_says_nothing_of_it(place):
-    (place.folder / "w.yaml").write_text("{inputs: {text: {}}, nodes: [{id: v, type: value, params: {value: '${text}'}}]}")
+    (place.folder / "w.yaml").write_text(
+        "{inputs: {text: {}}, nodes: [{id: v, type: value, params: {value: '${text}'}}]}"
+    )
     said = place.command(*place.batch(2, "--run-id", "r"))
     assert "request" not in said
     assert "tokens" not in said
@@ -126,7 +144,12 @@ def test_after_kills_nothing_that_is_recorded_is_missing_or_there_twice(place):
     record = place.record("resume", "r")
     assert counted(path, "r") == recounted(path, "r")
     assert record["usage"]["models"].keys() == {"own/a", "own/b"}
-    assert 120 <= record["usage"]["requests"] <= len(place.server.asked) <= record["usage"]["requests"] + kills * 2 * concurrency
+    assert (
+        120
+        <= record["usage"]["requests"]
+        <= len(place.server.asked)
+        <= record["usage"]["requests"] + kills * 2 * concurrency
+    )
     assert place.record("status", "r")["usage"] == record["usage"]
 
 
@@ -157,7 +180,9 @@ def test_a_row_names_the_models_that_have_answered_its_item(place, monkeypatch, 
     lived = []
     policy = gm.Policy(concurrency=1, retry=gm.Retry(attempts=3, wait_s=0, cap_s=0))
     more = {} if journal is None else {"journal": journal, "run_id": "r"}
-    report = gm.batch("w.yaml", items, policy=policy, on_result=lambda _, result: lived.append(result.metadata["model"]), **more)
+    report = gm.batch(
+        "w.yaml", items, policy=policy, on_result=lambda _, result: lived.append(result.metadata["model"]), **more
+    )
     assert [result.status for result in report.results()] == ["succeeded"] * 4 + ["failed"]
     assert [result.metadata["model"] for result in report.results()] == lived == ANSWERED
 
@@ -165,7 +190,9 @@ def test_a_row_names_the_models_that_have_answered_its_item(place, monkeypatch, 
 def test_a_row_names_the_model_of_a_step_that_an_earlier_process_did(place):
     (place.folder / "w.yaml").write_text(WORKFLOW.replace("own/b", "own/c"))
     answer = place.answer
-    place.server.answer = lambda asked: reply({"error": {"message": "no such model"}}, 404) if asked.data["model"] == "c" else answer(asked)
+    place.server.answer = lambda asked: (
+        reply({"error": {"message": "no such model"}}, 404) if asked.data["model"] == "c" else answer(asked)
+    )
     place.command(*place.batch(2, "--run-id", "r"), code=5, argv=IMPATIENT)
     place.server.answer = answer
     (place.folder / "w.yaml").write_text(WORKFLOW.replace("own/b", "own/d"))

@@ -13,12 +13,20 @@ nodes: [{id: x, type: value, params: {v: "${a}"}}]
 outputs: {v: "${x.v}"}
 """
 BAD = "nodes:\n  - {id: a, type: pyton}\n  - {id: a, type: value, params: {x: '${later}'}}\n"
-OLD = {"ir_version": "0.1.0", "nodes": [{"id": name, "type": "value", "params": {"v": 1}} for name in "ab"], "edges": []}
+OLD = {
+    "ir_version": "0.1.0",
+    "nodes": [{"id": name, "type": "value", "params": {"v": 1}} for name in "ab"],
+    "edges": [],
+}
 
 
 def test_a_valid_workflow_is_one_line_with_what_it_has(tmp_path):
     (tmp_path / "good.yaml").write_text(GOOD)
-    assert run(tmp_path, "validate", "good.yaml") == (0, "good.yaml: workflow 'good' · nodes x · inputs a, b? · outputs v\n", "")
+    assert run(tmp_path, "validate", "good.yaml") == (
+        0,
+        "good.yaml: workflow 'good' · nodes x · inputs a, b? · outputs v\n",
+        "",
+    )
 
 
 def test_all_problems_stand_with_file_line_and_column_and_the_exit_status_is_2(tmp_path):
@@ -48,8 +56,16 @@ def test_as_json_it_is_one_object_with_places(tmp_path):
     code, out, _ = run(tmp_path, "validate", "good.yaml", "bad.yaml", "--json")
     good, bad = json.loads(out)["workflows"]
     assert code == 2
-    assert (good["is_valid"], good["name"], good["nodes"], good["outputs"]) == (True, "good", [{"id": "x", "type": "value"}], ["v"])
-    assert [(each["name"], each["is_required"], each["default"]) for each in good["inputs"]] == [("a", True, None), ("b", False, 1)]
+    assert (good["is_valid"], good["name"], good["nodes"], good["outputs"]) == (
+        True,
+        "good",
+        [{"id": "x", "type": "value"}],
+        ["v"],
+    )
+    assert [(each["name"], each["is_required"], each["default"]) for each in good["inputs"]] == [
+        ("a", True, None),
+        ("b", False, 1),
+    ]
     assert (bad["is_valid"], bad["nodes"], bad["problems"][0]["line"]) == (False, None, 2)
 
 
@@ -67,16 +83,28 @@ def test_nothing_to_check_is_a_usage_error(tmp_path):
 
 
 REMEDIES = {
-    "a param beside the node's keys": ("nodes: [{id: a, type: python, function: 'math:sqrt'}]", "stands under 'params'"),
+    "a param beside the node's keys": (
+        "nodes: [{id: a, type: python, function: 'math:sqrt'}]",
+        "stands under 'params'",
+    ),
     "a type alone": ("inputs: {o: string}\nnodes: [{id: a, type: value}]", "{type: string} is wanted"),
     "a return": ("nodes: [{id: a, type: code, params: {code: return 1}}]", "assign to result instead"),
-    "another word for from": ("nodes: [{id: a, type: value}, {id: b, type: value}]\nedges: [{source: a, to: b}]", "write 'from'"),
+    "another word for from": (
+        "nodes: [{id: a, type: value}, {id: b, type: value}]\nedges: [{source: a, to: b}]",
+        "write 'from'",
+    ),
     "a comparison": (
         "nodes: [{id: a, type: code, params: {code: result = 1}, loop: {max: 2, until: {ok: '${round.result >= 0.8}'}}}]",
         "let a code node compare",
     ),
-    "items in JSON Lines": ("nodes: [{id: a, type: value, batch: {items: !file rows.jsonl}}]", "save the items as a list"),
-    "another language's template": ("inputs: {q: {default: 1}}\nnodes: [{id: a, type: value, params: {x: 'Say {{ q }}'}}]", "written ${q}"),
+    "items in JSON Lines": (
+        "nodes: [{id: a, type: value, batch: {items: !file rows.jsonl}}]",
+        "save the items as a list",
+    ),
+    "another language's template": (
+        "inputs: {q: {default: 1}}\nnodes: [{id: a, type: value, params: {x: 'Say {{ q }}'}}]",
+        "written ${q}",
+    ),
 }
 
 
@@ -98,7 +126,10 @@ def test_braces_that_name_nothing_or_stand_in_code_are_not_noted(tmp_path):
 def test_numbers_of_a_csv_file_are_refused_with_the_remedy(tmp_path):
     (tmp_path / "n.csv").write_text("n\n3\n")
     (tmp_path / "w.yaml").write_text("inputs: {n: {type: integer, required: true}}\nnodes: [{id: a, type: value}]")
-    assert "as all values of a CSV file are; give the items as JSON Lines" in run(tmp_path, "batch", "w.yaml", "-s", "n.csv")[1]
+    assert (
+        "as all values of a CSV file are; give the items as JSON Lines"
+        in run(tmp_path, "batch", "w.yaml", "-s", "n.csv")[1]
+    )
 
 
 def test_a_role_that_nobody_has_set_is_noted_with_the_remedy(tmp_path):

@@ -15,7 +15,9 @@ from support.command import HANG_S, Command, run, write_items
 from support.driving import virtual
 from support.model_server import ModelServer, reply, said
 
-WORKFLOW = "{inputs: {n: {}}, nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: x, max_tokens: 100}}]}"
+WORKFLOW = (
+    "{inputs: {n: {}}, nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: x, max_tokens: 100}}]}"
+)
 
 
 async def call(_):
@@ -52,16 +54,25 @@ class TestWaits:
 
     def test_a_limit_of_requests_that_is_set(self, played, graph):
         found = readings(played, graph, 3, limits="{requests_per_minute: 6}")
-        assert [waits(each) for each in found[:3]] == [("its limit of 6 requests a minute", left) for left in (10, 9, 8)]
-        assert progress_line(found[1], 80) == "1/3 · scripted/play: waits for its limit of 6 requests a minute, next in 9 s"
+        assert [waits(each) for each in found[:3]] == [
+            ("its limit of 6 requests a minute", left) for left in (10, 9, 8)
+        ]
+        assert (
+            progress_line(found[1], 80)
+            == "1/3 · scripted/play: waits for its limit of 6 requests a minute, next in 9 s"
+        )
 
     def test_a_limit_of_tokens_that_is_set(self, played, graph):
         found = readings(played, graph, 3, limits="{tokens_per_minute: 60}")
         assert waits(found[0])[0] == "its limit of 60 tokens a minute"
 
-    @pytest.mark.parametrize(("back_s", "words"), [(55.0, "its limit of 50 requests a minute"), (20.0, "its limit of requests")])
+    @pytest.mark.parametrize(
+        ("back_s", "words"), [(55.0, "its limit of 50 requests a minute"), (20.0, "its limit of requests")]
+    )
     def test_a_limit_that_an_answer_tells(self, played, graph, back_s, words):
-        played.by = lambda _: answer("fine", limits=RateLimits(requests=RateLimit(allowed=50, remaining=0, reset_s=back_s)))
+        played.by = lambda _: answer(
+            "fine", limits=RateLimits(requests=RateLimit(allowed=50, remaining=0, reset_s=back_s))
+        )
         found = readings(played, graph, 3, concurrency=1)
         assert waits(found[3]) == (words, back_s - 3)
 
@@ -77,7 +88,9 @@ class TestWaits:
         assert waits(found[4])[0] == "the retry-after of its refusal"
         assert "scripted/play: waits for the retry-after of its refusal, next in 2" in progress_line(found[4], 80)
 
-    def test_a_storm_of_refusals_without_a_wait_is_told_and_while_nothing_gets_through_there_is_no_time_to_go(self, played, graph):
+    def test_a_storm_of_refusals_without_a_wait_is_told_and_while_nothing_gets_through_there_is_no_time_to_go(
+        self, played, graph
+    ):
         asked = []
 
         async def answered():
@@ -125,7 +138,9 @@ def test_others_see_it_and_see_when_it_is_over(tmp_path):
         arguments = ("batch", "--prompt", "${text}", "--model", "own/m", "--source", source, "--run-id", "r")
         with Command(tmp_path, *arguments) as command:
             command.until(lambda: server.asked)
-            command.until(lambda: ": own/m: waits for its limit of 1 requests a minute, next at " in told("status", "r"))
+            command.until(
+                lambda: ": own/m: waits for its limit of 1 requests a minute, next at " in told("status", "r")
+            )
             assert json.loads(told("status", "r", "--json"))["state"] == "running"
             told("cancel", "r", "--item", "second")  # nothing waits any more, and the first goes on
             command.until(lambda: "waits" not in told("status", "r"))
@@ -156,9 +171,23 @@ def test_others_see_that_all_calls_are_refused_and_no_time_to_go(tmp_path):
     refused = {"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}
     with ModelServer() as server:
         server.answer = lambda _: said("fine") if len(server.asked) <= 12 else reply(refused, 429)
-        (tmp_path / "graphmill.yaml").write_text(json.dumps({"providers": {"own": {"protocol": "openai", "address": f"{server.url}/v1"}}}))
+        (tmp_path / "graphmill.yaml").write_text(
+            json.dumps({"providers": {"own": {"protocol": "openai", "address": f"{server.url}/v1"}}})
+        )
         source = write_items(tmp_path, [{"id": str(number), "text": str(number)} for number in range(30)])
-        arguments = ("batch", "--prompt", "${text}", "--model", "own/m", "--source", source, "--run-id", "r", "--concurrency", "4")
+        arguments = (
+            "batch",
+            "--prompt",
+            "${text}",
+            "--model",
+            "own/m",
+            "--source",
+            source,
+            "--run-id",
+            "r",
+            "--concurrency",
+            "4",
+        )
         with Command(tmp_path, *arguments) as command:
 
             def status():
@@ -166,6 +195,9 @@ def test_others_see_that_all_calls_are_refused_and_no_time_to_go(tmp_path):
 
             command.until(lambda: "running: throttled, the last " in status())
             stands = status()
-            assert (" calls refused: own/m answered 429: Rate limit reached" in stands, "eta" in stands) == (True, False), stands
+            assert (" calls refused: own/m answered 429: Rate limit reached" in stands, "eta" in stands) == (
+                True,
+                False,
+            ), stands
             command.process.kill()
             command.wait()

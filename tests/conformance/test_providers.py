@@ -23,7 +23,9 @@ from support.model_server import ModelServer, reply
 
 KEY = "sk-secret-0123456789abcdef"
 PROMPT = "What is the capital of France, asked by Gisela M\u00fcller?"
-REQUEST = ModelRequest(model="gpt-5-mini", messages=(Message("system", "Be brief, dear assistant."), Message("user", PROMPT)))
+REQUEST = ModelRequest(
+    model="gpt-5-mini", messages=(Message("system", "Be brief, dear assistant."), Message("user", PROMPT))
+)
 SCRIPTED = "scripted"
 SLOW = ("silence", "slow drip", "slow drip of the head", "half-open before the answer", "half-open within the answer")
 
@@ -41,7 +43,9 @@ class Caller:
         }
 
     def __call__(self, request=REQUEST):
-        return asyncio.run(self._with_session(lambda session: self.provider.complete(request, session=session, **self.given)))
+        return asyncio.run(
+            self._with_session(lambda session: self.provider.complete(request, session=session, **self.given))
+        )
 
     def models(self):
         return asyncio.run(self._with_session(lambda session: self.provider.models(session=session, **self.given)))
@@ -305,7 +309,9 @@ def test_limits_are_read_from_success_and_from_error_alike(name):
         told = call().limits
         assert told.requests == RateLimit(allowed=60, remaining=59, reset_s=1.0)
         assert told.tokens == RateLimit(allowed=150_000, remaining=149_984, reset_s=360.0)
-        server.answer = lambda _: reply(api.errors["throttled"][1], 429, headers={**api.limit_headers, "retry-after-ms": "1500"})
+        server.answer = lambda _: reply(
+            api.errors["throttled"][1], 429, headers={**api.limit_headers, "retry-after-ms": "1500"}
+        )
         error = error_of(call)
         assert (error.limits.tokens, error.retry_after_s) == (told.tokens, 1.5)
         server.answer = lambda _: reply({**api.empty}, headers=api.limit_headers)
@@ -349,15 +355,21 @@ def test_a_call_that_is_cancelled_ends_at_once_and_keeps_no_connection(call, ser
 
 
 def test_extra_entries_go_over_all_others_and_null_takes_one_out(call, server):
-    request = msgspec.structs.replace(REQUEST, temperature=0.5, extra={"temperature": 0.25, "top_k": 5, "metadata": {"a": {"b": 1}}})
+    request = msgspec.structs.replace(
+        REQUEST, temperature=0.5, extra={"temperature": 0.25, "top_k": 5, "metadata": {"a": {"b": 1}}}
+    )
     call(request)
-    assert {**server.asked[0].data, "temperature": 0.25, "top_k": 5, "metadata": {"a": {"b": 1}}} == server.asked[0].data
+    assert {**server.asked[0].data, "temperature": 0.25, "top_k": 5, "metadata": {"a": {"b": 1}}} == server.asked[
+        0
+    ].data
     (first, *_) = [name for name in server.asked[0].data if name in ("messages", "contents")]
     call(msgspec.structs.replace(request, extra={first: None}))
     assert first not in server.asked[1].data
 
 
-@pytest.mark.parametrize("headers", [{"x-bad": "a\r\nx-more: b"}, {"x-bad": "a\0b"}, {"x bad": "a"}, {"": "a"}, {"x-bad": "\ud800"}])
+@pytest.mark.parametrize(
+    "headers", [{"x-bad": "a\r\nx-more: b"}, {"x-bad": "a\0b"}, {"x bad": "a"}, {"": "a"}, {"x-bad": "\ud800"}]
+)
 def test_a_header_that_can_not_be_sent_is_refused_unsent(call, server, headers):
     call.given["headers"] = headers
     error = error_of(call)
@@ -373,7 +385,9 @@ def test_a_key_that_no_header_can_carry_is_refused_unsent(call, server, key):
     assert "the key holds a line's end" in str(error)
 
 
-@pytest.mark.parametrize("row", [*ENDS, *ERRORS, "truncated", "web_page", "bad_json", "empty", "error_in_answer", "silence"])
+@pytest.mark.parametrize(
+    "row", [*ENDS, *ERRORS, "truncated", "web_page", "bad_json", "empty", "error_in_answer", "silence"]
+)
 def test_the_same_faults_by_a_script_are_of_the_same_kinds(tmp_path, row):
     script = tmp_path / "script.yaml"
     script.write_text(f"rules:\n- {{fault: {row}, retry_after_s: 7}}\n", encoding="utf-8")

@@ -47,7 +47,13 @@ def test_a_result_comes_back_as_it_was_recorded(store, taken, clock):
     [entry] = entries(store, taken)
     assert (entry.key, entry.generation, entry.at, entry.is_orphaned) == (item_key("a"), 1, clock.now, False)
     row = entry.result
-    assert (row.job_id, row.position, row.status, row.input, row.output) == ("a", 7, Status.SUCCEEDED, {"id": 7}, {"answer": 7})
+    assert (row.job_id, row.position, row.status, row.input, row.output) == (
+        "a",
+        7,
+        Status.SUCCEEDED,
+        {"id": 7},
+        {"answer": 7},
+    )
     assert (row.error, row.attempts, row.queued_s, row.duration_s, dict(row.metadata)) == (None, 3, 0.25, 1.5, {})
 
 
@@ -56,7 +62,11 @@ def test_results_that_are_degraded_are_counted_and_found(store, taken):
     counts = {(count.status, count.is_degraded): count.number for count in store.archive.counts(taken.run)}
     assert counts == {(Status.SUCCEEDED, False): 1, (Status.SUCCEEDED, True): 2, (Status.FAILED, False): 1}
     assert [entry.result.job_id for entry in entries(store, taken, Query(is_degraded=True))] == ["b", "d"]
-    assert [entry.result.job_id for entry in entries(store, taken, Query(statuses=frozenset({Status.SUCCEEDED})))] == ["a", "b", "d"]
+    assert [entry.result.job_id for entry in entries(store, taken, Query(statuses=frozenset({Status.SUCCEEDED})))] == [
+        "a",
+        "b",
+        "d",
+    ]
 
 
 def test_a_failure_comes_back_as_it_was_recorded(store, taken):
@@ -75,7 +85,10 @@ def test_what_has_no_body_comes_back_without_one(store, taken):
 def test_each_generation_is_recorded_and_the_highest_counts(store, taken):
     taken.append([failed("a"), result("b", 1)])
     taken.append([result("a", generation=3), result("a", generation=2, output=b"2")])
-    assert [(entry.generation, dict(entry.result.metadata)) for entry in entries(store, taken)] == [(3, {"generation": 3}), (1, {})]
+    assert [(entry.generation, dict(entry.result.metadata)) for entry in entries(store, taken)] == [
+        (3, {"generation": 3}),
+        (1, {}),
+    ]
     assert [entry.generation for entry in history(store, taken).entries] == [1, 2, 3]
     assert sorted(count[2:4] for count in store.archive.counts(taken.run)) == [(1, 1), (3, 1)]
     assert store.archive.find("r").rows == 4
@@ -138,12 +151,17 @@ def test_steps_come_back_in_their_order_and_none_is_taken_for_another(store, tak
         assert lookup.notes(item_key("c")) == Notes(attempts=[], steps=[])
 
 
-@pytest.mark.parametrize("error", [None, Failure(kind=Kind.TIMEOUT, message="late \u2028", type="")], ids=["well", "handled"])
+@pytest.mark.parametrize(
+    "error", [None, Failure(kind=Kind.TIMEOUT, message="late \u2028", type="")], ids=["well", "handled"]
+)
 def test_a_step_in_the_row_of_its_result_comes_back_as_if_it_had_its_own(store, taken, error):
     before = StepRow(item_key("a"), 1, "draft", CONTENT, 1, 0.5, b'"first"', None)
     body, said = (b'[{"a":"\xc3\xa9"},"default",[]]', None) if error is None else (None, failure_body(error))
     outcome = StepOutcome(body, error, 2, 0.25, Usage(requests=3, input_tokens=7), 1.5)
-    held = more_body(Result(job_id="a", position=0, status=Status.SUCCEEDED, input=None), LastStep("judge[0]/é", digest(b"x"), outcome))
+    held = more_body(
+        Result(job_id="a", position=0, status=Status.SUCCEEDED, input=None),
+        LastStep("judge[0]/é", digest(b"x"), outcome),
+    )
     last = StepRow(item_key("a"), 1, "judge[0]/é", digest(b"x"), 2, 0.25, body, said, usage_body(outcome.usage), 1.5)
     taken.append([before, result("a", more=held), failed("b", 1)])
     taken.append([before._replace(generation=2), result("a", generation=2, more=held)])
@@ -165,8 +183,12 @@ def test_a_step_that_failed_as_its_job_did_is_not_written_twice(store, taken):
 
 def test_what_a_step_has_used_comes_back_however_much_it_is(store, taken):
     usage = Usage(requests=1, input_tokens=2**70, cost_usd=0.5)
-    ended = Result(job_id="a", position=0, status=Status.SUCCEEDED, input=None, usage=usage.counts, cost=0.5, metadata={"n": 2**70})
-    taken.append([result("a", more=more_body(ended, LastStep("solve", CONTENT, StepOutcome(b"1", None, 1, 0.5, usage))))])
+    ended = Result(
+        job_id="a", position=0, status=Status.SUCCEEDED, input=None, usage=usage.counts, cost=0.5, metadata={"n": 2**70}
+    )
+    taken.append(
+        [result("a", more=more_body(ended, LastStep("solve", CONTENT, StepOutcome(b"1", None, 1, 0.5, usage))))]
+    )
     [step] = history(store, taken).steps
     assert usage_from(step.usage) == usage
 
@@ -175,8 +197,17 @@ def test_a_question_and_its_answer_come_back_and_a_step_of_the_same_name_is_no_a
     asked = {"path": "ask#1", "question": {"ok?": None}, "content": CONTENT.hex()}
     paused = failed("a", 0, Kind.PAUSED, status=Status.PAUSED, more=canonical({"metadata": {"questions": [asked]}}))
     taken.append([paused, failed("b", 1)])
-    answer = StepRow(item_key("a"), 1, "ask#1", CONTENT, 0, 0.0, canonical({"question": {"ok?": None}, "answer": [1]}), None)
-    taken.append([answer, answer._replace(path="x/ask#2", attempts=1), answer._replace(path="x/asked#1"), answer._replace(path="ask#1/x")])
+    answer = StepRow(
+        item_key("a"), 1, "ask#1", CONTENT, 0, 0.0, canonical({"question": {"ok?": None}, "answer": [1]}), None
+    )
+    taken.append(
+        [
+            answer,
+            answer._replace(path="x/ask#2", attempts=1),
+            answer._replace(path="x/asked#1"),
+            answer._replace(path="ask#1/x"),
+        ]
+    )
     [entry] = entries(store, taken, Query(statuses=frozenset({Status.PAUSED})))
     assert (entry.result.job_id, entry.result.questions) == ("a", {"ask#1": {"ok?": None}})
     found = history(store, taken).steps
@@ -257,10 +288,29 @@ def test_orphans_are_replaced_all_at_once_and_marked(store, taken):
 
 def test_what_changes_in_a_run_is_kept_and_none_leaves_it(store, taken, clock):
     clock.now += 10
-    taken.append([RunRow(state=RunState.HELD, reason="why", total=5, is_read=True, more_s=1.5, generation=2, manifest={"b": [1, None]})])
+    taken.append(
+        [
+            RunRow(
+                state=RunState.HELD,
+                reason="why",
+                total=5,
+                is_read=True,
+                more_s=1.5,
+                generation=2,
+                manifest={"b": [1, None]},
+            )
+        ]
+    )
     taken.append([RunRow(more_s=0.25), result("a")])
     run = store.archive.find("r")
-    assert (run.state, run.reason, run.total, run.is_read, run.elapsed_s, run.generation) == (RunState.HELD, "why", 5, True, 1.75, 2)
+    assert (run.state, run.reason, run.total, run.is_read, run.elapsed_s, run.generation) == (
+        RunState.HELD,
+        "why",
+        5,
+        True,
+        1.75,
+        2,
+    )
     assert (run.manifest, run.rows, run.changed_at) == ({"b": [1, None]}, 1, clock.now)
     taken.append([RunRow(state=RunState.FINISHED, reason="")])
     taken.release()
@@ -333,7 +383,10 @@ def test_readers_in_many_threads_see_whole_appends_while_one_writes(store, taken
 
 
 def test_what_rows_have_spent_adds_up_whichever_they_are_and_however_often_the_run_is_looked_at(store, taken, clock):
-    one, other = Usage(requests=1, input_tokens=5, cost_usd=0.0), Usage(requests=2, reused=1, output_tokens=3, reasoning_tokens=2)
+    one, other = (
+        Usage(requests=1, input_tokens=5, cost_usd=0.0),
+        Usage(requests=2, reused=1, output_tokens=3, reasoning_tokens=2),
+    )
     rows = [
         result("a", 0, spent={"own/a": one}),
         result("b", 1),

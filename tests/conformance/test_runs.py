@@ -16,8 +16,21 @@ from support.odd_texts import LONE_SURROGATES, ODD_TEXTS
 
 def test_a_new_run_is_running_and_without_an_owner(store, clock):
     run = store.create("r.1_a-B", {"items": 3, "text": "\u2028"})
-    assert (run.id, run.state, run.owner, run.epoch, run.generation, run.rows) == ("r.1_a-B", RunState.RUNNING, None, 0, 1, 0)
-    assert (run.created_at, run.changed_at, run.elapsed_s, run.total, run.is_read) == (clock.now, clock.now, 0.0, None, False)
+    assert (run.id, run.state, run.owner, run.epoch, run.generation, run.rows) == (
+        "r.1_a-B",
+        RunState.RUNNING,
+        None,
+        0,
+        1,
+        0,
+    )
+    assert (run.created_at, run.changed_at, run.elapsed_s, run.total, run.is_read) == (
+        clock.now,
+        clock.now,
+        0.0,
+        None,
+        False,
+    )
     assert run.manifest == {"items": 3, "text": "\u2028"}
     assert store.archive.find("r.1_a-B").manifest == run.manifest
 
@@ -116,7 +129,12 @@ def test_the_owner_is_named_and_a_second_is_refused(store, clock):
     ledger = store.take("r")
     run = store.archive.find("r")
     assert run.state is RunState.RUNNING
-    assert (run.owner.host, run.owner.pid, run.owner.since, run.epoch) == (socket.gethostname(), os.getpid(), clock.now, 1)
+    assert (run.owner.host, run.owner.pid, run.owner.since, run.epoch) == (
+        socket.gethostname(),
+        os.getpid(),
+        clock.now,
+        1,
+    )
     with pytest.raises(OwnedError, match="run r is under way"):
         store.take("r")
     ledger.append([result("a")])
@@ -195,7 +213,14 @@ def test_what_was_asked_of_an_earlier_owner_does_not_reach_the_next(store):
 
 def test_a_query_chooses_by_status_kind_and_number(store):
     ledger = store.take(store.create("r", {}).id)
-    ledger.append([result("a", 3), failed("b", 2), failed("c", 1, Kind.TIMEOUT, status=Status.TIMED_OUT), failed("d", 0, Kind.TRANSIENT)])
+    ledger.append(
+        [
+            result("a", 3),
+            failed("b", 2),
+            failed("c", 1, Kind.TIMEOUT, status=Status.TIMED_OUT),
+            failed("d", 0, Kind.TRANSIENT),
+        ]
+    )
 
     def ids(**query):
         return [entry.result.job_id for entry in store.archive.entries(ledger.run, Query(**query))]
@@ -234,7 +259,13 @@ def test_a_run_with_nothing_recorded_reads_as_nothing(store):
     with closing(archive.lookup(run)) as lookup:
         assert (lookup.outcomes([item_key("a")]), list(lookup.rows())) == ({}, [])
     found = archive.history(run, item_key("a"))
-    assert (list(found.entries), list(found.attempts), list(found.steps), found.wanted, found.suspect) == ([], [], [], 0, None)
+    assert (list(found.entries), list(found.attempts), list(found.steps), found.wanted, found.suspect) == (
+        [],
+        [],
+        [],
+        0,
+        None,
+    )
 
 
 def test_a_pruned_run_is_gone_and_the_others_stay(store):

@@ -68,7 +68,9 @@ def _tasks(asked, folder):
     faults = [] if whole is None else whole.faults()
     Random(first).shuffle(faults)  # a short soak sees some of everything
     sys.stdout.write(f"{len(faults)} crash points, and nights from NIGHT={first} and STEPS={first} on\n")
-    nights = chain.from_iterable(((night_of, str(seed), folder), (step_night_of, str(seed), rows, folder)) for seed in count(first))
+    nights = chain.from_iterable(
+        ((night_of, str(seed), folder), (step_night_of, str(seed), rows, folder)) for seed in count(first)
+    )
     return chain(chain.from_iterable(((fault_of, fault, whole, folder), next(nights)) for fault in faults), nights)
 
 

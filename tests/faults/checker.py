@@ -38,7 +38,9 @@ def _answers(project, found):
     ways = {item["id"]: item["fails"] for item in project.items}
     for row in found:
         way = ways.get(row["id"], "")
-        wanted = ("failed", None, "permanent") if way == "always" else ("succeeded", {"answer": answer(row["id"])}, None)
+        wanted = (
+            ("failed", None, "permanent") if way == "always" else ("succeeded", {"answer": answer(row["id"])}, None)
+        )
         got = (row["status"], row["output"], row["error"] and row["error"]["kind"])
         if got != wanted:
             yield f"{row['id']} is {got}, not {wanted}"

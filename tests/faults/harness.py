@@ -51,10 +51,17 @@ class Night:
             kills = [_drawn(random, count, _EARLY), _drawn(random, count, _LATE)]
         else:
             kills = [_at(random, count, point) for point in points]
-        return cls(seed=seed, items=tuple(effects.items(count, ms=ms, fails=fails)), concurrency=concurrency, kills=tuple(kills))
+        return cls(
+            seed=seed,
+            items=tuple(effects.items(count, ms=ms, fails=fails)),
+            concurrency=concurrency,
+            kills=tuple(kills),
+        )
 
 
-_EARLY = tuple(point for point in POINTS if point.partition("-")[2] not in ("ending", "release", "rename"))  # these leave nothing to kill
+_EARLY = tuple(
+    point for point in POINTS if point.partition("-")[2] not in ("ending", "release", "rename")
+)  # these leave nothing to kill
 _LATE = tuple(point for point in POINTS if "creation" not in point)  # a run is created once
 
 
@@ -93,7 +100,9 @@ def play(night, folder, *, is_thorough=True):
             break
     wanted = 3 if any(item["fails"] == "always" for item in project.items) else 0
     if last.code != wanted:
-        return Played(killed=played.killed, problems=[*played.problems, f"the last command ended with {last.code}: {last.err}"])
+        return Played(
+            killed=played.killed, problems=[*played.problems, f"the last command ended with {last.code}: {last.err}"]
+        )
     found = rows(project.out / "results.jsonl")
     played.problems += problems(project, found, kills=played.killed)
     if is_thorough:

@@ -55,7 +55,16 @@ class Project:
     @property
     def batch(self):
         """The arguments of the first command."""
-        return ["batch", "workflow.yaml", "--source", "items.jsonl", "--run-id", RUN, "--concurrency", str(self.concurrency)]
+        return [
+            "batch",
+            "workflow.yaml",
+            "--source",
+            "items.jsonl",
+            "--run-id",
+            RUN,
+            "--concurrency",
+            str(self.concurrency),
+        ]
 
     def start(self, *arguments, launch=(), variables=None, limits=None):
         """Start the command: by the launcher if it is told something, with more variables, under ``ulimit``.

@@ -31,7 +31,9 @@ class StepNight:
         """Draw a night; ``points``, if given, are where it is to be killed, else it is killed thrice at any moment or point."""
         random = Random(f"steps {seed}")
         items = random.sample(catalogue(), random.randint(2, 4))
-        kills = tuple(_drawn(random) for _ in range(3)) if points is None else tuple(_at(random, point) for point in points)
+        kills = (
+            tuple(_drawn(random) for _ in range(3)) if points is None else tuple(_at(random, point) for point in points)
+        )
         return cls(seed=seed, items=tuple(items), concurrency=random.choice([1, 2, 4, 8]), kills=kills)
 
 

@@ -25,7 +25,10 @@ def held(project):
 def steps_held(project):
     """List the outcomes of steps in the store, each as the id of its item and its path."""
     names = {item_key(item["id"]): item["id"] for item in project.items}
-    return [(names[key], path.decode()) for key, path in _asked(project, "steps", "SELECT key, path FROM steps WHERE attempts > 0")]
+    return [
+        (names[key], path.decode())
+        for key, path in _asked(project, "steps", "SELECT key, path FROM steps WHERE attempts > 0")
+    ]
 
 
 def rows_held(project):

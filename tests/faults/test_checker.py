@@ -10,7 +10,14 @@ from faults.project import Project
 
 
 def row(item, **other):
-    return {"id": item["id"], "status": "succeeded", "output": {"answer": answer(item["id"])}, "error": None, "attempts": 1, **other}
+    return {
+        "id": item["id"],
+        "status": "succeeded",
+        "output": {"answer": answer(item["id"])},
+        "error": None,
+        "attempts": 1,
+        **other,
+    }
 
 
 @pytest.fixture
@@ -42,7 +49,11 @@ def test_a_run_that_is_right_has_no_problems(project):
     ],
 )
 def test_a_row_that_is_wrong_is_found(project, spoil, word):
-    (found,) = [found for found in problems(project, spoil([row(item) for item in project.items]), kills=0) if "other is" not in found]
+    (found,) = [
+        found
+        for found in problems(project, spoil([row(item) for item in project.items]), kills=0)
+        if "other is" not in found
+    ]
     assert word in found
 
 

@@ -8,7 +8,9 @@ from faults.crash_points import ACTIONS, Whole, problems
 from faults.shim import Fault
 
 SAMPLES = {"write": 8, "sync": 6, "rename": 1, "truncate": 1, "unlink": 1}
-SAMPLED = [(kind, action, part) for kind, actions in ACTIONS.items() for action in actions for part in range(SAMPLES[kind])]
+SAMPLED = [
+    (kind, action, part) for kind, actions in ACTIONS.items() for action in actions for part in range(SAMPLES[kind])
+]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,10 @@ def padded(count):
 def is_mounting():
     """Tell whether this user may mount: root may, but not in every container."""
     probe = "mount -t tmpfs none /mnt && umount /mnt"
-    return os.geteuid() == 0 and subprocess.run(["unshare", "-m", "sh", "-c", probe], check=False, capture_output=True).returncode == 0
+    return (
+        os.geteuid() == 0
+        and subprocess.run(["unshare", "-m", "sh", "-c", probe], check=False, capture_output=True).returncode == 0
+    )
 
 
 @contextmanager

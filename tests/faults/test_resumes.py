@@ -87,7 +87,9 @@ def test_odd_texts_in_ids_and_items_survive_kill_resume_and_export(tmp_path):
     found = {row["input"]["name"]: row for row in project.exported()}
     assert {name: row["id"] for name, row in found.items()} == texts
     assert {name: row["input"]["text"] for name, row in found.items()} == texts
-    assert {name: row["output"] for name, row in found.items()} == {name: {"answer": answer(text)} for name, text in texts.items()}
+    assert {name: row["output"] for name, row in found.items()} == {
+        name: {"answer": answer(text)} for name, text in texts.items()
+    }
 
 
 def test_the_summary_after_a_retry_counts_all_items(tmp_path):

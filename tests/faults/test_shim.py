@@ -30,7 +30,9 @@ os._exit(0)
 def run(folder, library, fault):
     (folder / "store").mkdir(parents=True, exist_ok=True)
     shim = Shim(library, folder, under=[folder / "store"], fault=fault)
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=folder, env=shim.variables, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=folder, env=shim.variables, capture_output=True, timeout=60, check=False
+    )
     return done, shim.tally()
 
 
@@ -52,7 +54,8 @@ def test_calls_elsewhere_are_not_counted(tmp_path, library):
 
 
 @pytest.mark.parametrize(
-    ("kind", "at", "action"), [("write", 40, "ENOSPC"), ("write", 41, "short"), ("sync", 20, "EIO"), ("rename", 1, "EIO")]
+    ("kind", "at", "action"),
+    [("write", 40, "ENOSPC"), ("write", 41, "short"), ("sync", 20, "EIO"), ("rename", 1, "EIO")],
 )
 def test_the_call_that_was_named_fails_and_the_program_hears_of_it(tmp_path, library, kind, at, action):
     done, tally = run(tmp_path, library, Fault(kind=kind, at=at, action=action))
@@ -62,7 +65,8 @@ def test_the_call_that_was_named_fails_and_the_program_hears_of_it(tmp_path, lib
 
 
 @pytest.mark.parametrize(
-    ("kind", "action"), [("write", "before"), ("write", "torn"), ("write", "after"), ("sync", "before"), ("rename", "after")]
+    ("kind", "action"),
+    [("write", "before"), ("write", "torn"), ("write", "after"), ("sync", "before"), ("rename", "after")],
 )
 def test_a_death_at_every_call_loses_nothing_that_was_said_to_be_committed(tmp_path, library, kind, action):
     """The idea of the enumeration, on bare SQLite."""
@@ -83,6 +87,10 @@ def test_a_death_at_every_call_loses_nothing_that_was_said_to_be_committed(tmp_p
 def held(folder):
     base = sqlite3.connect(folder / "store" / "base.db")
     try:
-        return {n for (n,) in base.execute("SELECT n FROM t")} if base.execute("SELECT 1 FROM sqlite_master").fetchone() else set()
+        return (
+            {n for (n,) in base.execute("SELECT n FROM t")}
+            if base.execute("SELECT 1 FROM sqlite_master").fetchone()
+            else set()
+        )
     finally:
         base.close()

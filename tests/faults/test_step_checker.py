@@ -10,7 +10,15 @@ from faults.step_effects import WORKFLOW, item
 
 
 def row(name, **other):
-    return {"id": name, "status": "succeeded", "output": {"sent": 1}, "error": None, "attempts": 1, "metadata": {}, **other}
+    return {
+        "id": name,
+        "status": "succeeded",
+        "output": {"sent": 1},
+        "error": None,
+        "attempts": 1,
+        "metadata": {},
+        **other,
+    }
 
 
 WHOLE = {"job-00": row("job-00")}
@@ -25,7 +33,10 @@ def log(project, pid, *paths, word="end"):
     with project.log.open("a") as stream:
         for path in paths:
             for each in ("start", word):
-                stream.write(json.dumps({"word": each, "id": "job-00", "path": path, "pid": pid, "unique": f"{pid} {path}"}) + "\n")
+                stream.write(
+                    json.dumps({"word": each, "id": "job-00", "path": path, "pid": pid, "unique": f"{pid} {path}"})
+                    + "\n"
+                )
 
 
 def found(project, *rows, committed=((0, frozenset()),)):
@@ -41,16 +52,27 @@ def test_a_run_that_is_right_has_no_problems(project):
 def test_an_item_is_ambiguous_only_by_its_step_that_must_not_happen_twice(project):
     error = {"kind": "ambiguous", "message": "it may have happened (in node 'send')"}
     assert found(project, row("job-00", status="failed", output=None, error=error)) == []
-    assert len(found(project, row("job-00", status="failed", output=None, error={**error, "message": "no (in node 'open')"}))) == 1
+    assert (
+        len(
+            found(
+                project, row("job-00", status="failed", output=None, error={**error, "message": "no (in node 'open')"})
+            )
+        )
+        == 1
+    )
 
 
 def test_an_item_is_not_ambiguous_without_a_kill_or_if_its_step_was_committed(project):
-    doubtful = row("job-00", status="failed", output=None, error={"kind": "ambiguous", "message": "no (in node 'send')"})
+    doubtful = row(
+        "job-00", status="failed", output=None, error={"kind": "ambiguous", "message": "no (in node 'send')"}
+    )
     assert len(found(project, doubtful, committed=())) == 1
     assert len(found(project, doubtful, committed=[(0, {("job-00", "send")})])) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"output": {"sent": 2}}, {"attempts": 2}, {"metadata": {"degraded": True}}, {"status": "failed"}])
+@pytest.mark.parametrize(
+    "wrong", [{"output": {"sent": 2}}, {"attempts": 2}, {"metadata": {"degraded": True}}, {"status": "failed"}]
+)
 def test_a_row_that_is_not_that_of_an_undisturbed_run_is_found(project, wrong):
     assert len(found(project, row("job-00", **wrong))) == 1
 

@@ -110,7 +110,9 @@ def test_after_a_change_of_one_node_only_it_and_what_depends_on_it_is_done_again
 
 
 def test_a_retry_or_a_change_that_is_killed_is_gone_on_with_and_repeats_nothing_that_is_finished(tmp_path):
-    project = Project(tmp_path / "project", [item(0, fails={"debate@1/solve": "first"}), item(1)], concurrency=1, workflow=WORKFLOW)
+    project = Project(
+        tmp_path / "project", [item(0, fails={"debate@1/solve": "first"}), item(1)], concurrency=1, workflow=WORKFLOW
+    )
     assert project.run(*project.batch).code == 3
     lines = count_lines(project.log)
     assert project.run("retry", RUN, launch=("before-end", 4)).is_killed
@@ -131,7 +133,9 @@ def test_a_change_after_a_kill_concerns_the_finished_steps_of_unfinished_items_t
     project = Project(tmp_path / "project", [item(0)], workflow=WORKFLOW)
     held_then_killed(project, *project.batch, attempt=8, held=[("job-00", "open"), ("job-00", "each[0]/look")])
     text = (project.folder / "workflow.yaml").read_text()
-    (project.folder / "workflow.yaml").write_text(text.replace('given: ["${part}", "${opened}"]', 'given: ["${part}", 2]'))
+    (project.folder / "workflow.yaml").write_text(
+        text.replace('given: ["${part}", "${opened}"]', 'given: ["${part}", 2]')
+    )
     refused = project.run("resume", RUN)
     assert refused.code == 2, refused
     lines = count_lines(project.log)
@@ -206,7 +210,9 @@ def test_what_may_have_happened_is_not_done_by_the_retry_of_a_later_failure(tmp_
 
 
 def test_what_was_under_way_at_a_kill_and_must_not_happen_twice_is_ambiguous_after_a_change_too(tmp_path):
-    text = workflow(node("begin"), node("send", '"${begin.result}"', more=", effect: unsafe"), node("last", '"${send.result}"'))
+    text = workflow(
+        node("begin"), node("send", '"${begin.result}"', more=", effect: unsafe"), node("last", '"${send.result}"')
+    )
     project = Project(tmp_path / "project", [item(0), item(1)], concurrency=1, workflow=text)
     assert project.run(*project.batch, launch=("before-end", 5)).is_killed
     assert ("job-01", "send") in starts(project.log)
@@ -247,7 +253,9 @@ def test_which_items_of_a_batch_were_done_when_it_failed_is_the_same_after_a_kil
 
 def looping(*ms, timeout, edges=""):
     """A workflow whose loop has rounds of so many milliseconds each, and an item for it."""
-    loop = node("debate", '"${__round__}"', ms='"${parts[${__round__}]}"', more=f", loop: {{max: 20, timeout: {timeout}}}")
+    loop = node(
+        "debate", '"${__round__}"', ms='"${parts[${__round__}]}"', more=f", loop: {{max: 20, timeout: {timeout}}}"
+    )
     given = '"${debate.error.kind}"' if edges else '["${debate.stop}", "${debate.round_count}"]'
     text = workflow(loop, node("next", given), node("last", '"${next.result}"'), edges=edges)
     return text + f"outputs: {{ended: {given}}}\n", {**item(0), "parts": [0, *ms]}
@@ -282,7 +290,9 @@ def test_a_loop_that_was_killed_has_no_new_time_for_what_it_had_done(tmp_path):
     assert [row["output"] for row in project.exported()] == [{"ended": ["deadline", 1]}]
 
 
-def test_a_loop_that_came_to_no_round_in_its_time_has_failed_after_a_kill_too_and_has_its_time_anew_in_a_retry(tmp_path):
+def test_a_loop_that_came_to_no_round_in_its_time_has_failed_after_a_kill_too_and_has_its_time_anew_in_a_retry(
+    tmp_path,
+):
     text, given = looping(1500, timeout=0.5, edges=edge("debate", "next", "error") + edge("next", "last"))
     project = Project(tmp_path / "project", [{**given, "fails": {"last": "first"}}], workflow=text)
     held_then_killed(project, *project.batch, attempt=3, held=[("job-00", "next")])

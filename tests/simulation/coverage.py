@@ -73,7 +73,9 @@ def happened(view):
     found["priority mattered"] += any(item.priority for item in scenario.items)
     found[f"stopped: {trace.stopped or 'none'}"] += 1
     found["machine was full"] += len(view.full)
-    found["one ran on a full machine"] += any(since < body.began_s < until for since, until in view.full for body in trace.bodies)
+    found["one ran on a full machine"] += any(
+        since < body.began_s < until for since, until in view.full for body in trace.bodies
+    )
     found["drained twice"] += sum(done.do == "drain" and done.answer is True for done in trace.controls) > 1
     return found + _of_jobs(view) + _of_events(view) + _of_controls(view)
 
@@ -83,8 +85,12 @@ def _of_jobs(view):
     draining = (gm.StopReason.DRAINED, gm.StopReason.PARKED)
     for story in view.stories.values():
         found[f"job is {story.result.status}"] += 1
-        found["attempts used up"] += story.result.is_failure and 1 < view.rules.attempts == story.tries(len(story.starts))
-        found["throttle budget used up"] += story.result.error is not None and str(story.result.error.kind) == "throttled"
+        found["attempts used up"] += story.result.is_failure and 1 < view.rules.attempts == story.tries(
+            len(story.starts)
+        )
+        found["throttle budget used up"] += (
+            story.result.error is not None and str(story.result.error.kind) == "throttled"
+        )
         found["job outlived its deadline"] += "not finished within the job" in str(story.result.error)
         found["result of an odd value"] += hasattr(story.result.output, "token")
         if view.trace.stopped in draining and story.finished_s > view.stopped_s:
@@ -101,7 +107,9 @@ def _of_bodies(story):
         found["attempt was abandoned"] += is_abandoned
         found["function left with SystemExit"] += body.outcome is not None and body.outcome.is_exit
         found["late value was fenced off"] += (
-            body.outcome is not None and body.outcome.kind is None and not (story.result.is_success and number == story.result.attempts)
+            body.outcome is not None
+            and body.outcome.kind is None
+            and not (story.result.is_success and number == story.result.attempts)
         )
     return found
 

@@ -5,7 +5,11 @@ from simulation.parts import Act, Consumer, Control, Item, Rules, Server, Source
 FOR_EVER = 1e9
 ENDLESS = frozenset({"hang", "swallow_for_ever"})
 _CALM = ("sleep",) * 12 + ("transient", "permanent", "throttle")
-_MIXED = ("sleep",) * 6 + ("transient",) * 3 + ("permanent", "throttle", "throttle", "hang", "clean_up", "odd", "unavailable")
+_MIXED = (
+    ("sleep",) * 6
+    + ("transient",) * 3
+    + ("permanent", "throttle", "throttle", "hang", "clean_up", "odd", "unavailable")
+)
 _LATE = ("swallow", "swallow", "swallow_for_ever", "return_late", "raise_late")
 _HOSTILE = (*_MIXED, *_LATE, "exit", "base", "cancel_itself", "cancel_other", "cancel_self")
 _ROUND = (0.0, 0.0, 0.001, 0.1, 0.5, 0.5, 1.0, 1.0, 2.0, 3.0)
@@ -13,7 +17,9 @@ _ROUND = (0.0, 0.0, 0.001, 0.1, 0.5, 0.5, 1.0, 1.0, 2.0, 3.0)
 
 def items(random):
     """Draw the items, each with its key and what its attempts do."""
-    least, most = random.choice([(0, 3), (4, 12), (8, 25), (10, 40), (20, 80)] * 2 + [(100, 200)])  # the last for limits that adapt
+    least, most = random.choice(
+        [(0, 3), (4, 12), (8, 25), (10, 40), (20, 80)] * 2 + [(100, 200)]
+    )  # the last for limits that adapt
     count = random.randint(least, most)
     keys = random.choice([("",), ("",), ("a",), ("a", "b"), ("a", "b"), ("a", "b", "c")])
     acts = random.choice([_CALM, _CALM, _MIXED, _MIXED, _HOSTILE])
@@ -65,7 +71,11 @@ def _server(random):
         if random.random() < 0.3:
             spans.append((spans[0][1] + 2.0, spans[0][1] + 5.0))
         return Server(down=tuple(spans), limit=random.choice([None, None, 2]))
-    return Server(down=((random.choice([0.0, 1.0, round(8 * random.random(), 3)]), FOR_EVER),)) if kind == "gone" else Server()
+    return (
+        Server(down=((random.choice([0.0, 1.0, round(8 * random.random(), 3)]), FOR_EVER),))
+        if kind == "gone"
+        else Server()
+    )
 
 
 def source(random, count):
@@ -98,7 +108,9 @@ def rules(random, count, *, is_endless):
         cap_s=max(wait_s, random.choice([0.0, 4.0, 60.0])),
         backoff=random.choice(["fixed", "linear", "exponential"]),
         has_jitter=random.random() < 0.6,
-        throttle_budget_s=random.choice([0.0, 2.0, 8.0, 8.0, 30.0, 30.0, 60.0, 60.0] if count < 50 else [2.0, 8.0]),  # a crowd would storm
+        throttle_budget_s=random.choice(
+            [0.0, 2.0, 8.0, 8.0, 30.0, 30.0, 60.0, 60.0] if count < 50 else [2.0, 8.0]
+        ),  # a crowd would storm
         timeout_s=random.choice(timeouts if needs_timeout else [None, None, *timeouts]),
         job_timeout_s=random.choice([None] * 7 + [2.0, 5.0, 20.0]),
         batch_timeout_s=batch_timeout_s,
@@ -142,7 +154,9 @@ def _moment(random):
 
 
 def _control(random, count, at_s):
-    do = random.choice(["cancel_job"] * 6 + ["pause"] * 6 + ["set_concurrency"] * 6 + ["drain", "drain_twice", "cancel_run", "kill"])
+    do = random.choice(
+        ["cancel_job"] * 6 + ["pause"] * 6 + ["set_concurrency"] * 6 + ["drain", "drain_twice", "cancel_run", "kill"]
+    )
     if do == "cancel_job":
         return [Control(at_s=at_s, do=do, value=random.randrange(max(1, count)))]
     if do == "set_concurrency":
@@ -151,7 +165,10 @@ def _control(random, count, at_s):
         return [Control(at_s=at_s, do="pause"), Control(at_s=at_s + random.choice([0.0, 0.3, 2.0, 9.0]), do="unpause")]
     if do == "drain_twice":
         first = Control(at_s=at_s, do="drain", value=random.choice([None, 10.0]))
-        return [first, Control(at_s=at_s + random.choice([0.0, 0.5, 2.0]), do="drain", value=random.choice([0.0, 0.0, 1.0]))]
+        return [
+            first,
+            Control(at_s=at_s + random.choice([0.0, 0.5, 2.0]), do="drain", value=random.choice([0.0, 0.0, 1.0])),
+        ]
     return [Control(at_s=at_s, do=do, value=random.choice([None, 0.0, 0.5, 3.0]) if do == "drain" else None)]
 
 

@@ -55,7 +55,12 @@ def one_result_for_each_admitted_job(view):
     wanted = {position for _, position in trace.admitted if position != has_failed}
     if trace.scenario.source.kind == "jobs":
         wanted = set(range(len(trace.scenario.items))) if trace.stopped is None and has_failed is None else set(counts)
-        if has_failed is not None and trace.stopped is None and len(counts) != has_failed and not _is_ranked(trace.scenario):
+        if (
+            has_failed is not None
+            and trace.stopped is None
+            and len(counts) != has_failed
+            and not _is_ranked(trace.scenario)
+        ):
             yield f"{len(counts)} results of the {has_failed} jobs before the source failed"
     yield from (f"position {position} has no result" for position in wanted - set(counts))
     yield from (f"position {position} was never admitted" for position in set(counts) - wanted)
@@ -75,11 +80,15 @@ def each_result_is_handed_out_once(view):
     taken = Counter(result.position for _, result in trace.results)
     yield from (f"position {position} was handed out {count} times" for position, count in taken.items() if count > 1)
     finished = {result.position: result for result in view.finished}
-    yield from (f"position {r.position} was handed out changed" for _, r in trace.results if finished.get(r.position) is not r)
+    yield from (
+        f"position {r.position} was handed out changed" for _, r in trace.results if finished.get(r.position) is not r
+    )
     if (trace.is_read_out or (trace.raised in ("SourceError", "DuplicateIdError"))) and set(taken) != set(finished):
         yield f"read to the end, but {sorted(set(finished) ^ set(taken))[:5]} were not handed out"
     if trace.scenario.on_result_s is not None:
-        yield from (f"on_result saw {position} {count} times" for position, count in Counter(trace.shown).items() if count > 1)
+        yield from (
+            f"on_result saw {position} {count} times" for position, count in Counter(trace.shown).items() if count > 1
+        )
         if not set(taken) <= set(trace.shown):
             yield f"handed out before on_result saw it: {sorted(set(taken) - set(trace.shown))[:5]}"
 
@@ -124,7 +133,9 @@ def the_failure_strategy_holds(view):
     is_exceeded = exceeded_s < float("inf")
     failed = sum(result.is_failure for result in view.finished)
     strategic = (gm.StopReason.FAIL_FAST, gm.StopReason.MAX_FAILURES)
-    if stopped is None and any(type(event) in _OF_JOBS and event.at_s > exceeded_s + EPS for event in view.trace.events):
+    if stopped is None and any(
+        type(event) in _OF_JOBS and event.at_s > exceeded_s + EPS for event in view.trace.events
+    ):
         yield f"{failed} failed, and the run went on"  # where nothing was left to stop, it just ends
     if not is_exceeded and stopped in strategic:
         yield f"stopped as {stopped} with {failed} failed"
@@ -132,7 +143,10 @@ def the_failure_strategy_holds(view):
         yield f"stopped as {stopped} under {rules.on_failure}"
     if rules.on_failure == "fail_fast" and sum(result.status is Status.FAILED for result in view.finished) > 1:
         yield "more than one job failed"
-    if type(rules.max_failures) is int and sum(result.status is Status.FAILED for result in view.finished) > rules.max_failures + 1:
+    if (
+        type(rules.max_failures) is int
+        and sum(result.status is Status.FAILED for result in view.finished) > rules.max_failures + 1
+    ):
         yield f"more than {rules.max_failures} + 1 jobs failed"
 
 
@@ -167,8 +181,11 @@ def the_stop_has_its_cause(view):
     causes = {
         gm.StopReason.CANCELLED: "cancel_run" in done or "kill" in done or not (trace.is_read_out or trace.raised),
         gm.StopReason.DRAINED: "drain" in done,
-        gm.StopReason.DEADLINE: view.rules.batch_timeout_s is not None and abs(view.stopped_s - view.rules.batch_timeout_s) < EPS,
-        gm.StopReason.PARKED: any(event.state == "parked" and event.reason in trace.because for _, event in view.of(gm.HealthChanged)),
+        gm.StopReason.DEADLINE: view.rules.batch_timeout_s is not None
+        and abs(view.stopped_s - view.rules.batch_timeout_s) < EPS,
+        gm.StopReason.PARKED: any(
+            event.state == "parked" and event.reason in trace.because for _, event in view.of(gm.HealthChanged)
+        ),
         gm.StopReason.STUCK: len(trace.bodies) > 100,
     }
     if not causes.get(reason, True):
@@ -247,7 +264,9 @@ def alerts_are_true(view):
     for _, event in view.of(gm.AlertRaised):
         if event.alert.threshold is not None and event.alert.value < event.alert.threshold:
             yield f"{event.alert.name} at {event.alert.value}"
-        if event.alert.name == "stalled" and any(event.at_s - event.alert.threshold + EPS < at_s < event.at_s - EPS for at_s in judged_s):
+        if event.alert.name == "stalled" and any(
+            event.at_s - event.alert.threshold + EPS < at_s < event.at_s - EPS for at_s in judged_s
+        ):
             yield f"called stalled at {event.at_s}, but something had finished"
         if event.alert.name == "failure_rate" and sum(at_s <= event.at_s + EPS for at_s in judged_s) < 20:
             yield "a failure rate of less than twenty"

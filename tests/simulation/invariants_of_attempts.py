@@ -12,7 +12,10 @@ def attempts_are_counted(view):
             yield f"{story.job_id} says {story.result.attempts} attempts, {len(story.starts)} were started"
         if len(story.bodies) not in (len(story.starts), len(story.starts) - _was_ended_unbegun(view, story)):
             yield f"{story.job_id}: {len(story.starts)} starts, {len(story.bodies)} bodies"
-        if sorted(story.retries) != list(range(1, len(story.retries) + 1)) or not 0 <= len(story.starts) - len(story.retries) <= 1:
+        if (
+            sorted(story.retries) != list(range(1, len(story.retries) + 1))
+            or not 0 <= len(story.starts) - len(story.retries) <= 1
+        ):
             yield f"{story.job_id} has retries after {sorted(story.retries)} of {len(story.starts)} starts"
     strays = {body.position for body in view.trace.bodies} - set(view.stories)
     yield from (f"position {position} ran, but has no result" for position in strays)
@@ -23,7 +26,9 @@ def _was_ended_unbegun(view, story):
 
 
 def an_input_is_fresh(view):
-    yield from (f"body {body.number} of {body.position} sees an old input" for body in view.trace.bodies if not body.is_fresh)
+    yield from (
+        f"body {body.number} of {body.position} sees an old input" for body in view.trace.bodies if not body.is_fresh
+    )
 
 
 def a_success_is_what_the_live_attempt_returned(view):
@@ -85,7 +90,11 @@ def only_what_may_go_better_is_retried(view):
             kind = str(event.failure.kind)
             if kind not in ("transient", "timeout", *FREE):
                 yield f"{story.job_id} attempt {number} was retried after a failure that is {kind}"
-            elif kind not in FREE and story.tries(number) >= view.rules.attempts and not (kind == "timeout" and number in story.probes):
+            elif (
+                kind not in FREE
+                and story.tries(number) >= view.rules.attempts
+                and not (kind == "timeout" and number in story.probes)
+            ):
                 yield f"{story.job_id} gets more than {view.rules.attempts} tries"
 
 
@@ -93,7 +102,11 @@ def no_attempt_is_lost(view):
     """A job fails for good only when its attempts, or its budget of throttled waits, are used up."""
     for story in view.stories.values():
         error, number = story.result.error, len(story.starts)
-        if story.result.status is Status.FAILED and str(error.kind) == "transient" and story.tries(number) < view.rules.attempts:
+        if (
+            story.result.status is Status.FAILED
+            and str(error.kind) == "transient"
+            and story.tries(number) < view.rules.attempts
+        ):
             yield f"{story.job_id} failed after {story.tries(number)} tries of {view.rules.attempts}"
         if story.result.status is Status.TIMED_OUT and not _has_reason_to_time_out(view, story):
             yield f"{story.job_id} timed out after {story.tries(number)} tries of {view.rules.attempts}"
@@ -139,7 +152,11 @@ def _wrong_wait(rules, story, number, event, *, left_s):
         return
     asked = event.failure.retry_after_s
     body = story.bodies.get(number)
-    raised = None if body is None or body.outcome is None or str(event.failure.kind) == "timeout" else body.outcome.retry_after_s
+    raised = (
+        None
+        if body is None or body.outcome is None or str(event.failure.kind) == "timeout"
+        else body.outcome.retry_after_s
+    )
     if asked != raised:
         yield f"{story.job_id} attempt {number} was asked to wait {raised}, told as {asked}"
     least = max(rules.wait_s, asked or 0.0)
@@ -153,7 +170,11 @@ def _wrong_wait(rules, story, number, event, *, left_s):
 
 def _is_parking(rules, story, event):
     """A throttled job whose budget is used up while nothing got through waits no more: its run is parked at that moment."""
-    return str(event.failure.kind) == "throttled" and event.wait_s == 0.0 and str(story.result.status) in ("paused", "cancelled")
+    return (
+        str(event.failure.kind) == "throttled"
+        and event.wait_s == 0.0
+        and str(story.result.status) in ("paused", "cancelled")
+    )
 
 
 def _most_wait(rules, failure, number):
@@ -174,9 +195,15 @@ def time_outs_hold(view):
             if over_s > began_s + (rules.timeout_s or _NEVER) + rules.grace_s + EPS:
                 yield f"{story.job_id}: an attempt of {began_s:.3f} was over at {over_s:.3f}"
         for number, event in story.retries.items():
-            if str(event.failure.kind) == "timeout" and event.at_s < story.starts[number - 1][1] + (rules.timeout_s or _NEVER) - EPS:
+            if (
+                str(event.failure.kind) == "timeout"
+                and event.at_s < story.starts[number - 1][1] + (rules.timeout_s or _NEVER) - EPS
+            ):
                 yield f"{story.job_id} attempt {number} timed out too early"
-        if story.starts and story.finished_s > story.starts[0][1] + (rules.job_timeout_s or _NEVER) + rules.grace_s + EPS:
+        if (
+            story.starts
+            and story.finished_s > story.starts[0][1] + (rules.job_timeout_s or _NEVER) + rules.grace_s + EPS
+        ):
             yield f"{story.job_id} outlived its job's time"
 
 

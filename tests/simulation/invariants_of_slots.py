@@ -41,7 +41,11 @@ def _instant(at_s):
 
 
 def nothing_starts_while_paused(view):
-    yield from (f"{event.job_id} started at {event.at_s:.3f}" for _, event in view.of(gm.AttemptStarted) if within(view.pauses, event.at_s))
+    yield from (
+        f"{event.job_id} started at {event.at_s:.3f}"
+        for _, event in view.of(gm.AttemptStarted)
+        if within(view.pauses, event.at_s)
+    )
 
 
 def one_at_a_time_while_the_machine_is_full(view):
@@ -117,7 +121,9 @@ def _lets_start(view, lane, at_s, throttles):
         return False  # its own controller may hold it back after a throttle
     if lane.health == "closed":
         return True
-    opened = [event.at_s for _, event in view.of(gm.HealthChanged) if event.key == lane.key and event.at_s <= at_s + EPS]
+    opened = [
+        event.at_s for _, event in view.of(gm.HealthChanged) if event.key == lane.key and event.at_s <= at_s + EPS
+    ]
     return lane.health == "open" and at_s > opened[-1] + _MOST_BETWEEN_PROBES_S + EPS
 
 
@@ -211,7 +217,11 @@ def _wrong_turn(view, event, before, since):
         ("open", "closed"),
     ):
         yield f"{key!r} went from {before} to {after}"
-    if (before, after) == ("half_open", "parked") and "probe" in event.reason and event.at_s < since[key] + view.rules.park_after_s - EPS:
+    if (
+        (before, after) == ("half_open", "parked")
+        and "probe" in event.reason
+        and event.at_s < since[key] + view.rules.park_after_s - EPS
+    ):
         yield f"{key!r} was parked after {event.at_s - since[key]:.3f} s"
 
 
@@ -223,7 +233,9 @@ def an_outage_closes_the_lane(view):
     for key, ends in _outages(view).items():
         for down_s in ends:
             yield from (
-                f"{key!r} down at {down_s:.3f}, started {at_s:.3f}" for at_s in starts[key] if down_s + EPS < at_s < down_s + 1 - EPS
+                f"{key!r} down at {down_s:.3f}, started {at_s:.3f}"
+                for at_s in starts[key]
+                if down_s + EPS < at_s < down_s + 1 - EPS
             )
 
 

@@ -9,7 +9,9 @@ class Plain:
     __slots__ = ()
 
     def __repr__(self):
-        said = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if not _is_default(self, field))
+        said = ", ".join(
+            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if not _is_default(self, field)
+        )
         return f"{type(self).__name__}({said})"
 
 

@@ -50,7 +50,9 @@ def _run(scenario, loop):
     complaints, ending = [], {}
     world = World(scenario, loop)
     loop.rest = world.rest
-    loop.set_exception_handler(lambda _loop, context: complaints.append(f"{context['message']} {context.get('exception')!r}"))
+    loop.set_exception_handler(
+        lambda _loop, context: complaints.append(f"{context['message']} {context.get('exception')!r}")
+    )
     threads = threading.active_count()
     world.task = loop.create_task(_live(world, ending))
     raised, is_hung = None, False
@@ -151,7 +153,9 @@ def _leftovers(loop):
 
 def _is_ours(handle):
     callback = getattr(handle._callback, "__self__", handle._callback)
-    return getattr(type(callback), "__module__", "").startswith("graphmill") or getattr(callback, "__module__", "").startswith("graphmill")
+    return getattr(type(callback), "__module__", "").startswith("graphmill") or getattr(
+        callback, "__module__", ""
+    ).startswith("graphmill")
 
 
 def _trace(world, ending, *, raised, is_hung, complaints, ended_s):

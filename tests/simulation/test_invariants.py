@@ -29,7 +29,11 @@ BUSY = Scenario(
     rules=Rules(attempts=2, wait_s=0.5, timeout_s=3.0, grace_s=0.5, memory_mark=0.8),
     servers=(("", Free()),),
     consumer=Consumer(is_ordered=True),
-    controls=(Control(at_s=6.2, do="pause"), Control(at_s=7.3, do="unpause"), Control(at_s=9.1, do="cancel_job", value=14)),
+    controls=(
+        Control(at_s=6.2, do="pause"),
+        Control(at_s=7.3, do="unpause"),
+        Control(at_s=9.1, do="cancel_job", value=14),
+    ),
     memory=((2.0, 0.95), (4.0, 0.1)),
     on_result_s=0.0,
 )
@@ -74,7 +78,9 @@ def with_bodies(trace, **changes):
 
 
 def with_outcomes(trace, **changes):
-    return replace(trace, bodies=tuple(replace(body, outcome=replace(body.outcome, **changes)) for body in trace.bodies))
+    return replace(
+        trace, bodies=tuple(replace(body, outcome=replace(body.outcome, **changes)) for body in trace.bodies)
+    )
 
 
 def with_rests(trace, change):
@@ -86,7 +92,9 @@ def with_lanes(trace, **changes):
 
 
 def with_failure(trace, kind):
-    return with_events(trace, gm.RetryScheduled, lambda event: replace(event, failure=replace(event.failure, kind=kind)))
+    return with_events(
+        trace, gm.RetryScheduled, lambda event: replace(event, failure=replace(event.failure, kind=kind))
+    )
 
 
 def with_priority(trace, position):
@@ -118,14 +126,18 @@ TAMPERED = {
     "each result is handed out once": lambda trace: replace(trace, results=trace.results[1:]),
     "results come in order when asked": lambda trace: replace(trace, results=trace.results[::-1]),
     "status and error agree": lambda trace: with_result(trace, PERMANENT, error=None),
-    "what is undone has a reason": lambda trace: with_result(trace, 0, status=Status.CANCELLED, error=CANCELLED, output=None),
+    "what is undone has a reason": lambda trace: with_result(
+        trace, 0, status=Status.CANCELLED, error=CANCELLED, output=None
+    ),
     "a cancelled job stays cancelled": lambda trace: replace(trace, controls=(done("cancel_job", value=0),)),
     "the failure strategy holds": lambda trace: with_rules(trace, on_failure="fail_fast"),
     "the stop has its cause": lambda trace: replace(trace, stopped=gm.StopReason.DRAINED),
     "a stopped run ends in time": lambda trace: replace(trace, ended_s=trace.ended_s + 100),
     "nothing starts after the stop": lambda trace: with_event(trace, STOPPED),
     "the counters agree with the results": lambda trace: replace(trace, statistics=replace(trace.statistics, failed=9)),
-    "the source failure is told": lambda trace: with_events(trace, gm.SourceEnded, lambda event: replace(event, error="broke")),
+    "the source failure is told": lambda trace: with_events(
+        trace, gm.SourceEnded, lambda event: replace(event, error="broke")
+    ),
     "the story begins and ends": lambda trace: replace(trace, events=trace.events[1:]),
     "alerts are true": lambda trace: replace(trace, alerts=("stalled",)),
     "attempts are counted": lambda trace: with_events(trace, gm.AttemptStarted, lambda _: None),
@@ -134,7 +146,9 @@ TAMPERED = {
     "a failure is what the live attempt raised": lambda trace: with_outcomes(trace, message="another's"),
     "only what may go better is retried": lambda trace: with_failure(trace, Kind.PERMANENT),
     "no attempt is lost": lambda trace: with_rules(trace, attempts=3),
-    "waits are as promised": lambda trace: with_events(trace, gm.RetryScheduled, lambda event: replace(event, wait_s=0.0)),
+    "waits are as promised": lambda trace: with_events(
+        trace, gm.RetryScheduled, lambda event: replace(event, wait_s=0.0)
+    ),
     "time outs hold": lambda trace: with_rules(trace, timeout_s=0.01),
     "never more than the limit": lambda trace: replace(trace, limits=((0.0, 1),)),
     "never more than the limit of a key": lambda trace: with_lanes(trace, limit=1),
@@ -143,14 +157,18 @@ TAMPERED = {
     "what holds the starts is told": lambda trace: with_rests(trace, lambda rest: replace(rest, held=None)),
     "starting again is told when it is so": lambda trace: with_event(trace, gm.StartsReleased(at_s=7.0)),
     "the window bounds what is unfinished": lambda trace: with_rules(trace, window=5),
-    "what is counted as running runs": lambda trace: with_rests(trace, lambda rest: replace(rest, running=rest.running + 1)),
+    "what is counted as running runs": lambda trace: with_rests(
+        trace, lambda rest: replace(rest, running=rest.running + 1)
+    ),
     "no slot is wasted": lambda trace: with_rests(with_lanes(trace, live=0), lambda rest: replace(rest, live=0)),
     "no room is wasted": lambda trace: with_rests(
         trace, lambda rest: replace(rest, queued=0, is_source_ready=True, is_source_open=True, unfinished=0)
     ),
     "jobs start by rank": lambda trace: with_priority(trace, 12),
     "equals start in their order": with_swapped_starts,
-    "one probe at a time": lambda trace: with_event(trace, gm.HealthChanged(at_s=0.1, key="", state=HealthState.OPEN, reason="down")),
+    "one probe at a time": lambda trace: with_event(
+        trace, gm.HealthChanged(at_s=0.1, key="", state=HealthState.OPEN, reason="down")
+    ),
     "an outage closes the lane": lambda trace: with_failure(trace, Kind.UNAVAILABLE),
 }
 

@@ -5,7 +5,9 @@ from simulation.shrink import shrink, told
 
 def test_a_scenario_shrinks_to_what_breaks():
     def breaks(scenario):
-        return any(item.key == "b" for item in scenario.items) and any(control.do == "drain" for control in scenario.controls)
+        return any(item.key == "b" for item in scenario.items) and any(
+            control.do == "drain" for control in scenario.controls
+        )
 
     great = next(scenario for scenario in map(Scenario.of, range(1000)) if breaks(scenario))
     small = shrink(great, "whatever", check=breaks)

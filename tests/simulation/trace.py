@@ -106,7 +106,10 @@ class Trace:
     def digest(self):
         """Give a short text that is the same for the same run."""
         lines = [
-            *(f"{b.began_s:.9f} {b.position} {b.number} {b.ended_s} {None if b.outcome is None else b.outcome.kind}" for b in self.bodies),
+            *(
+                f"{b.began_s:.9f} {b.position} {b.number} {b.ended_s} {None if b.outcome is None else b.outcome.kind}"
+                for b in self.bodies
+            ),
             *(f"{at_s:.9f} {r.job_id} {r.position} {r.status} {r.attempts} {r.error}" for at_s, r in self.results),
             *(f"{e.at_s:.9f} {type(e).__name__} {_told(e)}" for e in self.events),
             *map(repr, self.rests),

@@ -78,7 +78,9 @@ class View:
         is_gentle = self.stop.reason in (gm.StopReason.DRAINED, gm.StopReason.PARKED)
         latest = self.stop.at_s + (self.rules.drain_s if self.stop.reason is gm.StopReason.PARKED else 0.0)
         for done in self.trace.controls:
-            if done.do == "drain" and (done.answer is True or (is_gentle and self.stop.at_s <= done.at_s < latest - EPS)):
+            if done.do == "drain" and (
+                done.answer is True or (is_gentle and self.stop.at_s <= done.at_s < latest - EPS)
+            ):
                 latest = done.at_s + (self.rules.drain_s if done.value is None else done.value)
             elif done.do == "cancel_run" and done.answer is True:
                 latest = min(latest, done.at_s)
@@ -122,7 +124,10 @@ class View:
 
     def was_cancelled(self, job_id):
         """Whether somebody cancelled this job with success."""
-        return any(done.do == "cancel_job" and done.answer is True and f"j{done.value}" == job_id for done in self.trace.controls)
+        return any(
+            done.do == "cancel_job" and done.answer is True and f"j{done.value}" == job_id
+            for done in self.trace.controls
+        )
 
     def _stories(self):
         stories = {}

@@ -25,7 +25,9 @@ class World:
         self.admitted, self.most_unfinished, self.bodies, self.events, self.results, self.shown = [], [], [], [], [], []
         self.controls, self.limits, self.readings, self.rests, self.readouts, self.alerts = [], [], [], [], [], []
         self.limits.append((0.0, scenario.rules.concurrency))
-        self._servers = defaultdict(lambda: LiveServer(Server()), {key: LiveServer(server) for key, server in scenario.servers})
+        self._servers = defaultdict(
+            lambda: LiveServer(Server()), {key: LiveServer(server) for key, server in scenario.servers}
+        )
         self._inside = 0
         self._never = []
         self._calls = Counter()
@@ -41,7 +43,13 @@ class World:
     def job(self, position):
         """Make the job at a position; one that repeats has the id of the one before it."""
         item = self.scenario.items[position]
-        return gm.Job(id=self.id_at(position), graph=self.perform, input={"n": position, "seen": []}, priority=item.priority, key=item.key)
+        return gm.Job(
+            id=self.id_at(position),
+            graph=self.perform,
+            input={"n": position, "seen": []},
+            priority=item.priority,
+            key=item.key,
+        )
 
     def id_at(self, position):
         return f"j{position - (position == self.scenario.source.repeats_at)}"
@@ -269,4 +277,6 @@ class World:
 
 
 def _lane(lane, live):
-    return LaneRest(key=lane.key, running=lane.running, queued=lane.queued, limit=lane.limit, health=str(lane.health), live=live)
+    return LaneRest(
+        key=lane.key, running=lane.running, queued=lane.queued, limit=lane.limit, health=str(lane.health), live=live
+    )

@@ -61,7 +61,10 @@ class Played:
     def run(self, params, *, model="scripted/play", inputs=None, **options):
         """Run one llm node once; give its result."""
         named = {} if model is None else {"model": model}
-        given = {"inputs": {name: {} for name in inputs or {}}, "nodes": [{"id": "ask", "type": "llm", "params": {**named, **params}}]}
+        given = {
+            "inputs": {name: {} for name in inputs or {}},
+            "nodes": [{"id": "ask", "type": "llm", "params": {**named, **params}}],
+        }
         options.setdefault("policy", gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0)))
         return gm.run(self.graph(given), inputs or {}, **options)
 

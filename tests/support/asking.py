@@ -17,7 +17,9 @@ def workflow(folder, params, **node):
 
 def asked(folder, params, value=None, *, policy=PROMPT, **node):
     """Send one request; give the result of its job."""
-    (result,) = gm.batch(gm.load(workflow(folder, params, **node)), [{"value": value}], policy=policy, journal="memory:").results()
+    (result,) = gm.batch(
+        gm.load(workflow(folder, params, **node)), [{"value": value}], policy=policy, journal="memory:"
+    ).results()
     return result
 
 

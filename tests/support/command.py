@@ -38,7 +38,10 @@ main()
 
 
 def environment(**more):
-    return {**{key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "NO_COLOR", "TMUX")}, **more}
+    return {
+        **{key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "NO_COLOR", "TMUX")},
+        **more,
+    }
 
 
 def rows(path):
@@ -48,7 +51,12 @@ def rows(path):
 def run(project, *arguments, stdin=b"", argv=COMMAND, **variables):
     """Run a command to its end; give its status, and what it wrote on standard output and standard error."""
     done = warm.run(
-        [*argv, *map(str, arguments)], cwd=project, input=stdin, capture_output=True, timeout=HANG_S, env=environment(**variables)
+        [*argv, *map(str, arguments)],
+        cwd=project,
+        input=stdin,
+        capture_output=True,
+        timeout=HANG_S,
+        env=environment(**variables),
     )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
@@ -78,7 +86,17 @@ def members(session):
 class Command:
     """A command in a session of its own. When it is left, nothing of that session may run any more."""
 
-    def __init__(self, project, *arguments, stdin=subprocess.DEVNULL, stdout=None, stderr=None, argv=COMMAND, cwd=None, variables=None):
+    def __init__(
+        self,
+        project,
+        *arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=None,
+        stderr=None,
+        argv=COMMAND,
+        cwd=None,
+        variables=None,
+    ):
         self.project = project
         with (project / "stdout").open("wb") as out, (project / "stderr").open("wb") as err:
             self.process = warm.start(

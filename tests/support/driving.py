@@ -20,7 +20,9 @@ class Calm:
 
 
 def executor(*, machine=None, observers=(), on_alert=None, **policy):
-    return gm.BatchExecutor(gm.Policy(**policy), random=Random(1), machine=machine or Calm(), observers=observers, on_alert=on_alert)
+    return gm.BatchExecutor(
+        gm.Policy(**policy), random=Random(1), machine=machine or Calm(), observers=observers, on_alert=on_alert
+    )
 
 
 async def drive(jobs, *, ordered=False, bind=None, on_run=None, **policy):

@@ -33,7 +33,10 @@ def difference(expected, actual, place="outputs"):
     if isinstance(expected, dict) and isinstance(actual, dict):
         return _difference_of_mappings(expected, actual, place)
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        found = (difference(one, other, f"{place}[{index}]") for index, (one, other) in enumerate(zip(expected, actual, strict=True)))
+        found = (
+            difference(one, other, f"{place}[{index}]")
+            for index, (one, other) in enumerate(zip(expected, actual, strict=True))
+        )
         return next(filter(None, found), "")
     is_same = type(expected) is type(actual) and expected == actual
     return "" if is_same else f"{place}: {expected!r} was expected, {actual!r} is there"
@@ -43,7 +46,11 @@ def _difference_of_mappings(expected, actual, place):
     if lacking := [key for key in expected if key not in actual]:
         return f"{place}: {', '.join(lacking)} is not there, but {', '.join(actual)}"
     # What a function printed may be told beside what it gave.
-    more = [] if isinstance(expected, AtLeast) else [key for key in actual if key not in expected and key not in ("stdout", "stderr")]
+    more = (
+        []
+        if isinstance(expected, AtLeast)
+        else [key for key in actual if key not in expected and key not in ("stdout", "stderr")]
+    )
     if more:
         return f"{place}: {', '.join(more)} should not be there"
     return next(filter(None, (difference(expected[key], actual[key], f"{place}.{key}") for key in expected)), "")

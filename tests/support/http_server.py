@@ -115,7 +115,10 @@ class Server:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head[:-4].split(b"\r\n")
         method, target, _ = first.decode("ascii").split(" ")
-        headers = [(name.decode("ascii").lower(), value.strip(b" \t")) for name, _, value in (line.partition(b":") for line in lines)]
+        headers = [
+            (name.decode("ascii").lower(), value.strip(b" \t"))
+            for name, _, value in (line.partition(b":") for line in lines)
+        ]
         body = await reader.readexactly(int(dict(headers).get("content-length", b"0")))
         made = self.answer(self.noted(Seen(method, target, headers, body, number)))
         if made is None:

@@ -4,15 +4,26 @@ from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
 from graphmill.journal.records import AttemptRow, ResultRow, RunRow, RunState, StepRow
 
-MANIFEST = {"graph": {"name": "reviews", "kind": "workflow", "path": "w.yaml"}, "source": "items.jsonl", "policy": {"concurrency": 10}}
+MANIFEST = {
+    "graph": {"name": "reviews", "kind": "workflow", "path": "w.yaml"},
+    "source": "items.jsonl",
+    "policy": {"concurrency": 10},
+}
 
 
 def failure(message, kind=Kind.PERMANENT):
-    return {"kind": str(kind), "type": "graphmill.core.errors.Permanent", "message": message, "traceback": '  File "a.py", line 1, in f\n'}
+    return {
+        "kind": str(kind),
+        "type": "graphmill.core.errors.Permanent",
+        "message": message,
+        "traceback": '  File "a.py", line 1, in f\n',
+    }
 
 
 def succeeded(item_id, position, output=None, *, generation=1):
-    return _row(item_id, position, Status.SUCCEEDED, generation=generation, output={"ok": True} if output is None else output)
+    return _row(
+        item_id, position, Status.SUCCEEDED, generation=generation, output={"ok": True} if output is None else output
+    )
 
 
 def failed(item_id, position, message="broken", *, kind=Kind.PERMANENT, status=Status.FAILED, attempts=1):

@@ -51,7 +51,9 @@ class JournalProcess:
 @contextmanager
 def journal_process(store, script):
     preamble = PREAMBLE.format(path=[entry for entry in sys.path if entry], store=str(store))
-    with warm.start([sys.executable, "-c", preamble + script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with warm.start(
+        [sys.executable, "-c", preamble + script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield JournalProcess(process)
         finally:

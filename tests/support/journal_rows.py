@@ -31,7 +31,9 @@ def result(item_id="a", position=0, **changes):
 
 def failed(item_id="a", position=0, kind=Kind.PERMANENT, **changes):
     error = canonical(Failure(kind=kind, message="no", type="ValueError"))
-    return result(item_id, position, **{"status": Status.FAILED, "kind": kind, "output": None, "error": error, **changes})
+    return result(
+        item_id, position, **{"status": Status.FAILED, "kind": kind, "output": None, "error": error, **changes}
+    )
 
 
 def results(count, *, first=0, **changes):

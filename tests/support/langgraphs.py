@@ -69,7 +69,9 @@ def fan_out(**options):
     builder = StateGraph(Log)
     builder.add_node("work", work)
     builder.add_node("join", lambda state: {"log": [f"joined {len(state['log'])}"]})
-    builder.add_conditional_edges(START, lambda state: [Send("work", {"part": part}) for part in range(state["n"])], ["work"])
+    builder.add_conditional_edges(
+        START, lambda state: [Send("work", {"part": part}) for part in range(state["n"])], ["work"]
+    )
     builder.add_edge("work", "join")
     return builder.compile(**options)
 

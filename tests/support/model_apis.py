@@ -38,7 +38,12 @@ ANTHROPIC_ANSWER = {
     "content": [{"type": "text", "text": "Paris."}],
     "stop_reason": "end_turn",
     "stop_sequence": None,
-    "usage": {"input_tokens": 176, "cache_creation_input_tokens": 100, "cache_read_input_tokens": 1024, "output_tokens": 310},
+    "usage": {
+        "input_tokens": 176,
+        "cache_creation_input_tokens": 100,
+        "cache_read_input_tokens": 1024,
+        "output_tokens": 310,
+    },
 }
 GEMINI_ANSWER = {
     "candidates": [
@@ -77,7 +82,11 @@ def google_error(status, word, message, details=()):
 
 
 def anthropic_error(status, word, message, **more):
-    return status, {"type": "error", "error": {"type": word, "message": message, **more}, "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"}
+    return status, {
+        "type": "error",
+        "error": {"type": word, "message": message, **more},
+        "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy",
+    }
 
 
 def openai_error(status, word, code, message, param=None):
@@ -111,17 +120,26 @@ OPENAI = Api(
             "Rate limit reached for gpt-5-mini in organization org-x on requests per min (RPM): Limit 3, Used 3, Requested 1. "
             "Please try again in 20s. Visit https://platform.openai.com/account/rate-limits to learn more.",
         ),
-        "overloaded": openai_error(503, "server_error", None, "The engine is currently overloaded, please try again later"),
-        "server_error": openai_error(500, "server_error", None, "The server had an error while processing your request. Sorry about that!"),
+        "overloaded": openai_error(
+            503, "server_error", None, "The engine is currently overloaded, please try again later"
+        ),
+        "server_error": openai_error(
+            500, "server_error", None, "The server had an error while processing your request. Sorry about that!"
+        ),
         "no_credit": openai_error(
             429,
             "insufficient_quota",
             "insufficient_quota",
             "You exceeded your current quota, please check your plan and billing details.",
         ),
-        "key_refused": openai_error(401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided: sk-ab********cdef."),
+        "key_refused": openai_error(
+            401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided: sk-ab********cdef."
+        ),
         "model_missing": openai_error(
-            404, "invalid_request_error", "model_not_found", "The model `gpt-9` does not exist or you do not have access to it."
+            404,
+            "invalid_request_error",
+            "model_not_found",
+            "The model `gpt-9` does not exist or you do not have access to it.",
         ),
         "too_long": openai_error(
             400,
@@ -133,7 +151,9 @@ OPENAI = Api(
     },
     ends={
         "length": changed(OPENAI_ANSWER, "choices", 0, "finish_reason", to="length"),
-        "refusal": changed(OPENAI_ANSWER, "choices", 0, "message", to={"role": "assistant", "content": None, "refusal": "I can not."}),
+        "refusal": changed(
+            OPENAI_ANSWER, "choices", 0, "message", to={"role": "assistant", "content": None, "refusal": "I can not."}
+        ),
         "content_filter": changed(OPENAI_ANSWER, "choices", 0, "finish_reason", to="content_filter"),
         "other_end": changed(OPENAI_ANSWER, "choices", 0, "finish_reason", to=None),
     },
@@ -195,7 +215,13 @@ ANTHROPIC = Api(
 _GOOGLE = "type.googleapis.com/google.rpc."
 GEMINI = Api(
     answer=GEMINI_ANSWER,
-    usage={"input_tokens": 1300, "output_tokens": 310, "cached_tokens": 1024, "reasoning_tokens": 256, "image_tokens": 258},
+    usage={
+        "input_tokens": 1300,
+        "output_tokens": 310,
+        "cached_tokens": 1024,
+        "reasoning_tokens": 256,
+        "image_tokens": 258,
+    },
     errors={
         "throttled": google_error(
             429,
@@ -215,7 +241,12 @@ GEMINI = Api(
             429,
             "RESOURCE_EXHAUSTED",
             "You exceeded your current quota.",
-            [{"@type": f"{_GOOGLE}QuotaFailure", "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}],
+            [
+                {
+                    "@type": f"{_GOOGLE}QuotaFailure",
+                    "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}],
+                }
+            ],
         ),
         "key_refused": google_error(
             400,
@@ -225,7 +256,9 @@ GEMINI = Api(
         ),
         "model_missing": google_error(404, "NOT_FOUND", "models/gemini-9 is not found for API version v1beta."),
         "too_long": google_error(
-            400, "INVALID_ARGUMENT", "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576).",
         ),
     },
     ends={

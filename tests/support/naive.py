@@ -81,7 +81,11 @@ class _Interpreter:
             step = self.handled(node, store, attempts) if is_handled else self.named(node, store, attempts)
             store[node["id"]] = step.output
             flags |= step.flags
-            fired += [edge for edge in edges or [] if edge["from"] == node["id"] and edge.get("action", "default") == step.action]
+            fired += [
+                edge
+                for edge in edges or []
+                if edge["from"] == node["id"] and edge.get("action", "default") == step.action
+            ]
         return Step(self.outputs(workflow, store), flags=frozenset(flags))
 
     def outputs(self, workflow, store):
@@ -97,7 +101,9 @@ class _Interpreter:
         except _Ended:
             raise
         except Failed:
-            if "batch" in node and re.search(r'(?<![\w"-])' + re.escape(node["id"]) + r'(?!\.error(?![\w-])|[\w"-])', self.text):
+            if "batch" in node and re.search(
+                r'(?<![\w"-])' + re.escape(node["id"]) + r'(?!\.error(?![\w-])|[\w"-])', self.text
+            ):
                 raise Unclear from None  # what its other items have come to can be read too
             return Step(AtLeast(error=Unsaid()), "error")
 
@@ -214,7 +220,13 @@ class _Interpreter:
                 flags |= step.flags
                 stop = _stop(rule, store, rounds, most)
         best = _best(rule, store, rounds)
-        output = {"best": rounds[best], "best_round": best + 1, "rounds": rounds, "round_count": len(rounds), "stop": stop}
+        output = {
+            "best": rounds[best],
+            "best_round": best + 1,
+            "rounds": rounds,
+            "round_count": len(rounds),
+            "stop": stop,
+        }
         return Step(output, flags=frozenset(flags))
 
 
@@ -227,7 +239,11 @@ def _ordered(nodes, edges):
     left, ordered = list(nodes), []
     while left:
         waiting = {node["id"] for node in left}
-        ready = next(node for node in left if not any(edge["to"] == node["id"] and edge["from"] in waiting for edge in edges or []))
+        ready = next(
+            node
+            for node in left
+            if not any(edge["to"] == node["id"] and edge["from"] in waiting for edge in edges or [])
+        )
         left.remove(ready)
         ordered.append(ready)
     return ordered
@@ -254,7 +270,9 @@ def _called(function, inputs, attempts):
         return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
     except Exception as error:
         is_permanent = isinstance(error, _PERMANENT)
-        raise Failed("permanent" if is_permanent else "transient", str(error), 1 if is_permanent else attempts) from error
+        raise Failed(
+            "permanent" if is_permanent else "transient", str(error), 1 if is_permanent else attempts
+        ) from error
 
 
 async def _awaited(value):

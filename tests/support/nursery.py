@@ -107,7 +107,9 @@ def open_streams():
         own = getattr(sys, name)
         is_line = own.line_buffering if name == "stderr" else os.isatty(number) and not own.write_through
         raw = open(number, "wb" if number else "rb", 0 if number and own.write_through else -1, closefd=False)  # noqa: SIM115
-        stream = io.TextIOWrapper(raw, own.encoding, own.errors, line_buffering=is_line, write_through=own.write_through)
+        stream = io.TextIOWrapper(
+            raw, own.encoding, own.errors, line_buffering=is_line, write_through=own.write_through
+        )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 

@@ -96,7 +96,11 @@ class Vertex:
 @st.composite
 def workflows(draw, depth=2):
     """A workflow and the inputs of one job."""
-    kinds = draw(st.dictionaries(st.sampled_from(["a", "b", "long-name", "_d"]), st.sampled_from(["int", "text", "ints"]), max_size=3))
+    kinds = draw(
+        st.dictionaries(
+            st.sampled_from(["a", "b", "long-name", "_d"]), st.sampled_from(["int", "text", "ints"]), max_size=3
+        )
+    )
     workflow, _ = draw(_bodies(kinds, depth, most=7))
     given = [name for name in kinds if _is_needed(workflow, name) or draw(st.booleans())]
     return workflow, {name: draw(DATA.get(kinds[name], LITERALS[kinds[name]])) for name in given}
@@ -118,7 +122,11 @@ def _bodies(draw, kinds, depth, most):
     for number in range(count):
         incoming = [] if is_chain else draw(_incoming(vertices))
         before, sure = _ancestry(vertices, incoming, is_chain=is_chain)
-        refs = inputs + [ref for vertex in vertices for ref in _readable(vertex, before.get(vertex.id, ()), is_sure=vertex.id in sure)]
+        refs = inputs + [
+            ref
+            for vertex in vertices
+            for ref in _readable(vertex, before.get(vertex.id, ()), is_sure=vertex.id in sure)
+        ]
         is_last = number == count - 1
         vertex = draw(
             _vertices(
@@ -170,7 +178,9 @@ def _incoming(draw, vertices):
 def _actions(draw, vertex):
     """One or two actions; a branch handles no errors."""
     weighted = ["default", "default", "error"] if vertex.actions == ("default",) else vertex.actions
-    chosen = draw(st.lists(st.sampled_from(weighted), min_size=1, max_size=draw(st.sampled_from([1, 1, 1, 2])), unique=True))
+    chosen = draw(
+        st.lists(st.sampled_from(weighted), min_size=1, max_size=draw(st.sampled_from([1, 1, 1, 2])), unique=True)
+    )
     return [{} if action == "default" and draw(st.booleans()) else {"action": action} for action in chosen]
 
 
@@ -192,7 +202,10 @@ def _ancestry(vertices, incoming, *, is_chain):
 def _readable(vertex, ends, *, is_sure):
     refs = [Ref(vertex.id, "opaque", is_sure)] if ends and vertex.outputs else []
     if "ok" in ends:
-        refs += [Ref(f"{vertex.id}.{path}", kind, is_sure and path not in vertex.maybe) for path, kind in vertex.outputs.items()]
+        refs += [
+            Ref(f"{vertex.id}.{path}", kind, is_sure and path not in vertex.maybe)
+            for path, kind in vertex.outputs.items()
+        ]
     if "error" in ends:
         refs.append(Ref(f"{vertex.id}.error", "opaque", is_sure=False))
     return refs
@@ -243,7 +256,10 @@ def _paths_into_text(refs):
 def _template(draw, ref, others, kind):
     if ref.is_sure and draw(st.integers(0, 3)) > 0:
         return f"${{{ref.path}}}"
-    alternatives = [ref.path, *(other.path for other in others if other.path != ref.path and draw(st.integers(0, 5)) == 0)][:3]
+    alternatives = [
+        ref.path,
+        *(other.path for other in others if other.path != ref.path and draw(st.integers(0, 5)) == 0),
+    ][:3]
     return "${" + " ?? ".join([*alternatives, draw(st.sampled_from(JSON_LITERALS[kind]))]) + "}"
 
 
@@ -282,14 +298,22 @@ def _vertices(draw, name, refs, depth, *, can_branch, can_end):
 @st.composite
 def _branches(draw, refs):
     on = draw(_values("int", refs, least_literal=-1))
-    cases = {str(number): draw(st.sampled_from(["low", "high"])) for number in draw(st.lists(st.integers(-1, 4), min_size=1, unique=True))}
+    cases = {
+        str(number): draw(st.sampled_from(["low", "high"]))
+        for number in draw(st.lists(st.integers(-1, 4), min_size=1, unique=True))
+    }
     default = draw(st.sampled_from(["low", "other", "default"]))
     return {"on": on, "cases": cases, "default": default}, tuple(sorted({*cases.values(), default}))
 
 
 @st.composite
 def _ends(draw, refs):
-    endings = [{"status": "failed", "reason": "so it is"}, {"status": "succeeded", "flag": "partial"}, "failed", "succeeded"]
+    endings = [
+        {"status": "failed", "reason": "so it is"},
+        {"status": "succeeded", "flag": "partial"},
+        "failed",
+        "succeeded",
+    ]
     cases = {str(number): draw(st.sampled_from(endings)) for number in range(3)}
     return {"on": draw(_values("int", refs)), "cases": cases, "default": "succeeded"}
 
@@ -297,15 +321,23 @@ def _ends(draw, refs):
 @st.composite
 def _blocks(draw, node, refs, depth):
     """A node with or without a batch and a loop around what its type does."""
-    has_batch, has_loop = draw(st.sampled_from([(False, False)] * 3 + [(True, False)] * 3 + [(False, True)] * 2 + [(True, True)]))
+    has_batch, has_loop = draw(
+        st.sampled_from([(False, False)] * 3 + [(True, False)] * 3 + [(False, True)] * 2 + [(True, True)])
+    )
     inner = list(refs)
     batch = loop = None
     if has_batch:
         batch, more = draw(_batches(refs))
         inner += more * 3
     if has_loop:
-        history = draw(st.sampled_from(["rounds_so_far"] if any(ref.path == "past" for ref in refs) else ["past", "rounds_so_far"]))
-        inner += [Ref("__round__", "int"), Ref(history, "rows" if node["type"] == "python" else "opaque"), Ref(history, "opaque")]
+        history = draw(
+            st.sampled_from(["rounds_so_far"] if any(ref.path == "past" for ref in refs) else ["past", "rounds_so_far"])
+        )
+        inner += [
+            Ref("__round__", "int"),
+            Ref(history, "rows" if node["type"] == "python" else "opaque"),
+            Ref(history, "opaque"),
+        ]
         inner += [Ref(f"{history}[-1].result", "int", is_sure=False)] if node["type"] == "python" else []
     params, outputs = draw(PARAMS[node["type"]](inner, depth))
     vertex = Vertex({**node, "params": params}, outputs)
@@ -327,16 +359,26 @@ def _pythons(draw, refs, depth):
 
 @st.composite
 def _plain_values(draw, refs, depth):
-    kinds = draw(st.dictionaries(st.sampled_from(["x", "y", "result"]), st.sampled_from(["int", "text", "ints"]), min_size=1, max_size=3))
+    kinds = draw(
+        st.dictionaries(
+            st.sampled_from(["x", "y", "result"]), st.sampled_from(["int", "text", "ints"]), min_size=1, max_size=3
+        )
+    )
     return {name: draw(_values(kind, refs)) for name, kind in kinds.items()}, kinds
 
 
 @st.composite
 def _children(draw, refs, depth):
-    kinds = draw(st.dictionaries(st.sampled_from(["a", "c", "past"]), st.sampled_from(["int", "text", "ints"]), max_size=2))
+    kinds = draw(
+        st.dictionaries(st.sampled_from(["a", "c", "past"]), st.sampled_from(["int", "text", "ints"]), max_size=2)
+    )
     workflow, outputs = draw(_bodies(kinds, depth - 1, most=3))
     workflow.pop("name", None)
-    inputs = {name: draw(_values(kind, refs)) for name, kind in kinds.items() if _is_needed(workflow, name) or draw(st.booleans())}
+    inputs = {
+        name: draw(_values(kind, refs))
+        for name, kind in kinds.items()
+        if _is_needed(workflow, name) or draw(st.booleans())
+    }
     return {"workflow": workflow, "inputs": inputs}, outputs
 
 
@@ -381,7 +423,11 @@ def _batched(vertex, batch):
     is_plain = vertex.node["type"] != "python" and "loop" not in vertex.node and "opaque" not in vertex.outputs.values()
     has_result = "result" in vertex.outputs
     outputs = {
-        "results": "rows" if has_result and "opaque" not in vertex.outputs.values() else "any" if is_plain else "opaque",
+        "results": "rows"
+        if has_result and "opaque" not in vertex.outputs.values()
+        else "any"
+        if is_plain
+        else "opaque",
         "count": "int",
         "success_count": "int",
         "error_count": "int",

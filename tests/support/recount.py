@@ -17,7 +17,9 @@ def recounted(path, run_id):
         for table in ("results", "steps", "attempts"):
             for (body,) in database.execute(_COUNTED.format(table), (run_id,)):
                 for model, usage in json.loads(body).items():
-                    found.setdefault(model, Counter()).update({name: count for name, count in usage.items() if name != "cost_usd"})
+                    found.setdefault(model, Counter()).update(
+                        {name: count for name, count in usage.items() if name != "cost_usd"}
+                    )
     return {model: dict(counts) for model, counts in found.items()}
 
 

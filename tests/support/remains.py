@@ -23,7 +23,9 @@ def nothing_left():
 
 
 def _remains():
-    children = {("child", child.pid) for child in psutil.Process().children(recursive=True) if not _is_of_nursery(child)}
+    children = {
+        ("child", child.pid) for child in psutil.Process().children(recursive=True) if not _is_of_nursery(child)
+    }
     threads = {("thread", thread.name, thread.ident) for thread in threading.enumerate()}
     return children | threads | {("descriptor", name) for name in _descriptors() - warm.DESCRIPTORS}
 

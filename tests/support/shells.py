@@ -24,4 +24,6 @@ def run(name, command, values, *, folder=None):
     script = script_of(tuple(command.split("@")))
     environment = {"PATH": os.environ["PATH"], **{variable(number): value for number, value in enumerate(values)}}
     words = [*shell(name), "-c", "--", script, "sh"]
-    return subprocess.run(words, env=environment, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG_S, check=False)
+    return subprocess.run(
+        words, env=environment, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG_S, check=False
+    )

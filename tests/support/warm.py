@@ -34,7 +34,9 @@ def nursery(preloaded):
     argv = [sys.executable, Path(__file__).with_name("nursery.py"), str(its.fileno()), *LOADED]
     variables = {name: value for name, value in INHERITED.items() if name != "PYTHONPATH"}
     with its:
-        process = subprocess.Popen(argv, pass_fds=[its.fileno()], env=variables | ({"LD_PRELOAD": preloaded} if preloaded else {}))
+        process = subprocess.Popen(
+            argv, pass_fds=[its.fileno()], env=variables | ({"LD_PRELOAD": preloaded} if preloaded else {})
+        )
     atexit.register(end, own, process)
     PIDS.add(process.pid)
     DESCRIPTORS.add(str(own.fileno()))
@@ -50,9 +52,37 @@ class WarmProcess(subprocess.Popen):
     """Only what starts it and waits for it is not as in its base; so it is not a child of this process."""
 
     def _execute_child(self, args, *rest):
-        _, _, _, _, cwd, env, _, _, _, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, _, _, _, _, _, is_session, _ = rest
+        (
+            _,
+            _,
+            _,
+            _,
+            cwd,
+            env,
+            _,
+            _,
+            _,
+            p2cread,
+            p2cwrite,
+            c2pread,
+            c2pwrite,
+            errread,
+            errwrite,
+            _,
+            _,
+            _,
+            _,
+            _,
+            is_session,
+            _,
+        ) = rest
         env = dict(os.environ if env is None else env)
-        asked = {"python": [str(each) for each in args[1:]], "cwd": str(cwd or Path.cwd()), "env": env, "is_session": is_session}
+        asked = {
+            "python": [str(each) for each in args[1:]],
+            "cwd": str(cwd or Path.cwd()),
+            "env": env,
+            "is_session": is_session,
+        }
         streams = [number if given == -1 else given for number, given in enumerate((p2cread, c2pwrite, errwrite))]
         self._line, its = socket.socketpair()
         with its:
@@ -86,7 +116,11 @@ class WarmProcess(subprocess.Popen):
 def start(argv, **how):
     """Start a process as ``subprocess.Popen`` does: warm if it is a module or code and is told nothing that is heard at the start."""
     is_code = argv[0] == sys.executable and argv[1] in ("-m", "-c")
-    is_warm = sys.platform == "linux" and is_code and heard_at_start(how.get("env") or os.environ) == heard_at_start(INHERITED)
+    is_warm = (
+        sys.platform == "linux"
+        and is_code
+        and heard_at_start(how.get("env") or os.environ) == heard_at_start(INHERITED)
+    )
     return (WarmProcess if is_warm else subprocess.Popen)(argv, **how)
 
 

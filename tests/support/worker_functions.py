@@ -169,7 +169,9 @@ def swell(count):
 
 
 def let_child_swell(count):
-    subprocess.run([sys.executable, "-c", f"held = bytearray(b'x') * {count}; import time; time.sleep(3600)"], check=False)
+    subprocess.run(
+        [sys.executable, "-c", f"held = bytearray(b'x') * {count}; import time; time.sleep(3600)"], check=False
+    )
 
 
 def say(item):

@@ -112,7 +112,9 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     if samples > 1:
         count = known_length(items) if total is None else total
         items, total = sampled(items, samples), None if count is None else count * samples
-    report = await execute(function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching)
+    report = await execute(
+        function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching
+    )
     return replace(report, samples=samples)
 
 
@@ -162,7 +164,9 @@ def function_of(graph: Any) -> Callable[[Any], Any]:
     """Give what is called with each item."""
     function = load(graph) if isinstance(graph, str | Path) else adapted(graph)
     if not callable(function):
-        raise UsageError(f"the graph is a function, a workflow, a workflow's path or a compiled LangGraph graph, not {graph!r:.80}")
+        raise UsageError(
+            f"the graph is a function, a workflow, a workflow's path or a compiled LangGraph graph, not {graph!r:.80}"
+        )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"{graph!r:.80} yields; a job has one output: return a list")
     return function
@@ -196,7 +200,9 @@ def _started(
 
 def _require_sinks(sinks: Sequence[Sink]) -> None:
     is_series = isinstance(sinks, Sequence) and not isinstance(sinks, str)
-    if not is_series or not all(hasattr(sink, "write") and hasattr(sink, "commit") and hasattr(sink, "abort") for sink in sinks):
+    if not is_series or not all(
+        hasattr(sink, "write") and hasattr(sink, "commit") and hasattr(sink, "abort") for sink in sinks
+    ):
         raise UsageError(f"sinks is a list of sinks, such as [gm.sink('out.jsonl')], not {sinks!r:.80}")
 
 

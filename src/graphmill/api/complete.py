@@ -72,7 +72,9 @@ def complete(  # noqa: PLR0913  one parameter per choice
     if cache is not None and not isinstance(cache, bool):
         raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
     if prompt is None and model is not None:
-        raise UsageError(f"there is no prompt: the first argument, {model!r:.80}, is the model; say gm.complete(model, prompt) or prompt=…")
+        raise UsageError(
+            f"there is no prompt: the first argument, {model!r:.80}, is the model; say gm.complete(model, prompt) or prompt=…"
+        )
     if not isinstance(prompt, Sequence):
         raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
@@ -80,7 +82,11 @@ def complete(  # noqa: PLR0913  one parameter per choice
     if isinstance(schema, type) and not is_model(schema):
         raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
     target, shape = Models.here().find(model, role, is_node=False), None if schema is None else schema_of(schema)
-    messages = _meant(messages_of, prompt, system) if isinstance(prompt, str) else _meant(messages_of, None, system, list(prompt))
+    messages = (
+        _meant(messages_of, prompt, system)
+        if isinstance(prompt, str)
+        else _meant(messages_of, None, system, list(prompt))
+    )
     if not messages:
         raise UsageError("there is nothing to ask: prompt is empty")
     params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
@@ -102,7 +108,13 @@ class _Call:
     """One question, ready to be asked."""
 
     def __init__(
-        self, target: Target, request: ModelRequest, schema: AnswerSchema | None, timeout_s: float | None, *, cache: bool | None
+        self,
+        target: Target,
+        request: ModelRequest,
+        schema: AnswerSchema | None,
+        timeout_s: float | None,
+        *,
+        cache: bool | None,
     ) -> None:
         self._target = target
         self._request = request
@@ -131,7 +143,9 @@ class _Call:
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
         look = partial(self.known, context) if is_cacheable(target, self._request, self._cache) else None
-        made = await frame.steps.visits.call(frame, target.lane, target.limits, self._weight(), partial(self.ask, context), known=look)
+        made = await frame.steps.visits.call(
+            frame, target.lane, target.limits, self._weight(), partial(self.ask, context), known=look
+        )
         return made.to_json()
 
     async def ask_alone(self, context: Alone) -> Completion:
@@ -157,7 +171,9 @@ def _asked(call: _Call) -> Any:
     frame = frame_here()
     if frame is None:
         return _alone(call)
-    return done_in(frame, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here)))
+    return done_in(
+        frame, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here))
+    )
 
 
 async def _in_a_job(call: _Call, perform: Callable[[], Awaitable[Any]]) -> Any:

@@ -31,7 +31,10 @@ def require_id(items: Any, id_field: str | None) -> None:
     """Refuse a field that already the first item of a file does not have: before anything is recorded."""
     if id_field is None or not isinstance(items, FileSource) or not items.is_stored:
         return
-    with suppress(SourceError), closing(_first(items, 1)) as first:  # what is wrong with the source is told when it is read
+    with (
+        suppress(SourceError),
+        closing(_first(items, 1)) as first,
+    ):  # what is wrong with the source is told when it is read
         for item in first:
             own_id(item, 0, id_field=id_field)
 
@@ -78,4 +81,6 @@ def _first(items: Iterable[Any], number: int) -> Generator[Any, None, None]:
 
 def no_item() -> UsageError:
     """Give what is raised for a job among the items."""
-    return UsageError("the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)")
+    return UsageError(
+        "the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)"
+    )

@@ -58,7 +58,9 @@ async def areach(name: str) -> Reached:
 async def atest(name: str) -> Tested:
     """Ask a model one short question."""
     target = Models.here().shown(name)
-    request = request_of(target, (Message("user", _PROMPT),), {"max_tokens": target.defaults.get("max_tokens", _MOST_TOKENS)})
+    request = request_of(
+        target, (Message("user", _PROMPT),), {"max_tokens": target.defaults.get("max_tokens", _MOST_TOKENS)}
+    )
     began = time.monotonic()
     async with Alone("test") as context:
         try:

@@ -37,14 +37,20 @@ class ModelParams(TypedDict, total=False):
 
 
 def other_models(
-    run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None, **params: Unpack[ModelParams]
+    run: RunRecord,
+    graph: Callable[[Any], Any],
+    models: Iterable[str],
+    on_change: OnChange | None,
+    **params: Unpack[ModelParams],
 ) -> OtherModels:
     """Choose models, as ``NAME`` or ``ROLE=NAME``, and their params over those that were chosen before."""
     if not isinstance(graph, Graph):
         raise _named_inside(run)
     now = graph.with_choices(graph.with_models(*models, **params).choices.over(graph.choices))
     others = _other_changes(run, graph)
-    return OtherModels(graph=now, words=_words(now, graph, others), on_change=on_change or ("refuse" if others else "keep"))
+    return OtherModels(
+        graph=now, words=_words(now, graph, others), on_change=on_change or ("refuse" if others else "keep")
+    )
 
 
 def require_nodes(run: RunRecord) -> None:
@@ -66,11 +72,18 @@ def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mappi
 def _going_on(run_id: str, now: Choices, before: Choices) -> str:
     """Give the command that goes on with what is chosen now; none where there is no option for it, as for a seed."""
     models = [*filter(None, [now.model]), *(f"{role}={name}" for role, name in now.roles.items())]
-    params = {name: value for name, value in now.params.items() if name in ModelParams.__annotations__ and value != before.params.get(name)}
+    params = {
+        name: value
+        for name, value in now.params.items()
+        if name in ModelParams.__annotations__ and value != before.params.get(name)
+    }
     made = Choices.of(models, **params).over(before)
     if now.fingerprint not in ({}, made.fingerprint):  # where nothing is chosen, what was before will do
         return ""
-    options = [*(f"--model {quote(each)}" for each in models), *(f"--{name.replace('_', '-')} {value}" for name, value in params.items())]
+    options = [
+        *(f"--model {quote(each)}" for each in models),
+        *(f"--{name.replace('_', '-')} {value}" for name, value in params.items()),
+    ]
     return " ".join([f"graphmill resume {quote(run_id)}", *options])
 
 
@@ -83,7 +96,11 @@ def _named_inside(run: RunRecord) -> UsageError:
 
 def _words(now: Graph, before: Graph, others: Collection[str]) -> dict[str, str]:
     named = models_by_node(now)
-    models = {f"{part} changed": (part, model) for part, model in _models_before(before).items() if named.get(part, model) != model}
+    models = {
+        f"{part} changed": (part, model)
+        for part, model in _models_before(before).items()
+        if named.get(part, model) != model
+    }
     return {
         change: f"{f'{change}, and' if change in others else part} asks {named[part]}, not {model}"
         for change, (part, model) in models.items()

@@ -11,7 +11,11 @@ from graphmill.graph.graph import Graph
 
 
 def policy_for(
-    graph: Callable[[Any], Any], policy: Policy | None, *, concurrency: int | None = None, isolation: Isolation | None = None
+    graph: Callable[[Any], Any],
+    policy: Policy | None,
+    *,
+    concurrency: int | None = None,
+    isolation: Isolation | None = None,
 ) -> Policy:
     """Give the policy with what was said beside it.
 

@@ -24,7 +24,13 @@ class Reader:
     """Reads one run; ``error`` is what ended it early, and a run that ``is_cancelled`` is still read to its end."""
 
     def __init__(
-        self, run: Run, sinks: Sequence[Sink], policy: Policy, *, keep_results: bool, stored: Callable[[str], StoredResults] | None = None
+        self,
+        run: Run,
+        sinks: Sequence[Sink],
+        policy: Policy,
+        *,
+        keep_results: bool,
+        stored: Callable[[str], StoredResults] | None = None,
     ) -> None:
         self._run = run
         self._sinks = sinks

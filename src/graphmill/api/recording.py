@@ -135,7 +135,9 @@ def planned(  # noqa: PLR0913
         is_elsewhere=is_elsewhere,
         answers={} if answers is None else answers,
     )
-    return Recording(journal, lambda opened: opened.begin(plan if other is not None else _compared(plan, opened, graph)))
+    return Recording(
+        journal, lambda opened: opened.begin(plan if other is not None else _compared(plan, opened, graph))
+    )
 
 
 def _compared(plan: Plan, journal: Journal, graph: Callable[[Any], Any]) -> Plan:
@@ -161,11 +163,19 @@ def repeated(  # noqa: PLR0913
 ) -> Recording:
     """Record failed items of a run once more; ``words`` tell changes of the graph better."""
     bind = partial(_again, graph, effect)
-    now = {"graph": _graph_note(graph), "fingerprints": graph_fingerprints(graph, version=version), "policy": policy_note(policy)}
-    return Recording(journal, lambda opened: opened.retry(run_id, selection, bind, now=now, on_change=on_change, words=words))
+    now = {
+        "graph": _graph_note(graph),
+        "fingerprints": graph_fingerprints(graph, version=version),
+        "policy": policy_note(policy),
+    }
+    return Recording(
+        journal, lambda opened: opened.retry(run_id, selection, bind, now=now, on_change=on_change, words=words)
+    )
 
 
-def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect, samples: int) -> Identify:
+def _identify(
+    function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect, samples: int
+) -> Identify:
     def identify(position: int, item: Any) -> Draft:
         if isinstance(item, Job):
             raise no_item()
@@ -174,7 +184,9 @@ def _identify(function: Callable[[Any], Any], id_of: Callable[[Any, int], str | 
     def identify_sample(position: int, item: Any) -> Draft:
         number, sample = divmod(position, samples)
         draft = identify(number, item)
-        return msgspec.structs.replace(draft, id=None if draft.id is None else sample_id(draft.id, sample + 1), sample=sample + 1)
+        return msgspec.structs.replace(
+            draft, id=None if draft.id is None else sample_id(draft.id, sample + 1), sample=sample + 1
+        )
 
     return identify if samples == 1 else identify_sample
 
@@ -205,7 +217,13 @@ def _plain(data: Any) -> Any:
 
 def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
     if isinstance(graph, Graph):
-        return {"kind": "workflow", "name": graph.name, "path": graph.path, "given": dict(graph.given), **_chosen(graph)}
+        return {
+            "kind": "workflow",
+            "name": graph.name,
+            "path": graph.path,
+            "given": dict(graph.given),
+            **_chosen(graph),
+        }
     if isinstance(graph, AdaptedGraph):
         return {"kind": graph.library.lower(), "name": graph.name, "function": graph.home}
     return {"kind": "function", "name": getattr(graph, "__name__", type(graph).__name__), "function": openable(graph)}

@@ -67,13 +67,16 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     if items is not None:  # another file, it may be: all of its items would fail
         require_id(items, options.get("id_field"))
         require_fields(function, items)
-    rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
+    rules = policy_for(
+        function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation
+    )
     recording = planned(
         journal,
         graph=function,
         items=series,
         policy=rules,
-        options={"id_field": None} | {name: value for name, value in options.items() if name not in ("effect", "version")},
+        options={"id_field": None}
+        | {name: value for name, value in options.items() if name not in ("effect", "version")},
         run_id=run.id,
         total=total,
         on_change=on_change or "refuse",
@@ -110,13 +113,17 @@ async def aretry(  # noqa: PLR0913
     """
     require_known(aretry, watching)
     if on_change not in (None, "refuse", "keep"):
-        raise UsageError(f"on_change is refuse or keep here, not {on_change!r:.80}; to do everything again, resume with 'invalidate'")
+        raise UsageError(
+            f"on_change is refuse or keep here, not {on_change!r:.80}; to do everything again, resume with 'invalidate'"
+        )
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     function = function_of(graph if graph is not None else graph_of(run, f"gm.retry({run.id!r}, graph=function)"))
     other = _other(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
     function = function if other is None else other.graph
-    rules = policy_for(function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation)
+    rules = policy_for(
+        function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation
+    )
     recording = repeated(
         journal,
         graph=function,
@@ -147,9 +154,13 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
         try:
             return function_of(find_named(note["function"]))
         except ValueError as error:
-            raise UsageError(f"the {note.get('kind', 'function')} of run {run.id} can not be opened again: {error}") from error
+            raise UsageError(
+                f"the {note.get('kind', 'function')} of run {run.id} can not be opened again: {error}"
+            ) from error
     by = by or f"gm.batch(function, items, run_id={run.id!r})"
-    raise UsageError(f"the function of run {run.id} can not be found again by its name; go on with {by}, in the program that has it")
+    raise UsageError(
+        f"the function of run {run.id} can not be found again by its name; go on with {by}, in the program that has it"
+    )
 
 
 def source_of(run: RunRecord) -> FileSource | Single:
@@ -180,7 +191,11 @@ def _found(journal: Place | None, run_id: str) -> RunRecord:
 
 
 def _other(
-    run: RunRecord, graph: Callable[[Any], Any], models: Iterable[str], on_change: OnChange | None, **params: Unpack[ModelParams]
+    run: RunRecord,
+    graph: Callable[[Any], Any],
+    models: Iterable[str],
+    on_change: OnChange | None,
+    **params: Unpack[ModelParams],
 ) -> OtherModels | None:
     if not models and all(value is None for value in params.values()):
         return None

@@ -23,7 +23,12 @@ Answers = Annotated[
 ]
 AnswersFile = Annotated[
     str | None,
-    typer.Option("--answers", metavar="FILE", help="Answers by item, as .json or .yaml; ITEM=VALUE wins over them.", show_default=False),
+    typer.Option(
+        "--answers",
+        metavar="FILE",
+        help="Answers by item, as .json or .yaml; ITEM=VALUE wins over them.",
+        show_default=False,
+    ),
 ]
 
 
@@ -33,11 +38,16 @@ def answers_given(texts: Iterable[str], file: str | None) -> dict[str, Any]:
     for text in texts:
         item, value = _answer(text)
         if item in found:
-            raise UsageError(f"two answers to item {item!r:.80}; where it waits for several, give one mapping from their paths to answers")
+            raise UsageError(
+                f"two answers to item {item!r:.80}; where it waits for several, give one mapping from their paths to answers"
+            )
         found[item] = value
     if file is None:
         return found
-    return {**mapping_in(Path(file), option="--answers", holds="answers are a mapping from the ids of items to values"), **found}
+    return {
+        **mapping_in(Path(file), option="--answers", holds="answers are a mapping from the ids of items to values"),
+        **found,
+    }
 
 
 def _answer(text: str) -> tuple[str, Any]:

@@ -39,47 +39,77 @@ from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.prompt_workflow import prompt_workflow
 from graphmill.graph.workflow import load
 
-Inputs = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)]
+Inputs = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)
+]
 Source = Annotated[
     str,
-    typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.", show_default=False),
+    typer.Option(
+        "--source",
+        "-s",
+        metavar="FILE",
+        help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.",
+        show_default=False,
+    ),
 ]
 Prompt = Annotated[
     str | None,
     typer.Option(
-        metavar="TEXT", help="Ask a model this for each item, with no workflow file; ${name} is a field of the item.", show_default=False
+        metavar="TEXT",
+        help="Ask a model this for each item, with no workflow file; ${name} is a field of the item.",
+        show_default=False,
     ),
 ]
 PromptFile = Annotated[
-    str | None, typer.Option("--prompt-file", metavar="FILE", help="The same, as a file of text holds it.", show_default=False)
+    str | None,
+    typer.Option("--prompt-file", metavar="FILE", help="The same, as a file of text holds it.", show_default=False),
 ]
-System = Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told first; with --prompt.", show_default=False)]
+System = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="What the model is told first; with --prompt.", show_default=False)
+]
 Schema = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="A JSON Schema, as .json or .yaml, that each answer must fit; with --prompt.", show_default=False),
+    typer.Option(
+        metavar="FILE",
+        help="A JSON Schema, as .json or .yaml, that each answer must fit; with --prompt.",
+        show_default=False,
+    ),
 ]
 Limit = Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)]
 Offset = Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)]
 Samples = Annotated[
     int,
-    typer.Option(metavar="N", help="Do each item N times, as ID, ID#2, ID#3 and so on.", min=1, max=MOST_SAMPLES, show_default=False),
+    typer.Option(
+        metavar="N",
+        help="Do each item N times, as ID, ID#2, ID#3 and so on.",
+        min=1,
+        max=MOST_SAMPLES,
+        show_default=False,
+    ),
 ]
 IdField = Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")]
 Adaptive = Annotated[
-    bool, typer.Option("--adaptive", help="Find how many at once what the items depend on can bear, up to the concurrency.")
+    bool,
+    typer.Option("--adaptive", help="Find how many at once what the items depend on can bear, up to the concurrency."),
 ]
 MaxFailures = Annotated[
-    str | None, typer.Option(metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3.")
+    str | None,
+    typer.Option(
+        metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3."
+    ),
 ]
 Tags = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Note this beside the run; may be given more than once.")
+    list[str] | None,
+    typer.Option("--tag", metavar="NAME=VALUE", help="Note this beside the run; may be given more than once."),
 ]
 
 
 def batch(  # noqa: PLR0913  one parameter per option
     workflow: Annotated[
         str | None,
-        typer.Argument(metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; without one, give --prompt.", show_default=False),
+        typer.Argument(
+            metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; without one, give --prompt.", show_default=False
+        ),
     ] = None,
     inputs: Inputs = None,
     *,
@@ -126,7 +156,9 @@ def batch(  # noqa: PLR0913  one parameter per option
     graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
     graph = graph.with_inputs(inputs_given(graph, given, inputs_file))
     items = source(source_name, format=source_format, offset=offset, limit=limit)
-    asked = policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures)
+    asked = policy_of(
+        concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures
+    )
     policy = policy_for(graph, asked)
     require_two_files(source_name, output)
     require_workflow_kept(workflow, output)
@@ -141,7 +173,8 @@ def batch(  # noqa: PLR0913  one parameter per option
         as_json=as_json,
         is_recorded=not no_journal,
         if_idle="everything was done already" if run_id is not None else "",
-        if_empty=f"note: {items.name} holds no items" + (" between --offset and --limit" if offset or limit is not None else ""),
+        if_empty=f"note: {items.name} holds no items"
+        + (" between --offset and --limit" if offset or limit is not None else ""),
         journal=place,
     )
     notes = _notes(output, tags or ())
@@ -189,11 +222,15 @@ def _graph(
     if workflow is not None and "=" not in workflow:
         raise UsageError(f"--prompt and the workflow {workflow!r} are both given; leave one out")
     if not prompt.strip():
-        raise UsageError("--prompt is empty; in a shell it stands within '…', for within \"…\" ${name} is replaced by nothing")
+        raise UsageError(
+            "--prompt is empty; in a shell it stands within '…', for within \"…\" ${name} is replaced by nothing"
+        )
     shape = None if schema is None else mapping_in(Path(schema), option="--schema", holds="a JSON Schema is a mapping")
     graph = prompt_workflow(prompt, system=system, schema=shape)
     if not graph.inputs:
-        tell_note("the prompt names no field of the items, and asks the same for each; ${name} is one, in a shell within '…', not \"…\"")
+        tell_note(
+            "the prompt names no field of the items, and asks the same for each; ${name} is one, in a shell within '…', not \"…\""
+        )
     return graph, [*([] if workflow is None else [workflow]), *inputs]
 
 

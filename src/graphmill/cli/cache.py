@@ -56,7 +56,10 @@ def prune(
     context: typer.Context,
     *,
     older: Annotated[
-        str, typer.Option(metavar="AGE", help="Only answers unused for this long, such as 30d; s, m, h, d or w.", show_default=False)
+        str,
+        typer.Option(
+            metavar="AGE", help="Only answers unused for this long, such as 30d; s, m, h, d or w.", show_default=False
+        ),
     ],
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -78,7 +81,9 @@ def clear(context: typer.Context, *, dry_run: DryRun = False, as_json: AsJson = 
     _forget(context, None, dry_run=dry_run, as_json=as_json, journal=journal)
 
 
-def _forget(context: typer.Context, older_s: float | None, *, dry_run: bool, as_json: bool, journal: str | None) -> None:
+def _forget(
+    context: typer.Context, older_s: float | None, *, dry_run: bool, as_json: bool, journal: str | None
+) -> None:
     path = _path(context, journal)
     with _opened(path) as found:
         count, freed = (0, 0) if found is None else found.unused(older_s)

@@ -59,7 +59,12 @@ def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
         return f"item {name} has ended already: {before.entries[-1].result.status}"
     if not before.entries and _is_surely_absent(run, item):
         raise UsageError(f"run {run_name(run)} has no item {name}")
-    ended = ask(archive, run, Request("cancel_item", item), lambda _: len(archive.history(run, key).entries) > len(before.entries))
+    ended = ask(
+        archive,
+        run,
+        Request("cancel_item", item),
+        lambda _: len(archive.history(run, key).entries) > len(before.entries),
+    )
     if ended is None:
         return _not_ended(run, name)
     after = archive.history(run, key).entries

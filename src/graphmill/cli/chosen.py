@@ -33,7 +33,12 @@ def told_models(run: RunRecord, chosen: Chosen, on_change: OnChange | None, *, r
         return models
     require_nodes(run)
     other = other_models(
-        run, graph_of(run), chosen["models"], on_change, temperature=chosen["temperature"], max_tokens=chosen["max_tokens"]
+        run,
+        graph_of(run),
+        chosen["models"],
+        on_change,
+        temperature=chosen["temperature"],
+        max_tokens=chosen["max_tokens"],
     )
     fate = _FATES.get(other.on_change)
     return (*(other.words.values() or models), *([f"{counted(results, 'result')} {fate}"] if results and fate else []))

@@ -94,7 +94,11 @@ def progress_line(progress: Progress, width: int | None = None) -> str:
 def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     """Give the parts of a line, each with how easily it can be done without."""
     done, failed, series = _done(progress), progress.failed + progress.timed_out, progress.series
-    far = _counted(done, progress.total) if series is None else f"{shown(series.path, _PATH_CHARS)} {_counted(*_far(progress))} items"
+    far = (
+        _counted(done, progress.total)
+        if series is None
+        else f"{shown(series.path, _PATH_CHARS)} {_counted(*_far(progress))} items"
+    )
     broken = f"{failed:,} failed" if failed else ""
     yield 0, far
     yield 5, f"{progress.running:,} running"

@@ -9,7 +9,14 @@ import typer
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.result import Kind
-from graphmill.report.dead_letters import DeadLetters, answer_lines, dead_letter_lines, dead_letters, dead_letters_record, degraded_lines
+from graphmill.report.dead_letters import (
+    DeadLetters,
+    answer_lines,
+    dead_letter_lines,
+    dead_letters,
+    dead_letters_record,
+    degraded_lines,
+)
 from graphmill.report.next_steps import retry_lines
 from graphmill.report.run_view import RunView, view_of
 

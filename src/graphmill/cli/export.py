@@ -25,7 +25,10 @@ _NAME_CHARS = 80
 def export(
     run: RunName,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A .jsonl, .json or .csv file, or - for standard output.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="FILE", help="A .jsonl, .json or .csv file, or - for standard output.", show_default=False
+        ),
     ],
     *,
     status: Annotated[
@@ -33,7 +36,8 @@ def export(
         typer.Option(help="Only results of this status.", show_default=False),
     ] = None,
     file_format: Annotated[
-        Literal["jsonl", "json", "csv"] | None, typer.Option("--format", help="Where the name does not say.", show_default=False)
+        Literal["jsonl", "json", "csv"] | None,
+        typer.Option("--format", help="Where the name does not say.", show_default=False),
     ] = None,
     journal: Journal = None,
 ) -> None:
@@ -86,5 +90,9 @@ def _closing(view: RunView, count: int, file: str, status: str | None) -> str:
     place = "" if file == "-" else f" in {shown(Path(file).name, _NAME_CHARS)}"
     only = "" if status is None else f" {status}"
     done = count if status is None else view.done  # a run under way has got on since
-    so_far = f", so far {done:,} of {'?' if view.run.total is None else f'{view.run.total:,}'} items" if view.left != 0 else ""
+    so_far = (
+        f", so far {done:,} of {'?' if view.run.total is None else f'{view.run.total:,}'} items"
+        if view.left != 0
+        else ""
+    )
     return f"run {view.name} is {view.run.state}: {rows if count else 'no rows'}{only}{place}{so_far}"

@@ -78,7 +78,13 @@ class Foreground:
         raise typer.Exit(_exit_code(report, is_told=is_told))
 
     def _followed(
-        self, work: Callable[[Watching], Report], target: Sink | None, display: Display, interruption: Interruption, *, is_later: bool
+        self,
+        work: Callable[[Watching], Report],
+        target: Sink | None,
+        display: Display,
+        interruption: Interruption,
+        *,
+        is_later: bool,
     ) -> tuple[Report, Ended | None]:
         """Run where it can be seen and ended; what ended it early still has a report, if it had begun."""
 
@@ -123,7 +129,11 @@ class Foreground:
 
     def _where(self, written: Path | None) -> list[str]:
         """Say where the rows are of a run that has reached its end; of others it is told as a warning."""
-        return [f"results in {self.output}"] if self.output and written is not None and written.name == Path(self.output).name else []
+        return (
+            [f"results in {self.output}"]
+            if self.output and written is not None and written.name == Path(self.output).name
+            else []
+        )
 
     def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Say that there was nothing to do, or that all was done before, if so."""
@@ -139,7 +149,9 @@ class Foreground:
 
     def next_steps(self, report: Report, error: GraphmillError | None, *, is_written: bool = False) -> list[str]:
         """Name the commands that go on from here."""
-        if report.run_id is None or isinstance(error, JournalError | ChangedError):  # the latter says itself how to go on
+        if report.run_id is None or isinstance(
+            error, JournalError | ChangedError
+        ):  # the latter says itself how to go on
             return []
         with opened(self.journal) as store:
             return next_lines(view_of(store.archive, store.archive.find(report.run_id)), is_written=is_written)

@@ -19,13 +19,22 @@ _READERS = {".json": lambda text: from_json(text, unique_keys=True), ".yaml": fr
 
 InputsFile = Annotated[
     str | None,
-    typer.Option("--inputs", metavar="FILE", help="Inputs by name, as .json or .yaml; NAME=VALUE wins over them.", show_default=False),
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        help="Inputs by name, as .json or .yaml; NAME=VALUE wins over them.",
+        show_default=False,
+    ),
 ]
 
 
 def inputs_given(graph: Graph, texts: Iterable[str], file: str | None) -> dict[str, Any]:
     """Give the inputs by name; where an input is declared as a string, its text is not read as a number or a truth."""
-    found = {} if file is None else mapping_in(Path(file), option="--inputs", holds="inputs are a mapping from names to values")
+    found = (
+        {}
+        if file is None
+        else mapping_in(Path(file), option="--inputs", holds="inputs are a mapping from names to values")
+    )
     return {**found, **dict(_input(graph, text) for text in texts)}
 
 

@@ -28,7 +28,14 @@ class Interruption:
     haste leaves to others.
     """
 
-    def __init__(self, display: Display, target: Sink | None, *, is_later: bool = False, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        display: Display,
+        target: Sink | None,
+        *,
+        is_later: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._display = display
         self._target = target
         self._is_later = is_later
@@ -66,17 +73,23 @@ class Interruption:
         if self._run is None or self._count > 2:
             self._leave(self.code)
         with suppress(RuntimeError):  # the run has just ended, and its loop is closed
-            self._loop.call_soon_threadsafe(self._drain if self._count == 1 else self._hurry, self._run, signal.Signals(number).name)
+            self._loop.call_soon_threadsafe(
+                self._drain if self._count == 1 else self._hurry, self._run, signal.Signals(number).name
+            )
 
     def _drain(self, run: Run, name: str) -> None:
         run.drain(because=_WORDS.get(name, name))
-        self._display.note(f"{name}: nothing more is started, what runs has {run.drain_s:g} s to end; once more cancels it")
+        self._display.note(
+            f"{name}: nothing more is started, what runs has {run.drain_s:g} s to end; once more cancels it"
+        )
 
     def _hurry(self, run: Run, name: str) -> None:
         run.drain(0, because=_WORDS.get(name, name))
         kept, more = ("stays in the journal", "") if self._is_later else ("is written", ", without writing")
         self._display.note(f"{name}: what runs is cancelled, what is done {kept}; once more leaves at once{more}")
-        if not isinstance(self._target, FileSink) or self._target.is_special:  # what its reader does not take by then can not be kept
+        if (
+            not isinstance(self._target, FileSink) or self._target.is_special
+        ):  # what its reader does not take by then can not be kept
             last = Timer(_LAST_S, self._leave, [self.code])
             last.daemon = True
             last.start()

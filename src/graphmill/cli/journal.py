@@ -29,7 +29,9 @@ Journal = Annotated[
 NoJournal = Annotated[bool, typer.Option("--no-journal", help="Record nothing: it can not be resumed.")]
 RunId = Annotated[
     str | None,
-    typer.Option("--run-id", metavar="ID", help="Record it under this id, or go on with the run of this id.", show_default=False),
+    typer.Option(
+        "--run-id", metavar="ID", help="Record it under this id, or go on with the run of this id.", show_default=False
+    ),
 ]
 
 
@@ -60,7 +62,9 @@ def journal_place(journal: str | None, run_id: str | None, *, no_journal: bool =
 def require_two_files(source_name: str | None, output: str | None) -> None:
     """Refuse to write results over the items that are given."""
     if source_name != "-" and _is_over(source_name, output):
-        raise UsageError(f"--source and --output are the same file, {source_name!r}; the results would replace the items")
+        raise UsageError(
+            f"--source and --output are the same file, {source_name!r}; the results would replace the items"
+        )
 
 
 def require_workflow_kept(workflow: str | None, file: str | None) -> None:
@@ -74,7 +78,9 @@ def require_other_file(run: RunRecord, file: str | None) -> None:
     require_workflow_kept(run.manifest.get("graph", {}).get("path"), file)
     source = run.manifest.get("source")
     if isinstance(source, Mapping) and _is_over(source.get("path"), file):
-        raise UsageError(f"{file!r} is where the items of run {run.id} come from, which the results would replace; name another file")
+        raise UsageError(
+            f"{file!r} is where the items of run {run.id} come from, which the results would replace; name another file"
+        )
 
 
 def require_apart(file: str | None, journal: str | Path) -> None:

@@ -16,7 +16,9 @@ from graphmill.journal.records import Request, RunRecord
 def limits(
     run: RunName,
     *,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.", min=1, show_default=False)],
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.", min=1, show_default=False)
+    ],
     journal: Journal = None,
 ) -> None:
     """Change how many attempts a run makes at once.
@@ -26,7 +28,9 @@ def limits(
     with opened(journal) as store:
         found = store.archive.find(run)
         require_live(found, "only a run that is under way has limits to change")
-        done = ask(store.archive, found, Request("limit", str(concurrency)), lambda now: _concurrency(now) == concurrency)
+        done = ask(
+            store.archive, found, Request("limit", str(concurrency)), lambda now: _concurrency(now) == concurrency
+        )
     if done is None:
         tell([not_answered(found)])
     else:

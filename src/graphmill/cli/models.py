@@ -18,10 +18,16 @@ _MOST_LISTED = 20
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A name, a role, or provider/model.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A name, a role, or provider/model.", show_default=False)
+    ] = None,
     *,
-    is_reached: Annotated[bool, typer.Option("--check", help="Ask the providers which models they have; it costs nothing.")] = False,
-    is_tested: Annotated[bool, typer.Option("--test", help="Ask the model one short question, which is paid for.")] = False,
+    is_reached: Annotated[
+        bool, typer.Option("--check", help="Ask the providers which models they have; it costs nothing.")
+    ] = False,
+    is_tested: Annotated[
+        bool, typer.Option("--test", help="Ask the model one short question, which is paid for.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the models that are named and the providers that are there, or show one.
@@ -46,13 +52,18 @@ def _all(known: Models, *, is_reached: bool, as_json: bool) -> None:
     found = {each: reach(each) for each in _askable(known)} if is_reached else {}
     if as_json:
         tell_json(
-            models_record(known, learned_limits()) | ({"check": {each: _reached(way) for each, way in found.items()}} if is_reached else {})
+            models_record(known, learned_limits())
+            | ({"check": {each: _reached(way) for each, way in found.items()}} if is_reached else {})
         )
     else:
         tell(
             [
                 *models_lines(known, learned_limits()),
-                *(["check", *columns([(f"  {each}", _reached_text(way)) for each, way in found.items()])] if found else []),
+                *(
+                    ["check", *columns([(f"  {each}", _reached_text(way)) for each, way in found.items()])]
+                    if found
+                    else []
+                ),
             ]
         )
     _leave(any(way.problem for way in found.values()))
@@ -63,8 +74,12 @@ def _one(known: Models, name: str, *, is_reached: bool, is_tested: bool, as_json
     way = reach(target.name) if is_reached else None
     tested = test(name) if is_tested else None
     if as_json:
-        checks: dict[str, Any] = {} if way is None else {"check": _reached(way) | {"is_listed": target.model in way.models}}
-        tell_json(target_record(target, learned_limits()) | checks | ({} if tested is None else {"test": tested._asdict()}))
+        checks: dict[str, Any] = (
+            {} if way is None else {"check": _reached(way) | {"is_listed": target.model in way.models}}
+        )
+        tell_json(
+            target_record(target, learned_limits()) | checks | ({} if tested is None else {"test": tested._asdict()})
+        )
     else:
         rows = [] if way is None else [("  check", _listed_text(target.model, way))]
         tell(
@@ -87,7 +102,10 @@ def _reached(way: Reached) -> dict[str, Any]:
 
 def _reached_text(way: Reached) -> str:
     more = f" and {len(way.models) - _MOST_LISTED} more" if len(way.models) > _MOST_LISTED else ""
-    return way.problem or f"{len(way.models)} model{'' if len(way.models) == 1 else 's'}: {', '.join(way.models[:_MOST_LISTED])}{more}"
+    return (
+        way.problem
+        or f"{len(way.models)} model{'' if len(way.models) == 1 else 's'}: {', '.join(way.models[:_MOST_LISTED])}{more}"
+    )
 
 
 def _listed_text(model: str, way: Reached) -> str:
@@ -95,7 +113,9 @@ def _listed_text(model: str, way: Reached) -> str:
 
 
 def _tested_text(tested: Tested) -> str:
-    return tested.problem or f"{tested.text!r:.80} from {tested.model}, {tested.tokens:,} tokens, {tested.seconds:.2f} s"
+    return (
+        tested.problem or f"{tested.text!r:.80} from {tested.model}, {tested.tokens:,} tokens, {tested.seconds:.2f} s"
+    )
 
 
 def _leave(has_failed: bool) -> None:  # noqa: FBT001

@@ -54,7 +54,9 @@ class OneJob(Foreground):
         if not (result.is_success or result.is_failure):  # it goes on later: what it took is the run's time so far
             result = msgspec.structs.replace(result, duration_s=report.statistics.elapsed_s)
         if self.as_json:
-            typer.echo(json_line(row_of(result) | {"run": report.run_id, "usage": usage_record(report.statistics.usage)}))
+            typer.echo(
+                json_line(row_of(result) | {"run": report.run_id, "usage": usage_record(report.statistics.usage)})
+            )
             require_stdout()
             return
         if result.is_success:
@@ -66,7 +68,13 @@ class OneJob(Foreground):
     def _about(self, report: Report, result: Result, error: GraphmillError | None) -> Iterable[str]:
         batches = batches_of(self._trace(report), result.output)
         shown = [f"  {line}" for view in batches for line in batch_lines(view)]
-        return [*self.idle(report, error), *job_lines(result), *report.usage_lines(), *shown, *self.next_steps(report, error)]
+        return [
+            *self.idle(report, error),
+            *job_lines(result),
+            *report.usage_lines(),
+            *shown,
+            *self.next_steps(report, error),
+        ]
 
     def _trace(self, report: Report) -> Branch:
         """Read the steps of a job that is recorded."""

@@ -45,7 +45,9 @@ def _parser(make: Callable[[Context], Any], context: Context) -> Any:
         for parameter in order:
             if given.intersection(parameter.opts) and (other := given.intersection(parameter.secondary_opts)):
                 raise UsageError(f"{max(parameter.opts, key=len)} and {other.pop()} are both given; leave one out")
-            takes_one = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag or parameter.count)
+            takes_one = parameter.param_type_name == "option" and not (
+                parameter.multiple or parameter.is_flag or parameter.count
+            )
             if takes_one and order.count(parameter) > 1:
                 raise UsageError(f"{max(parameter.opts, key=len)} is given twice; leave one out")
         return opts, rest, order

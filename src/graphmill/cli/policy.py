@@ -15,13 +15,22 @@ _OPTION_OF = {"concurrency": "--concurrency", "timeout_s": "--timeout", "max_fai
 
 
 def policy_of(
-    *, concurrency: int | None, retries: int, timeout: float | None, adaptive: bool = False, max_failures: str | None = None
+    *,
+    concurrency: int | None,
+    retries: int,
+    timeout: float | None,
+    adaptive: bool = False,
+    max_failures: str | None = None,
 ) -> Policy:
     """Make the policy; a value that it refuses is named as the option it came from."""
     tolerated = None if max_failures is None else _tolerance(max_failures)
     with _named(max_failures):
         return Policy(
-            concurrency=concurrency, adaptive=adaptive, retry=Retry(attempts=retries + 1), timeout_s=timeout, max_failures=tolerated
+            concurrency=concurrency,
+            adaptive=adaptive,
+            retry=Retry(attempts=retries + 1),
+            timeout_s=timeout,
+            max_failures=tolerated,
         )
 
 

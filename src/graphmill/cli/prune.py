@@ -22,7 +22,9 @@ def prune(
     *,
     older: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Only runs unchanged for this long, such as 30d; s, m, h, d or w.", show_default=False),
+        typer.Option(
+            metavar="AGE", help="Only runs unchanged for this long, such as 30d; s, m, h, d or w.", show_default=False
+        ),
     ] = None,
     keep: Annotated[int | None, typer.Option(metavar="N", help="Not the newest N.", min=0, show_default=False)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which runs would go.")] = False,

@@ -13,7 +13,16 @@ from graphmill.cli.asking import ask, not_answered, stands
 from graphmill.cli.chosen import chosen_of, told_models
 from graphmill.cli.journal import Journal, RunName, journal_place, opened, require_two_files
 from graphmill.cli.one_job import foreground_of
-from graphmill.cli.options import Concurrency, MaxTokens, Models, Output, SourceFormat, Temperature, Timeout, WhenResumed
+from graphmill.cli.options import (
+    Concurrency,
+    MaxTokens,
+    Models,
+    Output,
+    SourceFormat,
+    Temperature,
+    Timeout,
+    WhenResumed,
+)
 from graphmill.cli.policy import policy_again
 from graphmill.datasets.source import source
 from graphmill.journal.ports import Store
@@ -26,7 +35,13 @@ def resume(  # noqa: PLR0913  one parameter per option
     *,
     source_name: Annotated[
         str | None,
-        typer.Option("--source", "-s", metavar="FILE", help="Take the items from here, not from where they came.", show_default=False),
+        typer.Option(
+            "--source",
+            "-s",
+            metavar="FILE",
+            help="Take the items from here, not from where they came.",
+            show_default=False,
+        ),
     ] = None,
     source_format: SourceFormat = None,
     concurrency: Concurrency = None,
@@ -54,7 +69,9 @@ def resume(  # noqa: PLR0913  one parameter per option
     with opened(journal) as store:
         found = store.archive.find(run)
         is_as_it_was = {source_name, concurrency, timeout, on_change, output} == {None} and not answers and not chosen
-        if found.state is RunState.HELD and is_as_it_was:  # else that is for its process to refuse, not to be passed over
+        if (
+            found.state is RunState.HELD and is_as_it_was
+        ):  # else that is for its process to refuse, not to be passed over
             _release(store, found)
             return
         results = sum(count.number for count in store.archive.counts(found))

@@ -33,7 +33,9 @@ from graphmill.graph.workflow import load
 
 def run(  # noqa: PLR0913  one parameter per option
     workflow: Annotated[str, typer.Argument(help="A workflow file, YAML or JSON.", show_default=False)],
-    inputs: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="The job's inputs.", show_default=False)] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="The job's inputs.", show_default=False)
+    ] = None,
     *,
     inputs_file: InputsFile = None,
     concurrency: Concurrency = None,
@@ -72,5 +74,7 @@ def run(  # noqa: PLR0913  one parameter per option
         item=item,
     )
     foreground.perform(
-        lambda watching: api.batch(graph, item, policy=policy, run_id=run_id, journal=place, on_change=on_change, **watching)
+        lambda watching: api.batch(
+            graph, item, policy=policy, run_id=run_id, journal=place, on_change=on_change, **watching
+        )
     )

@@ -29,7 +29,8 @@ def show(
     item: Annotated[str | None, typer.Argument(metavar="[ITEM]", help="An item's id.", show_default=False)] = None,
     *,
     step: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Only this step, in full, or this part of the steps.", show_default=False)
+        str | None,
+        typer.Option(metavar="PATH", help="Only this step, in full, or this part of the steps.", show_default=False),
     ] = None,
     as_json: AsJson = False,
     journal: Journal = None,

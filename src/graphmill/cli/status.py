@@ -21,7 +21,9 @@ _EVERY_S = 1.0
 def status(
     run: RunName,
     *,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat every second until the run is no longer under way.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Repeat every second until the run is no longer under way.")
+    ] = False,
     as_json: AsJson = False,
     journal: Journal = None,
 ) -> None:
@@ -38,7 +40,12 @@ def status(
     if as_json:
         tell_json(run_record(view))
     else:
-        tell([*status_lines(view), *(next_lines(view) if not view.run.state.is_live and (view.can_go_on or view.failed) else [])])
+        tell(
+            [
+                *status_lines(view),
+                *(next_lines(view) if not view.run.state.is_live and (view.can_go_on or view.failed) else []),
+            ]
+        )
 
 
 def _read(archive: Archive, name: str) -> RunView:

@@ -26,7 +26,9 @@ class Stderr(io.TextIOWrapper):
 
     def __init__(self, descriptor: int = 2, *, encoding: str = "utf-8") -> None:
         self._out = _Out(descriptor)
-        super().__init__(self._out, encoding=encoding, errors="backslashreplace", line_buffering=True, write_through=True)
+        super().__init__(
+            self._out, encoding=encoding, errors="backslashreplace", line_buffering=True, write_through=True
+        )
 
     def settle(self) -> None:
         """Wait until everything is out, as long as somebody takes it."""
@@ -41,7 +43,9 @@ class _Out(io.BufferedIOBase):
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._forget()
-        os.register_at_fork(after_in_child=self._forget)  # the child has no thread of ours, and its parent writes what waits
+        os.register_at_fork(
+            after_in_child=self._forget
+        )  # the child has no thread of ours, and its parent writes what waits
 
     def _forget(self) -> None:
         self._chunks: deque[bytes] = deque()

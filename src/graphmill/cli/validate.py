@@ -16,9 +16,13 @@ from graphmill.report.workflow_page import check, checked_lines, checked_record
 
 
 def validate(
-    workflows: Annotated[list[str] | None, typer.Argument(metavar="WORKFLOW...", help="Workflow files.", show_default=False)] = None,
+    workflows: Annotated[
+        list[str] | None, typer.Argument(metavar="WORKFLOW...", help="Workflow files.", show_default=False)
+    ] = None,
     *,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of workflow files, for editors.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of workflow files, for editors.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check workflow files and tell everything that is wrong with them.

@@ -41,5 +41,10 @@ def _wrapped(line: str, width: int) -> list[str]:
     gap = line.rfind(_GAP, margin, width // 2)
     column = 0 if gap < 0 else gap + len(_GAP)
     further = "" if column else " " * (margin + 2)
-    wrapper = TextWrapper(width - column, subsequent_indent=further, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False)
-    return [(line[:column] if number == 0 else " " * column) + part for number, part in enumerate(wrapper.wrap(line[column:]))]
+    wrapper = TextWrapper(
+        width - column, subsequent_indent=further, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False
+    )
+    return [
+        (line[:column] if number == 0 else " " * column) + part
+        for number, part in enumerate(wrapper.wrap(line[column:]))
+    ]

@@ -39,7 +39,9 @@ class Decoder:
     def expect(self, size: int | None) -> None:
         """Refuse a body at once that is said to be larger than is allowed; None where nothing is said."""
         if size is not None and size > self._most:
-            raise Permanent(f"the answer is larger than {f'{self._limit}, ' if self._limit else ''}{self._most:,} bytes")
+            raise Permanent(
+                f"the answer is larger than {f'{self._limit}, ' if self._limit else ''}{self._most:,} bytes"
+            )
 
     def feed(self, piece: bytes) -> Iterator[None]:
         """Take a piece; each turn is a bounded amount of work, between which others may have theirs."""

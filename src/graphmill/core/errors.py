@@ -59,7 +59,9 @@ class WorkflowError(GraphmillError):
         self.path = path
         self.problems = [str(problem) for problem in problems]
         self.placed = tuple(problem for problem in problems if isinstance(problem, Problem))
-        super().__init__("\n".join(str(problem) if isinstance(problem, Problem) else f"{path}: {problem}" for problem in problems))
+        super().__init__(
+            "\n".join(str(problem) if isinstance(problem, Problem) else f"{path}: {problem}" for problem in problems)
+        )
 
 
 class SourceError(GraphmillError):

@@ -41,7 +41,10 @@ def head_of(peer: Peer, method: str, target: str, headers: Mapping[str, str]) ->
 
     The names of its headers are in lower case, so that none is there twice.
     """
-    lines = [*(() if "host" in headers else (peer.host_line,)), *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [
+        *(() if "host" in headers else (peer.host_line,)),
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
     head = "\r\n".join(lines)
     if _NOT_IN_A_TARGET.search(target) or len(_LINE_ENDS.findall(head)) != 2 * (len(lines) - 1):
         raise ValueError("an address or a header holds a line's end or a space")

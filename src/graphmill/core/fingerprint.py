@@ -67,7 +67,12 @@ def _described(function: Any, seen: list[Any]) -> Any:
         return ["again", number]
     seen.append(function)
     if isinstance(function, partial):
-        return ["partial", _described(function.func, seen), _value(function.args, seen), _value(function.keywords, seen)]
+        return [
+            "partial",
+            _described(function.func, seen),
+            _value(function.args, seen),
+            _value(function.keywords, seen),
+        ]
     if isinstance(function, itemgetter | attrgetter | methodcaller):
         return _getter(function, seen)
     if inspect.ismethod(function):
@@ -96,7 +101,13 @@ def _object(function: Any, seen: list[Any]) -> Any:
         return ["built-in", _full_name(function)]
     name = getattr(function, "__name__", None)  # numpy's functions are objects of one class, each with its name
     called = _described(type(function).__call__, seen)
-    return ["object", type(function).__qualname__, name if isinstance(name, str) else None, called, _inner(function, seen)]
+    return [
+        "object",
+        type(function).__qualname__,
+        name if isinstance(name, str) else None,
+        called,
+        _inner(function, seen),
+    ]
 
 
 def _inner(function: Any, seen: list[Any]) -> Any:
@@ -108,7 +119,9 @@ def _inner(function: Any, seen: list[Any]) -> Any:
             held.append(cell.cell_contents)
         except ValueError:  # a variable that is not set yet
             continue
-    return [_described(each, seen) for each in held if isinstance(each, FunctionType | partial) or inspect.ismethod(each)]
+    return [
+        _described(each, seen) for each in held if isinstance(each, FunctionType | partial) or inspect.ismethod(each)
+    ]
 
 
 def _source(thing: FunctionType | type) -> str | None:
@@ -129,7 +142,9 @@ def _lines(function: FunctionType) -> str:
     """Read a function's own lines: inspect.getsource gives those of what it wraps, and looks through all modules for them."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
-    return "".join(inspect.getblock(linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]))
+    return "".join(
+        inspect.getblock(linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :])
+    )
 
 
 def _dumped(part: Any) -> str:
@@ -138,7 +153,11 @@ def _dumped(part: Any) -> str:
         return f"[{','.join(map(_dumped, part))}]"
     if not isinstance(part, ast.AST):
         return str(_value(part, []))
-    filled = [f"{name}={_dumped(value)}" for name, value in ast.iter_fields(_normal(part)) if value is not None and value != []]
+    filled = [
+        f"{name}={_dumped(value)}"
+        for name, value in ast.iter_fields(_normal(part))
+        if value is not None and value != []
+    ]
     return f"{type(part).__name__}({','.join(filled)})"
 
 

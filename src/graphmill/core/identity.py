@@ -28,10 +28,16 @@ def own_id(item: Any, position: int, *, id_field: str | None = None) -> str | No
             return str(value)
         if id_field is not None:
             known = ", ".join(repr(key) for key in list(item)[:10])
-            found = f"is {value!r:.40}, neither text nor a whole number" if id_field in item else f"is not there; it has {known}"
+            found = (
+                f"is {value!r:.40}, neither text nor a whole number"
+                if id_field in item
+                else f"is not there; it has {known}"
+            )
             raise UsageError(
                 f"the item at position {position} has no id: its field {id_field!r} {found}; give it one, or name another field"
             )
     elif id_field is not None:
-        raise UsageError(f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping")
+        raise UsageError(
+            f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping"
+        )
     return None

@@ -59,11 +59,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         if not callable(self.graph):
             msgspec.structs.force_setattr(self, "graph", adapted(self.graph))
         if not callable(self.graph):
-            raise UsageError(f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load")
+            raise UsageError(
+                f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load"
+            )
         if type(self.priority) is not int:
             raise UsageError(f"the priority of job {self.id!r:.80} is a whole number, not {self.priority!r:.80}")
         if self.sample != 0 and (type(self.sample) is not int or self.sample < 0):
-            raise UsageError(f"the sample of job {self.id!r:.80} is a number from 1, or 0 for none, not {self.sample!r:.80}")
+            raise UsageError(
+                f"the sample of job {self.id!r:.80} is a number from 1, or 0 for none, not {self.sample!r:.80}"
+            )
         if self.effect not in ("repeatable", "unsafe"):
             raise UsageError(f"the effect of job {self.id!r:.80} is repeatable or unsafe, not {self.effect!r:.80}")
         if type(self.key) is not str:

@@ -60,7 +60,9 @@ def json_bytes(value: Any) -> bytes:
         body = orjson.dumps(value, None, PLAIN)
     except TypeError:  # not plain, or plain and odd, such as a large number or half of a surrogate pair
         return _written(value).encode()
-    exact = b"%b" % body  # orjson's own bytes keep 4 KB at the least, and long ones up to thirteen times the room that they need
+    exact = (
+        b"%b" % body
+    )  # orjson's own bytes keep 4 KB at the least, and long ones up to thirteen times the room that they need
     return exact if exact.isascii() else _unbroken(exact)
 
 
@@ -116,7 +118,9 @@ def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.80} stands twice in one object")
+        raise ValueError(
+            f"the key {next(name for name in names if names.count(name) > 1)!r:.80} stands twice in one object"
+        )
     return found
 
 
@@ -166,7 +170,9 @@ def _finite(value: Any) -> Any:
 
 def encoder(*, sort_keys: bool, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
     """Give a function that writes values as JSON in our form; what JSON lacks is a TypeError, or what ``default`` makes of it."""
-    made = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys, default=default)
+    made = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys, default=default
+    )
     if c_make_encoder is None:
         return made.encode
     # What JSONEncoder.encode does for each value anew, done once: to make the encoder costs as much as to use it.

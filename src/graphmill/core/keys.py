@@ -37,7 +37,10 @@ def canonical(value: Any) -> bytes:
 def _canonical(value: Any) -> bytes:
     try:
         return _encode(value).encode()
-    except (TypeError, ValueError):  # a type with a usual form, a number that JSON lacks, half of a surrogate pair, keys of mixed types
+    except (
+        TypeError,
+        ValueError,
+    ):  # a type with a usual form, a number that JSON lacks, half of a surrogate pair, keys of mixed types
         plain = json.loads(to_json(value))
     try:
         return _encode(plain).encode()

@@ -57,7 +57,11 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
     @property
     def text(self) -> str:
         """All its text."""
-        return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content if isinstance(part, Text))
+        return (
+            self.content
+            if isinstance(self.content, str)
+            else "\n".join(part.text for part in self.content if isinstance(part, Text))
+        )
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
 _KEEP_ALIVE_S = 4.0  # less than the 5 s after which many servers hang up: of what is sent in that moment nobody knows whether it was read
-_MOST_KEPT = 100  # of those that wait, unless more were in use at once: each is an open file, of which a process may have few
+_MOST_KEPT = (
+    100  # of those that wait, unless more were in use at once: each is an open file, of which a process may have few
+)
 _CONNECT_S = 10.0
 _CONNECT_SHARE = 0.9
 
@@ -153,7 +155,9 @@ def connect_timeout(within_s: float | None) -> ClientTimeout:
     """Tell how long a connection may take, its name's look-up and TLS included, of the time that there is for all."""
     from aiohttp import ClientTimeout  # noqa: PLC0415
 
-    return ClientTimeout(total=None, connect=_CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s))
+    return ClientTimeout(
+        total=None, connect=_CONNECT_S if within_s is None else min(_CONNECT_S, _CONNECT_SHARE * within_s)
+    )
 
 
 @cache

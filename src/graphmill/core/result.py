@@ -31,7 +31,9 @@ class Status(StrEnum):
         return self not in _LIVE
 
 
-PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, PAUSED = Status  # a global is found faster than a member
+PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, PAUSED = (
+    Status  # a global is found faster than a member
+)
 _LIVE = frozenset({PENDING, RUNNING, RETRYING})
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
 

@@ -14,7 +14,19 @@ from graphmill.core.names import suggestion
 
 _MOST_SHOWN = 80
 _SAYS_NOTHING = frozenset(
-    {"$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated"}
+    {
+        "$schema",
+        "$id",
+        "$anchor",
+        "$comment",
+        "$defs",
+        "definitions",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+    }
     | {
         "readOnly",
         "writeOnly",
@@ -89,8 +101,14 @@ def _require_known(schema: Any, check: SchemaCheck, at: At) -> None:
     if not isinstance(schema, Mapping):
         raise SchemaError(f"{_place(at)}a schema is a mapping, not {schema!r:.40}")
     for word, part in schema.items():
-        if word not in _KEYWORDS and word not in _SAYS_NOTHING and not (isinstance(word, str) and word.startswith("x-")):
-            raise SchemaError(f"{_place(at)}unknown word {word!r:.60}{suggestion(str(word), [*_KEYWORDS, *_SAYS_NOTHING])}")
+        if (
+            word not in _KEYWORDS
+            and word not in _SAYS_NOTHING
+            and not (isinstance(word, str) and word.startswith("x-"))
+        ):
+            raise SchemaError(
+                f"{_place(at)}unknown word {word!r:.60}{suggestion(str(word), [*_KEYWORDS, *_SAYS_NOTHING])}"
+            )
         if word in _SHAPES and not _SHAPES[word](part):
             raise SchemaError(f"{_place((*at, word))}{to_json(part):.60} can not stand here")
         if word == "$ref":
@@ -127,7 +145,9 @@ def _is_type(value: Any, name: str) -> bool:
 
 def _same(one: Any, other: Any) -> bool:
     """Tell whether two values are the same in JSON, where 1 is 1.0 and not true."""
-    return canonical(one) == canonical(other) or (_is_type(one, "number") and _is_type(other, "number") and one == other)
+    return canonical(one) == canonical(other) or (
+        _is_type(one, "number") and _is_type(other, "number") and one == other
+    )
 
 
 def _type(value: Any, schema: Mapping[str, Any], at: At, _: SchemaCheck) -> Found:
@@ -180,7 +200,9 @@ def _additional(value: Any, schema: Mapping[str, Any], at: At, check: SchemaChec
 def _names(value: Any, schema: Mapping[str, Any], at: At, check: SchemaCheck) -> Found:
     if type(value) is dict:
         for name in value:
-            yield from ((at, f"the key {name!r:.60}: {said}") for _, said in check.problems(schema["propertyNames"], name, ()))
+            yield from (
+                (at, f"the key {name!r:.60}: {said}") for _, said in check.problems(schema["propertyNames"], name, ())
+            )
 
 
 def _dependent_required(value: Any, schema: Mapping[str, Any], at: At, _: SchemaCheck) -> Found:
@@ -214,7 +236,10 @@ def _contains(value: Any, schema: Mapping[str, Any], at: At, check: SchemaCheck)
         count = sum(check.fits(schema["contains"], entry) for entry in value)
         least, most = schema.get("minContains", 1), schema.get("maxContains", math.inf)
         if not least <= count <= most:
-            yield at, f"{count} entries are of the kind that is wanted {least} times{'' if most == math.inf else f' to {most} times'}"
+            yield (
+                at,
+                f"{count} entries are of the kind that is wanted {least} times{'' if most == math.inf else f' to {most} times'}",
+            )
 
 
 def _unique(value: Any, schema: Mapping[str, Any], at: At, _: SchemaCheck) -> Found:
@@ -267,7 +292,11 @@ def _any_of(value: Any, schema: Mapping[str, Any], at: At, check: SchemaCheck) -
 def _one_of(value: Any, schema: Mapping[str, Any], at: At, check: SchemaCheck) -> Found:
     found = [next(check.problems(part, value, at), None) for part in schema["oneOf"]]
     if found.count(None) != 1:
-        said = f"{found.count(None)} of {len(found)} forms fit" if None in found else f"none of {len(found)} forms fits ({_nearest(found)})"
+        said = (
+            f"{found.count(None)} of {len(found)} forms fit"
+            if None in found
+            else f"none of {len(found)} forms fits ({_nearest(found)})"
+        )
         yield at, said
 
 
@@ -364,7 +393,9 @@ _SHAPES: Mapping[str, Callable[[Any], bool]] = {
     "dependentRequired": lambda value: isinstance(value, Mapping) and all(map(_is_texts, value.values())),
     "uniqueItems": lambda value: isinstance(value, bool),
     "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(("properties", "dependentSchemas", "$defs", "definitions"), lambda value: isinstance(value, Mapping)),
+    **dict.fromkeys(
+        ("properties", "dependentSchemas", "$defs", "definitions"), lambda value: isinstance(value, Mapping)
+    ),
     **dict.fromkeys(("prefixItems", "allOf", "anyOf", "oneOf"), lambda value: isinstance(value, list) and bool(value)),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength"), _is_count),

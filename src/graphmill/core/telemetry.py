@@ -44,7 +44,9 @@ def meter() -> Meter | None:
 
 def flush() -> None:
     """Send what is not sent yet, for a process that leaves without asking anybody; never wait for long."""
-    sending = [found for found in (getattr(_provider(*place), "force_flush", None) for place in (_TRACERS, _METERS)) if found]
+    sending = [
+        found for found in (getattr(_provider(*place), "force_flush", None) for place in (_TRACERS, _METERS)) if found
+    ]
     if sending:
         thread = Thread(target=_send, args=(sending,), name="graphmill-telemetry", daemon=True)
         thread.start()
@@ -54,7 +56,9 @@ def flush() -> None:
 def _provider(module: str, name: str, getter: str) -> Any | None:
     """Give what was set up; what the API itself gives instead takes nothing."""
     api = sys.modules.get(module)
-    if api is None or getattr(api, name, api) is None:  # to ask it would take longer than all else that a call does here
+    if (
+        api is None or getattr(api, name, api) is None
+    ):  # to ask it would take longer than all else that a call does here
         return None
     provider = getattr(api, getter)()
     return None if type(provider).__module__.startswith(_API) else provider

@@ -40,7 +40,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             self.image_tokens,
         )
         if set(map(type, counts)) != _WHOLE or min(counts) < 0:
-            name, count = next(pair for pair in zip(_COUNTS, counts, strict=True) if type(pair[1]) is not int or pair[1] < 0)
+            name, count = next(
+                pair for pair in zip(_COUNTS, counts, strict=True) if type(pair[1]) is not int or pair[1] < 0
+            )
             raise ValueError(f"{name} is a count, not {count!r:.80}")
         cost = self.cost_usd
         if cost is not None and (type(cost) not in (int, float) or not 0 <= cost < float("inf")):

@@ -32,7 +32,9 @@ class _DataLoader(_Loader):  # type: ignore[misc]
         del current_index
         self._level += 1
         if self._level > MOST_LEVELS:
-            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MOST_LEVELS} levels", current_node.start_mark)
+            raise yaml.composer.ComposerError(
+                None, None, f"nested deeper than {MOST_LEVELS} levels", current_node.start_mark
+            )
 
     def ascend_resolver(self) -> None:
         self._level -= 1
@@ -86,7 +88,9 @@ def compose_yaml(text: bytes, tags: Mapping[str, Constructor] | None = None) -> 
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise TextError(", ".join(part for part in (error.context, error.problem) if part), line=line, column=column) from error
+        raise TextError(
+            ", ".join(part for part in (error.context, error.problem) if part), line=line, column=column
+        ) from error
     except yaml.reader.ReaderError as error:
         line, column = place(text, error.position)
         raise TextError(str(error.reason), line=line, column=column) from error
@@ -119,7 +123,9 @@ def _require_plain(node: yaml.Node, sizes: dict[int, int]) -> int:
         _require_keys_once(node)
     size = 1 + sum(_require_plain(child[1] if isinstance(child, tuple) else child, sizes) for child in node.value)
     if size > _MOST_VALUES:
-        raise yaml.constructor.ConstructorError(None, None, f"its aliases make more than {_MOST_VALUES:,} values of this", node.start_mark)
+        raise yaml.constructor.ConstructorError(
+            None, None, f"its aliases make more than {_MOST_VALUES:,} values of this", node.start_mark
+        )
     sizes[id(node)] = size
     return size
 
@@ -128,7 +134,11 @@ def _require_keys_once(node: yaml.MappingNode) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise yaml.constructor.ConstructorError(None, None, "a key is text, not a list or a mapping", key.start_mark)
+            raise yaml.constructor.ConstructorError(
+                None, None, "a key is text, not a list or a mapping", key.start_mark
+            )
         if key.value in seen and key.value != "<<":
-            raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} stands here twice", key.start_mark)
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key.value!r} stands here twice", key.start_mark
+            )
         seen.add(key.value)

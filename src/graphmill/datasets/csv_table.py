@@ -54,7 +54,9 @@ def _require_header(header: list[str], line: int) -> None:
     if len(set(header)) < len(header):
         raise ValueError(f"line {line}: the header names a column twice: {', '.join(header)}")
     if len(header) == 1 and (other := re.search(r"[;\t|]", header[0])):
-        raise ValueError(f"line {line}: the header is one column, {header[0]!r:.80}; columns are parted by commas, not by {other[0]!r}")
+        raise ValueError(
+            f"line {line}: the header is one column, {header[0]!r:.80}; columns are parted by commas, not by {other[0]!r}"
+        )
 
 
 def _utf8(lines: Iterable[str]) -> Iterator[str]:
@@ -77,7 +79,9 @@ class Writer:
         """Set a row aside."""
         flat = dict(_flat(json.loads(to_json(row))))
         for column, value in flat.items():
-            self._columns[column] = self._columns.get(column, False) or (value is not None and (column, value) != _NOTHING_NOTED)
+            self._columns[column] = self._columns.get(column, False) or (
+                value is not None and (column, value) != _NOTHING_NOTED
+            )
         self._waiting.write(to_json(flat) + "\n")
 
     def finish(self) -> None:

@@ -24,7 +24,9 @@ def read(stream: BinaryIO) -> Generator[Any, None, None]:
 def require_array(data: Any) -> list[Any]:
     """Refuse a document that is not a list of items."""
     if not isinstance(data, list):
-        raise ValueError(f"the document is one {type(data).__name__}, not a list of items; for one item per line use .jsonl")
+        raise ValueError(
+            f"the document is one {type(data).__name__}, not a list of items; for one item per line use .jsonl"
+        )
     return data
 
 

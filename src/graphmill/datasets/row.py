@@ -8,7 +8,19 @@ from graphmill.core.result import Failure, Result
 
 Row = dict[str, Any]
 
-ROW_FIELDS = ("id", "status", "input", "output", "error", "attempts", "queued_s", "duration_s", "usage", "cost", "metadata")
+ROW_FIELDS = (
+    "id",
+    "status",
+    "input",
+    "output",
+    "error",
+    "attempts",
+    "queued_s",
+    "duration_s",
+    "usage",
+    "cost",
+    "metadata",
+)
 
 
 def row_of(result: Result) -> Row:

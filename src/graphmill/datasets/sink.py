@@ -75,7 +75,9 @@ class FileSink:
                 f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
             )
         self._make_writer = make_writer
-        self._path = self._path.absolute() if self.is_special else Path(os.path.realpath(self._path))  # also of links in a circle
+        self._path = (
+            self._path.absolute() if self.is_special else Path(os.path.realpath(self._path))
+        )  # also of links in a circle
         self._temporary = self._path if self.is_special else self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
         self._stream: BinaryIO | None = None
         self._writer: RowWriter | None = None
@@ -208,7 +210,9 @@ def _write_row(writer: RowWriter, result: Result, name: str) -> None:
     try:
         writer.write(row)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ExportError(f"the result of {result.job_id!r:.80} can not be written to {name}: {message_of(error)}") from error
+        raise ExportError(
+            f"the result of {result.job_id!r:.80} can not be written to {name}: {message_of(error)}"
+        ) from error
 
 
 def _require_writable(path: Path) -> None:

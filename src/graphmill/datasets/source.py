@@ -20,7 +20,12 @@ Reader = Callable[[BinaryIO], Generator[Any, None, None]]
 
 _COUNTED = {"jsonl": (jsonl.count, 2**30), "csv": (csv_table.count, 2**26)}  # up to so many bytes: about half a second
 
-READERS: dict[str, Reader] = {"jsonl": jsonl.read, "json": json_array.read, "yaml": yaml_list.read, "csv": csv_table.read}
+READERS: dict[str, Reader] = {
+    "jsonl": jsonl.read,
+    "json": json_array.read,
+    "yaml": yaml_list.read,
+    "csv": csv_table.read,
+}
 _OTHERWISE = "; if it is CSV, say so: --source-format csv, or format='csv'"
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
 

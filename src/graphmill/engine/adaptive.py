@@ -10,8 +10,12 @@ Stamp = tuple[int, float]
 
 _FIRST_LIMIT = 8
 _CUT = 0.7
-_EDGE = 1.15  # limits nearer to each other than this are not told apart: not searched between, their latencies not compared
-_FEWEST_CALLS = 16  # to judge a limit by, and at least two for each place, so that slow calls count as well as quick ones
+_EDGE = (
+    1.15  # limits nearer to each other than this are not told apart: not searched between, their latencies not compared
+)
+_FEWEST_CALLS = (
+    16  # to judge a limit by, and at least two for each place, so that slow calls count as well as quick ones
+)
 _ALARM = 5.0  # throttles beyond twice the floor: that many by chance come once in tens of thousands of calls
 _LEAST_FLOOR, _FIRST_FLOOR, _MOST_FLOOR = 0.01, 0.05, 0.15  # above the most, a full server would pass for a moody one
 _FLOOR_CALLS = 200  # over how many calls the floor is learned
@@ -19,7 +23,9 @@ _REST_CALLS = 165  # for each throttle that a failed limit has cost: trying high
 _MOST_REST_CALLS = 3000
 _REST_TIMES = 20  # a gate or a cut holds all up; so it may take a twentieth of the time
 _DOUBT = 1.5  # standard errors granted to a limit that seems no faster
-_SURE_FAILURES = 4  # before so many limits have failed, little is known, and a failure may have been bad luck: the rests are shorter
+_SURE_FAILURES = (
+    4  # before so many limits have failed, little is known, and a failure may have been bad luck: the rests are shorter
+)
 _MOST_GATE_S = 60.0
 _LEAST_S = 1e-6
 
@@ -83,7 +89,9 @@ class Controller:
         self._failed: float = inf  # the lowest above it known to fail
         self._failures = 0
         self._floor = _FIRST_FLOOR
-        self._score = 0.0  # throttles beyond what the floor explains: a CUSUM, quick to see a storm and slow to see chance
+        self._score = (
+            0.0  # throttles beyond what the floor explains: a CUSUM, quick to see a storm and slow to see chance
+        )
         self._is_cut = False
         self._cut_at_start = 0
         self._is_resting = False
@@ -226,5 +234,7 @@ class Controller:
         self.reason = reason
         self._is_cut = True
         self._cut_at_start = self._starts
-        self._score = -min(_ALARM, 2 * self._floor * cut)  # throttles come back at once, the successes beside them later
+        self._score = -min(
+            _ALARM, 2 * self._floor * cut
+        )  # throttles come back at once, the successes beside them later
         self._open_level()

@@ -24,7 +24,9 @@ class Admission:
     ``admitted`` is called after each; ``ended(count, error)`` once, when the source is at its end or has failed.
     """
 
-    def __init__(self, scheduler: Scheduler, workers: Workers, *, bind: Bind | None, admitted: Callable[[], None], ended: Ended) -> None:
+    def __init__(
+        self, scheduler: Scheduler, workers: Workers, *, bind: Bind | None, admitted: Callable[[], None], ended: Ended
+    ) -> None:
         self._scheduler = scheduler
         self._workers = workers
         self._bind = bind

@@ -186,7 +186,9 @@ class Attempts:
                 ticket.step, self._ended, frame=frame, accept=self._accept_step, is_suspect=is_suspect, last=ticket.last
             )
         else:
-            ticket.attempt = self._workers.begin(ticket.job.graph, ticket.job.input, self._ended, frame=frame, is_suspect=is_suspect)
+            ticket.attempt = self._workers.begin(
+                ticket.job.graph, ticket.job.input, self._ended, frame=frame, is_suspect=is_suspect
+            )
 
     def _new_deadlines(self, timeout_s: float) -> Deadlines[Ticket]:
         deadlines = self._deadlines[timeout_s] = Deadlines(self._loop, timeout_s, self._expired)
@@ -205,7 +207,9 @@ class Attempts:
         now = self._loop.time()
         if ticket.deadlines is not None:
             ticket.deadlines.clear(ticket)
-        if (errands := self._workers.errands).under_way and errands.end(ticket.frame, partial(self._ended, ticket, value, error), now):
+        if (errands := self._workers.errands).under_way and errands.end(
+            ticket.frame, partial(self._ended, ticket, value, error), now
+        ):
             ticket.attempt = None  # it is over, but for what they have used
             return
         self._freed()  # first: what takes the slot is to be under way before the result is written, and goes with it if it is quick
@@ -272,7 +276,14 @@ class Attempts:
         self._failed(ticket, frame, failure, error, now, is_final=isinstance(error, StepError))
 
     def _failed(
-        self, ticket: Ticket, frame: Frame | None, failure: Failure, error: BaseException | None, now: float, *, is_final: bool
+        self,
+        ticket: Ticket,
+        frame: Frame | None,
+        failure: Failure,
+        error: BaseException | None,
+        now: float,
+        *,
+        is_final: bool,
     ) -> None:
         if ticket.rules.effect == "unsafe" and not ticket.rules.is_retried_if_ambiguous:
             failure = doubted(failure, error)
@@ -291,7 +302,9 @@ class Attempts:
         if self._recorder is not None and isinstance(ticket, Strand) and not ticket.root.busy:
             self._recorder.leave(ticket.job)  # to wait is not to be under way
         ticket.timer = self._loop.call_later(wait_s, self._retry_due, ticket)
-        self._audience.tell(events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=wait_s)
+        self._audience.tell(
+            events.RetryScheduled, job_id=ticket.job.id, attempt=ticket.attempts, failure=failure, wait_s=wait_s
+        )
 
     def _is_left(self, ticket: Ticket, failure: Failure) -> bool:
         """Tell whether an attempt ends without an outcome that is kept: what it used must be noted by itself."""

@@ -55,9 +55,13 @@ class Audience:
         if hooks.on_alert is not None:
             self._on_alert = Subscriber("on_alert", hooks.on_alert, workers, then=lambda _letter: None)
         capacity = max(LEAST_EVENTS_QUEUED, 4 * window)
-        self._observers = [Subscriber(f"observer {hook!r:.80}", hook, workers, capacity=capacity) for hook in hooks.observers]
+        self._observers = [
+            Subscriber(f"observer {hook!r:.80}", hook, workers, capacity=capacity) for hook in hooks.observers
+        ]
         self.has_observers = bool(self._observers)
-        self._everybody = [hook for hook in (self._on_result, self._on_progress, self._on_alert, *self._observers) if hook is not None]
+        self._everybody = [
+            hook for hook in (self._on_result, self._on_progress, self._on_alert, *self._observers) if hook is not None
+        ]
 
     @property
     def errors(self) -> int:

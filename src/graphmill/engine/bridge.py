@@ -28,7 +28,9 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if _has_running_loop():
-            raise UsageError(f"a loop is already running here (a notebook, or an async function): use `await {function.__name__}(…)`")
+            raise UsageError(
+                f"a loop is already running here (a notebook, or an async function): use `await {function.__name__}(…)`"
+            )
         with asyncio.Runner() as runner, _Interrupts(runner.get_loop()) as interrupts:
             runner.get_loop().set_default_executor(_DaemonExecutor())
             try:

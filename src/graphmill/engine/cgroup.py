@@ -57,7 +57,9 @@ def own_cgroups(root: Path, proc: Path) -> list[Cgroup]:
 
 def _numbers(path: Path, pattern: re.Pattern[bytes]) -> list[int]:
     try:
-        descriptor = os.open(path, os.O_RDONLY)  # at half the cost of a file object, and the kernel gives such a file in one piece
+        descriptor = os.open(
+            path, os.O_RDONLY
+        )  # at half the cost of a file object, and the kernel gives such a file in one piece
         try:
             found = pattern.search(os.read(descriptor, _MOST_BYTES))
         finally:

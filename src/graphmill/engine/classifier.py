@@ -43,6 +43,9 @@ class Classifier:
                 self._has_failed = True
                 kinds = ", ".join(_MAY_SAY)
                 log.exception(
-                    "classify failed on %s; it says %s or None; the usual rule is used", type(error).__name__, kinds, exc_info=fault
+                    "classify failed on %s; it says %s or None; the usual rule is used",
+                    type(error).__name__,
+                    kinds,
+                    exc_info=fault,
                 )
             return None

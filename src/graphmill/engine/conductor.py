@@ -42,7 +42,10 @@ BEAT_S = 0.5
 MOST_STUCK = 100
 HASTE_S = 0.5
 
-_TOO_MUCH = {StopReason.FAIL_FAST: "and the first failure ends it", StopReason.MAX_FAILURES: "more than max_failures allows"}
+_TOO_MUCH = {
+    StopReason.FAIL_FAST: "and the first failure ends it",
+    StopReason.MAX_FAILURES: "more than max_failures allows",
+}
 
 _NO_CALL: asyncio.Handle | None = None
 
@@ -67,7 +70,9 @@ class Conductor:
         self._workers = Workers(policy, accept=accept, abandoned=self._abandoned)
         self._audience = Audience(terms.hooks, self._workers, window=scheduler.window, deliver=self._deliver)
         self._starts = Starts(scheduler, self._audience, self._delivery, crash=self.crash)
-        self._admission = Admission(scheduler, self._workers, bind=terms.bind, admitted=self._starts.soon, ended=self._source_ended)
+        self._admission = Admission(
+            scheduler, self._workers, bind=terms.bind, admitted=self._starts.soon, ended=self._source_ended
+        )
         self._paces = self._paced(None if recorder is None else recorder.allowances)
         self._tracing = Tracing.begun(recorder)
         self._attempts = Attempts(
@@ -87,7 +92,11 @@ class Conductor:
             tracing=self._tracing,
         )
         self._starts.open(begin=self._attempts.start, refill=self._admission.refill)
-        self._batch_timer = None if policy.batch_timeout_s is None else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
+        self._batch_timer = (
+            None
+            if policy.batch_timeout_s is None
+            else self._loop.call_later(policy.batch_timeout_s, self._batch_expired)
+        )
         self._unhanging = self._draining = self._beating = _NO_CALL
         self._patience_s = SETTLE_S
         self._arrived = asyncio.Event()
@@ -126,7 +135,9 @@ class Conductor:
     def order(self) -> None:
         """Hand results out in input order from now on."""
         if self._admission.is_reordered:
-            raise UsageError("ask for ordered results before the run has started: its list was already ordered by priority")
+            raise UsageError(
+                "ask for ordered results before the run has started: its list was already ordered by priority"
+            )
         self._outbox.order()
 
     async def take(self) -> list[Result]:
@@ -212,7 +223,9 @@ class Conductor:
         troubles = [] if reason is StopReason.PARKED else self._scheduler.lanes.troubles(self._loop.time())
         return self.stop(reason, paused("; ".join([message, *troubles])), within_s=within_s)
 
-    def stop(self, reason: StopReason, failure: Failure, *, running: Failure | None = None, within_s: float = 0.0) -> bool:
+    def stop(
+        self, reason: StopReason, failure: Failure, *, running: Failure | None = None, within_s: float = 0.0
+    ) -> bool:
         """Admit no more and end everything: what runs when it is told to, or by itself before; tell whether there was something to end."""
         if self.is_over:
             return False
@@ -310,7 +323,9 @@ class Conductor:
 
     def _lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
         if lane.limit != limit:
-            self._audience.tell(events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason)
+            self._audience.tell(
+                events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason
+            )
         if lane.health.state is not state:
             self._health_changed(lane, state)
 
@@ -394,8 +409,12 @@ class Conductor:
 
     @acting
     def _abandoned(self) -> None:
-        if self._workers.stuck > MOST_STUCK and self.stop(StopReason.STUCK, cancelled("too many abandoned functions still run")):
-            log.error("%d abandoned functions still run; the run stops before it is buried under them", self._workers.stuck)
+        if self._workers.stuck > MOST_STUCK and self.stop(
+            StopReason.STUCK, cancelled("too many abandoned functions still run")
+        ):
+            log.error(
+                "%d abandoned functions still run; the run stops before it is buried under them", self._workers.stuck
+            )
 
     @acting
     def _batch_expired(self) -> None:

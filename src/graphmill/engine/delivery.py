@@ -39,7 +39,9 @@ class Delivery:
         self._settled: list[tuple[Ticket, Result]] = []  # to be written down
         self._unkept: list[tuple[Ticket, Result]] = []  # only to be shown
         self._durable: list[tuple[Ticket, Result]] = []
-        self._uncommitted: deque[tuple[int, Callable[[], None] | None, list[tuple[Ticket, Result]]]] = deque()  # an act, or results
+        self._uncommitted: deque[tuple[int, Callable[[], None] | None, list[tuple[Ticket, Result]]]] = (
+            deque()
+        )  # an act, or results
         self._is_committed = asyncio.Event()
         self.is_forgotten = False
 

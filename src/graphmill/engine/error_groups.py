@@ -39,5 +39,7 @@ class ErrorGroups:
 
     def largest_first(self) -> tuple[ErrorGroup, ...]:
         """List the groups."""
-        groups = [ErrorGroup(kind=key[0], message=message, count=self._counts[key]) for key, message in self._first.items()]
+        groups = [
+            ErrorGroup(kind=key[0], message=message, count=self._counts[key]) for key, message in self._first.items()
+        ]
         return tuple(sorted(groups, key=lambda group: -group.count))

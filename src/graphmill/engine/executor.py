@@ -48,7 +48,9 @@ class BatchExecutor:
     ) -> None:
         self._policy = require_policy(policy)
         if self._policy.guards.worker_memory_bytes is not None and self._policy.isolation is None:
-            raise UsageError("worker_memory_bytes guards worker processes, and there are none; add isolation='process' or leave it out")
+            raise UsageError(
+                "worker_memory_bytes guards worker processes, and there are none; add isolation='process' or leave it out"
+            )
         self._hooks = Hooks(on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
         self._machine = machine or Machine()
@@ -79,11 +81,15 @@ class BatchExecutor:
         require_series(jobs)
         total = known_length(jobs) if total is None else total
         if (self._journal is not None or recorder is not None) and bind is not None:
-            raise UsageError("bind makes jobs of items, and a journal takes them as they are; give it jobs, or use gm.batch")
+            raise UsageError(
+                "bind makes jobs of items, and a journal takes them as they are; give it jobs, or use gm.batch"
+            )
         if self._journal is not None and recorder is None:
             recorder = partial(self._journal.recorder, jobs, run_id=run_id, total=total, answers=answers)
         elif run_id is not None or answers:
-            raise UsageError("run_id and answers are of a journal, and there is none: BatchExecutor(policy, journal=gm.open_journal())")
+            raise UsageError(
+                "run_id and answers are of a journal, and there is none: BatchExecutor(policy, journal=gm.open_journal())"
+            )
         terms = Terms(
             policy=self._policy,
             hooks=self._hooks,

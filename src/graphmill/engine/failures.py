@@ -10,7 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from graphmill.core.errors import Ambiguous, AttemptError, Permanent, StepError, Throttled, Transient, Unavailable, UsageError
+from graphmill.core.errors import (
+    Ambiguous,
+    AttemptError,
+    Permanent,
+    StepError,
+    Throttled,
+    Transient,
+    Unavailable,
+    UsageError,
+)
 from graphmill.core.message import MOST_MESSAGE_CHARS, cut, message_of
 from graphmill.core.result import Failure, Kind
 
@@ -62,7 +71,11 @@ def kind_of(error: BaseException) -> Kind:
 
 def decisive(error: BaseException) -> BaseException:
     """Give, of a group of errors such as a TaskGroup raises, the one that decides what becomes of the attempt."""
-    return min((decisive(part) for part in error.exceptions), key=_rank) if isinstance(error, BaseExceptionGroup) else error
+    return (
+        min((decisive(part) for part in error.exceptions), key=_rank)
+        if isinstance(error, BaseExceptionGroup)
+        else error
+    )
 
 
 def _rank(error: BaseException) -> int:
@@ -75,7 +88,12 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
     try:
         message, name = message_of(error), _type_name(error)
         return Failure(
-            kind=kind, message=message, type=name, traceback=_traceback(error), retry_after_s=_retry_after_s(error), answer=_answer(error)
+            kind=kind,
+            message=message,
+            type=name,
+            traceback=_traceback(error),
+            retry_after_s=_retry_after_s(error),
+            answer=_answer(error),
         )
     except BaseException:  # noqa: BLE001  its attributes are user code too
         return Failure(kind=kind, message=message, type=name)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Sized,
+)
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -44,7 +54,9 @@ def require_series(items: object) -> None:
             f"items is a table ({type(items).__name__}), which iterates its columns; pass its rows, such as df.to_dict('records')"
         )
     if not isinstance(items, (Iterable, AsyncIterable)) and not hasattr(items, "__getitem__"):
-        raise UsageError(f"items is not iterable: {items!r:.80}; pass a list, a generator, or an async generator that was called")
+        raise UsageError(
+            f"items is not iterable: {items!r:.80}; pass a list, a generator, or an async generator that was called"
+        )
 
 
 def open_feed(items: Any, *, workers: Workers, on_item: OnItem, on_end: OnEnd) -> Feed:

@@ -21,7 +21,9 @@ class Figures:
     all of them have used.
     """
 
-    def __init__(self, scheduler: Scheduler, recorder: Recorder | None, spending: Spending, *, total: int | None, now: float) -> None:
+    def __init__(
+        self, scheduler: Scheduler, recorder: Recorder | None, spending: Spending, *, total: int | None, now: float
+    ) -> None:
         self._scheduler = scheduler
         self._spending = spending
         self._tally = Tally()

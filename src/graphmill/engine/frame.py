@@ -28,9 +28,25 @@ if TYPE_CHECKING:
 class Frame:
     """One attempt of a job, or of the step at ``path`` inside it, called in the frame ``up``."""
 
-    __slots__ = ("attempt", "calls", "down", "is_left", "path", "slot", "span", "steps", "ticket", "unrecorded", "up", "usage", "visit")
+    __slots__ = (
+        "attempt",
+        "calls",
+        "down",
+        "is_left",
+        "path",
+        "slot",
+        "span",
+        "steps",
+        "ticket",
+        "unrecorded",
+        "up",
+        "usage",
+        "visit",
+    )
 
-    def __init__(self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None) -> None:
+    def __init__(
+        self, steps: Steps, ticket: Ticket, path: str = "", *, attempt: int = 0, up: Frame | None = None
+    ) -> None:
         self.steps = steps
         self.ticket = ticket
         self.attempt = attempt or ticket.attempts
@@ -181,7 +197,9 @@ is_worker_process = False  # set in processes of ours, where no frame can be had
 def frame_here() -> Frame | None:
     """Give the frame in which this is called; None outside of a batch."""
     if is_worker_process:
-        raise Permanent("gm.step, gm.ask and gm.idempotency_key need the process of the run; leave out isolation='process'")
+        raise Permanent(
+            "gm.step, gm.ask and gm.idempotency_key need the process of the run; leave out isolation='process'"
+        )
     return current.get(None)
 
 
@@ -192,5 +210,7 @@ def idempotency_key() -> str:
     """
     frame = frame_here()
     if frame is None:
-        raise UsageError("an idempotency key belongs to a job: call gm.idempotency_key() in a function that a batch runs")
+        raise UsageError(
+            "an idempotency key belongs to a job: call gm.idempotency_key() in a function that a batch runs"
+        )
     return frame.key()

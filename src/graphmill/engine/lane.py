@@ -177,7 +177,11 @@ class Lane:
         ticket.is_probe = not self.health.is_closed and self.health.started()
         if self.pace is not None and ticket.is_call:
             used = _used(ticket)
-            ticket.reserved, ticket.spent, ticket.asked = self.pace.started(now, _weight(ticket, self.pace)), used.tokens, used.requests
+            ticket.reserved, ticket.spent, ticket.asked = (
+                self.pace.started(now, _weight(ticket, self.pace)),
+                used.tokens,
+                used.requests,
+            )
         if self._controller is not None:
             ticket.stamp = self._controller.started(now)
 

@@ -26,7 +26,9 @@ class Lanes:
         self._park_after_s = policy.park_after_s
         self._by_key: dict[str, Lane] = {}
         self._idle: dict[str, Lane] = {}
-        self._heads: list[tuple[float, int, str]] = []  # of each lane its first ticket's rank and position; stale ones are passed over
+        self._heads: list[
+            tuple[float, int, str]
+        ] = []  # of each lane its first ticket's rank and position; stale ones are passed over
         self._visited: dict[str, Lane] = {}  # those in which calls wait
         self.pace_of: Callable[[Limits], LanePace] = _own_pace
 
@@ -111,7 +113,9 @@ class Lanes:
         if not is_for_tickets and not self._visited:
             return None
         lanes = [lane for lane in self if lane.queue] if is_for_tickets else []
-        times = [at for lane in (*lanes, *self._visited.values()) if (at := lane.opens_at(now)) is not None and at > now]
+        times = [
+            at for lane in (*lanes, *self._visited.values()) if (at := lane.opens_at(now)) is not None and at > now
+        ]
         return min(times, default=None)
 
     def troubles(self, now: float) -> list[str]:
@@ -185,7 +189,9 @@ class Lanes:
         if len(self._idle) > _MOST_IDLE:
             idlest = next(iter(self._idle))
             del self._idle[idlest], self._by_key[idlest]
-        lane = self._by_key[key] = Lane(key, limit=self._limit, is_adaptive=self._is_adaptive, park_after_s=self._park_after_s)
+        lane = self._by_key[key] = Lane(
+            key, limit=self._limit, is_adaptive=self._is_adaptive, park_after_s=self._park_after_s
+        )
         return lane
 
 

@@ -28,7 +28,9 @@ class Lease:
     A store that fails is left alone for a while: until then the run keeps to its own part of what is allowed.
     """
 
-    def __init__(self, source: Allowances, limits: Limits, pace: Pace, *, holder: str, submit: Submit, clock: Clock) -> None:
+    def __init__(
+        self, source: Allowances, limits: Limits, pace: Pace, *, holder: str, submit: Submit, clock: Clock
+    ) -> None:
         self._source = source
         self._limits = limits
         self._pace = pace
@@ -104,7 +106,9 @@ class Lease:
         """Count the requests whose time has not passed: one that comes late would meet those of the next slice."""
         if self._has.requests == inf:
             return inf
-        missed = max(0, ceil((now - self._granted_at - CATCH_UP_S) / self._pace.request_s)) if self._pace.request_s else 0
+        missed = (
+            max(0, ceil((now - self._granted_at - CATCH_UP_S) / self._pace.request_s)) if self._pace.request_s else 0
+        )
         return min(self._has.requests, self._granted - missed)
 
     def _need(self, weight: int) -> int:
@@ -156,7 +160,9 @@ class Lease:
 
     def _fall_back(self, now: float, wish: Wish, error: BaseException) -> None:
         if self._own is None:
-            log.warning("limits are not shared for now, this run keeps to 1/%d of them: %s", self._sharers, message_of(error))
+            log.warning(
+                "limits are not shared for now, this run keeps to 1/%d of them: %s", self._sharers, message_of(error)
+            )
             self._own = Pace(_part(self._limits, self._sharers))
         self._returns = list(wish.returns)
         self._ask_at = now + _ASK_AGAIN_S
@@ -165,6 +171,8 @@ class Lease:
 def _part(limits: Limits, sharers: int) -> Limits:
     return replace(
         limits,
-        requests_per_minute=None if limits.requests_per_minute is None else max(1, limits.requests_per_minute // sharers),
+        requests_per_minute=None
+        if limits.requests_per_minute is None
+        else max(1, limits.requests_per_minute // sharers),
         tokens_per_minute=None if limits.tokens_per_minute is None else max(1, limits.tokens_per_minute // sharers),
     )

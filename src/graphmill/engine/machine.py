@@ -35,7 +35,11 @@ class Machine:
     """
 
     def __init__(
-        self, cgroup_root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc"), *, clock: Callable[[], float] = time.monotonic
+        self,
+        cgroup_root: Path = Path("/sys/fs/cgroup"),
+        proc: Path = Path("/proc"),
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         import psutil  # noqa: PLC0415  slow to import; now rather than at the first reading, which is taken on the loop
 
@@ -79,7 +83,9 @@ class Machine:
             times = self._psutil.cpu_times()._asdict()
         except OSError:
             return None
-        passed_s = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))  # guest time is part of user time
+        passed_s = sum(
+            seconds for name, seconds in times.items() if not name.startswith("guest")
+        )  # guest time is part of user time
         return passed_s - times["idle"] - times.get("iowait", 0.0), passed_s
 
 

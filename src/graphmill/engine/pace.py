@@ -12,7 +12,9 @@ from graphmill.core.rate_limits import RateLimit, RateLimits
 
 MINUTE_S = 60.6  # a hundredth more: the way to the server takes one call longer than the next
 CATCH_UP_S = 0.1  # what a start may be ahead of its time, because the one before it came late
-_MOST_CLOSED_S = 120.0  # of what is back later than this, such as a day's share, the server's own refusal is the better word
+_MOST_CLOSED_S = (
+    120.0  # of what is back later than this, such as a day's share, the server's own refusal is the better word
+)
 _SHORT_S = 30.0
 
 

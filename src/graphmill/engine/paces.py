@@ -27,7 +27,13 @@ class LanePace:
     __slots__ = ("_begun", "_lease", "_note", "_noted", "_pace", "_woken", "account")
 
     def __init__(
-        self, pace: Pace, account: str, lease: Lease | None, *, note: Callable[[Learned], None], woken: Callable[[], None]
+        self,
+        pace: Pace,
+        account: str,
+        lease: Lease | None,
+        *,
+        note: Callable[[Learned], None],
+        woken: Callable[[], None],
     ) -> None:
         self.account = account
         self._pace = pace

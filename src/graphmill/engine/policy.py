@@ -44,7 +44,9 @@ class Retry:
         if type(self.jitter) is not bool:
             raise UsageError(f"jitter is True or False, not {self.jitter!r}")
         if self.cap_s < self.wait_s:
-            raise UsageError(f"cap_s ({self.cap_s}) is less than wait_s ({self.wait_s}); raise the cap or shorten the wait")
+            raise UsageError(
+                f"cap_s ({self.cap_s}) is less than wait_s ({self.wait_s}); raise the cap or shorten the wait"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,9 @@ def require_count(name: str, value: object) -> None:
 def require_window(window: int, concurrency: int) -> None:
     """Refuse a window in which the asked concurrency could never be reached."""
     if window < concurrency:
-        raise UsageError(f"window ({window}) is less than concurrency ({concurrency}); raise the window or leave it unset")
+        raise UsageError(
+            f"window ({window}) is less than concurrency ({concurrency}); raise the window or leave it unset"
+        )
 
 
 def require_seconds(name: str, value: object, *, zero: bool = True) -> None:
@@ -165,8 +169,12 @@ def _require_tolerance(value: object, on_failure: str) -> None:
     if value is None:
         return
     if on_failure == "fail_fast":
-        raise UsageError("max_failures has no meaning with on_failure='fail_fast', which tolerates none; leave one of them out")
+        raise UsageError(
+            "max_failures has no meaning with on_failure='fail_fast', which tolerates none; leave one of them out"
+        )
     is_count = type(value) is int and value >= 0
     is_share = type(value) is float and 0 < value <= 1
     if not (is_count or is_share):
-        raise UsageError(f"max_failures is a whole number of at least 0, or a share above 0 and up to 1, not {value!r:.80}")
+        raise UsageError(
+            f"max_failures is a whole number of at least 0, or a share above 0 and up to 1, not {value!r:.80}"
+        )

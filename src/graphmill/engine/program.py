@@ -85,7 +85,9 @@ class Note:
 
     __slots__ = ("body", "content", "is_passing", "path", "value")
 
-    def __init__(self, path: str, value: Any = _NOTHING, *, content: Callable[[], bytes] | None = None, is_passing: bool = False) -> None:
+    def __init__(
+        self, path: str, value: Any = _NOTHING, *, content: Callable[[], bytes] | None = None, is_passing: bool = False
+    ) -> None:
         self.path = path
         self.content = content
         self.is_passing = is_passing

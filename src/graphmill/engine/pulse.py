@@ -96,5 +96,7 @@ class Pulse:
 
     def _alert(self, now: float) -> None:
         is_idle = self._scheduler.is_paused or not self._scheduler.active
-        for alert in self._watch.check(now, is_idle=is_idle, throttled=[lane.throttled for lane in self._scheduler.lanes if lane.jobs]):
+        for alert in self._watch.check(
+            now, is_idle=is_idle, throttled=[lane.throttled for lane in self._scheduler.lanes if lane.jobs]
+        ):
             self._audience.alert(alert)

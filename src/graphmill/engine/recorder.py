@@ -11,7 +11,9 @@ from graphmill.core.result import Failure, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.allowance import Allowances
 
-GATHER_S = 0.03  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
+GATHER_S = (
+    0.03  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
+)
 
 
 class StepOutcome(NamedTuple):
@@ -158,12 +160,16 @@ class Recorder(Protocol):
     def abandon(self) -> None:
         """Let go of a run that was taken and not begun."""
 
-    async def close(self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float) -> None:
+    async def close(
+        self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float
+    ) -> None:
         """Write what is left, note how the run ended, let go of it; never wait for long. One that is refused can go on otherwise."""
 
 
 class Journal(Protocol):
     """Where runs are recorded."""
 
-    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None) -> Recorder:
+    def recorder(
+        self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None
+    ) -> Recorder:
         """Take hold of a run, new or gone on with; it blocks."""

@@ -57,7 +57,11 @@ class Replay:
     def timed(self) -> list[tuple[Strand, Fork, float]]:
         """Give the forks that are not over, each with the time it has left."""
         timed, self._timed = self._timed, {}
-        open_ones = [(strand, fork, spans) for strand, (fork, spans) in timed.items() if strand.fork is fork and not strand.is_dropped]
+        open_ones = [
+            (strand, fork, spans)
+            for strand, (fork, spans) in timed.items()
+            if strand.fork is fork and not strand.is_dropped
+        ]
         return [(strand, fork, (fork.timeout_s or 0.0) - spans.total_s) for strand, fork, spans in open_ones]
 
     def _spend(self, strand: Strand, end: StepEnd) -> None:

@@ -27,7 +27,10 @@ def next_wait_s(
     if failure.kind is Kind.UNAVAILABLE:
         return 0.0  # it waits in its lane, for a probe that is answered
     if failure.kind is Kind.THROTTLED:
-        wait, left = max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random)), retry.throttle_budget_s - throttled_s
+        wait, left = (
+            max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random)),
+            retry.throttle_budget_s - throttled_s,
+        )
         return min(wait, left) if left >= _LEAST_THROTTLED_S else None
     if failure.kind is Kind.CRASH and crashes >= MOST_CRASHES:
         return None

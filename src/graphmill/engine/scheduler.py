@@ -41,7 +41,10 @@ class Scheduler:
     def __init__(self, policy: Policy, random: Random) -> None:
         self._policy = policy
         self._random = random
-        self._rules = {effect: StepRules(retry=policy.retry, timeout_s=policy.timeout_s, effect=effect) for effect in get_args(Effect)}
+        self._rules = {
+            effect: StepRules(retry=policy.retry, timeout_s=policy.timeout_s, effect=effect)
+            for effect in get_args(Effect)
+        }
         self._tickets: dict[str, Ticket] = {}
         self._suspects = 0
         self._uncommitted = 0
@@ -177,8 +180,15 @@ class Scheduler:
             random=self._random,
         )
         last = (ticket.blamed or ticket.lane).succeeded_at
-        if wait_s is None and ticket.throttled_s and failure.kind is Kind.THROTTLED and last < (ticket.throttled_at + now) / 2:
-            ticket.lane.health.park(f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)")
+        if (
+            wait_s is None
+            and ticket.throttled_s
+            and failure.kind is Kind.THROTTLED
+            and last < (ticket.throttled_at + now) / 2
+        ):
+            ticket.lane.health.park(
+                f"{failure.message} (throttled for {ticket.throttled_s:.0f} s, and of late nothing got through)"
+            )
             wait_s = 0.0
         if wait_s is None:
             return failure
@@ -186,7 +196,9 @@ class Scheduler:
             return self.leaving
         if failure.kind is Kind.THROTTLED:
             ticket.throttled_s += wait_s
-        elif failure.kind is Kind.UNAVAILABLE:  # behind the others: the next probe is another job, so that no job alone can park the run
+        elif (
+            failure.kind is Kind.UNAVAILABLE
+        ):  # behind the others: the next probe is another job, so that no job alone can park the run
             ticket.rank = rank(admitted_at=now, priority=ticket.job.priority)
         self._end_attempt(ticket, failure, now)
         self.retrying += 1
@@ -240,7 +252,9 @@ class Scheduler:
 
     def acquit(self) -> None:
         """Wait no more for suspects that have not been admitted: there will be none."""
-        self._suspects = sum(ticket.job.past.is_suspect and not ticket.status.is_final for ticket in self._tickets.values())
+        self._suspects = sum(
+            ticket.job.past.is_suspect and not ticket.status.is_final for ticket in self._tickets.values()
+        )
 
     def note_written(self, effect: Effect) -> None:
         """Count an outcome that is on its way to the journal."""
@@ -256,7 +270,11 @@ class Scheduler:
     def is_pressed(self) -> bool:
         """Whether what is uncommitted is to be written at once: it holds up what comes next, or soon will."""
         most = self._most
-        return 4 * self._uncommitted >= 3 * most or self._uncommitted_unsafe > 0 or (not self.queued and self.running < most)
+        return (
+            4 * self._uncommitted >= 3 * most
+            or self._uncommitted_unsafe > 0
+            or (not self.queued and self.running < most)
+        )
 
     def failed_so_far(self) -> str:
         """Say how many jobs have failed."""

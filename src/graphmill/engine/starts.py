@@ -12,7 +12,9 @@ from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.subscriber import BREATH_S
 from graphmill.engine.ticket import Ticket
 
-_MOST_AT_ONCE = 20  # no turn of the loop is long, and what a burst has made is gone before a garbage collector looks at it
+_MOST_AT_ONCE = (
+    20  # no turn of the loop is long, and what a burst has made is gone before a garbage collector looks at it
+)
 
 
 class Starts:
@@ -21,7 +23,9 @@ class Starts:
     ``is_quiet`` is set when nothing runs, and by others when that is to be looked at; ``crash`` is called with a fault of ours.
     """
 
-    def __init__(self, scheduler: Scheduler, audience: Audience, delivery: Delivery, *, crash: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, audience: Audience, delivery: Delivery, *, crash: Callable[[BaseException], None]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._audience = audience

@@ -110,7 +110,9 @@ class Sketch:
 
     def percentiles(self) -> Percentiles:
         """Read off the usual ones."""
-        return Percentiles(p50=self.quantile(0.5), p90=self.quantile(0.9), p99=self.quantile(0.99), highest=self._highest)
+        return Percentiles(
+            p50=self.quantile(0.5), p90=self.quantile(0.9), p99=self.quantile(0.99), highest=self._highest
+        )
 
 
 _LEAST_BUCKET = math.ceil(math.log(_LEAST_S) / _LOG_GAMMA)
@@ -180,7 +182,9 @@ class Tally:
             queued_s=self._queued.percentiles(),
             duration_s=self._duration.percentiles(),
             errors=self._errors.largest_first(),
-            slowest=tuple(SlowJob(job_id=name, duration_s=seconds) for seconds, _, name in sorted(self._slowest, reverse=True)),
+            slowest=tuple(
+                SlowJob(job_id=name, duration_s=seconds) for seconds, _, name in sorted(self._slowest, reverse=True)
+            ),
             stuck=stuck,
             hook_errors=hook_errors,
             held_s=held_s,

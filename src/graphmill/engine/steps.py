@@ -75,16 +75,27 @@ class Steps:
         self._tracing = tracing
         self.run_id = uuid4().hex if recorder is None else recorder.run_id
         self.origin = self.run_id if recorder is None else f"{recorder.run_id}\n{recorder.created_at!r}"
-        self._shows = count(uuid4().int >> 52)  # another beginning in each process; to ask for as much each time takes too long
+        self._shows = count(
+            uuid4().int >> 52
+        )  # another beginning in each process; to ask for as much each time takes too long
 
     async def run(
-        self, frame: Frame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], effect: Effect
+        self,
+        frame: Frame,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        effect: Effect,
     ) -> Any:
         """Give what a step has come to before, or run it to its end and record that first."""
         name = getattr(function, "__name__", type(function).__name__)
-        return await self.perform(frame, name, _content(function, args, kwargs), partial(function, *args, **kwargs), effect=effect)
+        return await self.perform(
+            frame, name, _content(function, args, kwargs), partial(function, *args, **kwargs), effect=effect
+        )
 
-    async def perform(self, frame: Frame, name: str, content: bytes, function: Callable[[], Any], *, effect: Effect = "repeatable") -> Any:
+    async def perform(
+        self, frame: Frame, name: str, content: bytes, function: Callable[[], Any], *, effect: Effect = "repeatable"
+    ) -> Any:
         """Do the same for what goes by this name and is decided by this content."""
         path = frame.path_of(name)
         async with frame.lend():
@@ -164,7 +175,11 @@ class Steps:
     def shown(self, frame: Frame, prefix: str) -> list[str]:
         """Give what was shown below a path since the item was begun."""
         recall = self._recalled(frame)
-        shown = (path for (path, content), known in recall.outcomes.items() if content.startswith(_SHOWN) and known.order >= recall.since)
+        shown = (
+            path
+            for (path, content), known in recall.outcomes.items()
+            if content.startswith(_SHOWN) and known.order >= recall.since
+        )
         return [path.removeprefix(prefix) for path in shown if path.startswith(prefix)]
 
     def _began_s(self, frame: Frame, began_at: float) -> float:
@@ -176,7 +191,9 @@ class Steps:
         recall = self._recalled(frame)
         known = recall.outcomes.get((path, content))
         if known is None and effect == "unsafe" and path in recall.intended:
-            return StepOutcome(None, ambiguous("it was under way when its process or its attempt ended, and may have happened"))
+            return StepOutcome(
+                None, ambiguous("it was under way when its process or its attempt ended, and may have happened")
+            )
         return known
 
     def _recalled(self, frame: Frame) -> Recall:
@@ -203,12 +220,16 @@ class Steps:
             used = added(used, inner.usage)
             wait_s = None if failure is None or is_final else self._wait_s(failure, counted)
             if failure is None or wait_s is None or frame.is_over:
-                return StepOutcome(body, failure, attempt, self._workers.loop.time() - began, used, self._began_s(frame, began))
+                return StepOutcome(
+                    body, failure, attempt, self._workers.loop.time() - began, used, self._began_s(frame, began)
+                )
             self._recalled(frame).failed[path] = FailedAttempts(attempt, counted)  # what it used is reported already
             self._note_failed(frame, path, attempt, failure, usage=inner.unrecorded)
             await asyncio.sleep(wait_s)
 
-    async def _attempt(self, frame: Frame, inner: Frame, attempt: int, effect: Effect, function: Callable[[], Any]) -> _Tried:
+    async def _attempt(
+        self, frame: Frame, inner: Frame, attempt: int, effect: Effect, function: Callable[[], Any]
+    ) -> _Tried:
         """Try once; what counts as no attempt of this step is raised."""
         frame.down = inner
         try:
@@ -244,12 +265,16 @@ class Steps:
             self._recalled(frame).intended.discard(inner.path)
             self._note_failed(frame, inner.path, attempt, failure)
 
-    def _note_failed(self, frame: Frame, path: str, attempt: int, failure: Failure, *, usage: Usage | None = None) -> None:
+    def _note_failed(
+        self, frame: Frame, path: str, attempt: int, failure: Failure, *, usage: Usage | None = None
+    ) -> None:
         if self._recorder is not None:
             self._recorder.fail(frame.ticket.job, attempt, failure, path, usage=usage)
 
     def _wait_s(self, failure: Failure, tries: int) -> float | None:
-        return next_wait_s(self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random)
+        return next_wait_s(
+            self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random
+        )
 
     async def _call(self, frame: Frame, function: Callable[[], Any]) -> bytes:
         token = current.set(frame)
@@ -338,7 +363,11 @@ def _told(future: Future[Any], value: Any, error: BaseException | None) -> None:
 
 def _content(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
     """Hash what a step is given; an argument that is no data, such as a client, counts by its type."""
-    found = [known_fingerprint(function), [_plain(value) for value in args], {name: _plain(value) for name, value in kwargs.items()}]
+    found = [
+        known_fingerprint(function),
+        [_plain(value) for value in args],
+        {name: _plain(value) for name, value in kwargs.items()},
+    ]
     return digest(canonical(found))
 
 

@@ -33,7 +33,9 @@ class Strand(Ticket):
     step: Step
 
     def __init__(self, root: Ticket, program: Program, up: Strand | None) -> None:
-        super().__init__(root.job, root.lane, root.rules, position=next(_positions), rank=root.rank, now=root.admitted_at)
+        super().__init__(
+            root.job, root.lane, root.rules, position=next(_positions), rank=root.rank, now=root.admitted_at
+        )
         self.root = root
         self.program = program
         self.up = up

@@ -220,7 +220,12 @@ class Strands:
             return
         lane = strand.job.key if step.rules.lane is None else step.rules.lane
         is_free = step.rules.limits is None  # else its lane must know them first
-        if is_free and strand.is_holding and strand.in_a_row < _MOST_IN_A_ROW and self._scheduler.carry_on(strand, lane, now):
+        if (
+            is_free
+            and strand.is_holding
+            and strand.in_a_row < _MOST_IN_A_ROW
+            and self._scheduler.carry_on(strand, lane, now)
+        ):
             strand.is_holding = False
             strand.in_a_row += 1
             strand.set_step(step, now)
@@ -283,7 +288,11 @@ class Strands:
     def _go_on(self, strand: Strand, fork: Fork) -> bool:
         """Begin what a fork gives now; tell whether nothing of it is left."""
         begun, strand.is_spreading = 0, True
-        while not (fork.is_stopped or strand.is_dropped) and begun < _MOST_SPREAD_AT_ONCE and (program := fork.more()) is not None:
+        while (
+            not (fork.is_stopped or strand.is_dropped)
+            and begun < _MOST_SPREAD_AT_ONCE
+            and (program := fork.more()) is not None
+        ):
             begun += 1
             self._begin(strand, program)
         if fork.is_stopped:

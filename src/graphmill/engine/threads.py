@@ -133,7 +133,11 @@ class Threads:
         call, value, error = letter
         call.is_over = True
         self._busy -= 1
-        ended, call.function, call.ended = call.ended, _nothing, _nothing  # they may hold the call, and all that it was for
+        ended, call.function, call.ended = (
+            call.ended,
+            _nothing,
+            _nothing,
+        )  # they may hold the call, and all that it was for
         if call.is_abandoned:
             self.stuck -= 1
         else:

@@ -101,7 +101,9 @@ class Ticket:
         self.frame: Frame | None = None
         self.usage: Usage | None = job.past.usage
         self.models: list[str] = []  # that have answered
-        self.questions: list[Question] | None = None  # that its attempt, or if it is made of steps any of these, has asked in vain
+        self.questions: list[Question] | None = (
+            None  # that its attempt, or if it is made of steps any of these, has asked in vain
+        )
         self.strands: dict[Strand, None] | None = None  # of a job that is made of steps, once it has begun
         self.series: Series | None = None  # the last that it has told of
         self.past_s = 0.0  # when in the time of such a job its last process had recorded all it did

@@ -61,7 +61,11 @@ class Visits:
         """
         visit = frame.visit = Visit(frame.ticket, self._scheduler.lanes.kept_to(key, limits), weight)
         with visit.lane.lent(frame.ticket):
-            if known is not None and not visit.lane.lets_in(visit, self._loop.time()) and (found := await known()) is not None:
+            if (
+                known is not None
+                and not visit.lane.lets_in(visit, self._loop.time())
+                and (found := await known()) is not None
+            ):
                 return found
             return await self._made(frame, visit, function)
 
@@ -98,7 +102,9 @@ class Visits:
     def learn(self, ticket: Ticket, holder: Holder, told: RateLimits) -> None:
         """Take what an answer says of a holder's limits, for all that ask the same."""
         lane = ticket.lane
-        if lane.pace is None and (told.requests is not None or told.tokens is not None or told.input_tokens is not None):
+        if lane.pace is None and (
+            told.requests is not None or told.tokens is not None or told.input_tokens is not None
+        ):
             self._scheduler.lanes.pace(lane, Limits(account=holder.account))
         if lane.pace is not None:
             lane.pace.learn(told, self._loop.time(), ticket.reserved)

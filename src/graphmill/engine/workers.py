@@ -27,7 +27,9 @@ from graphmill.engine.shared import Shared
 from graphmill.engine.threads import Threads
 from graphmill.engine.tracing import enter
 
-Ended = Callable[[Any, Any, BaseException | None], None]  # with the ticket of the attempt's frame, its value or its error
+Ended = Callable[
+    [Any, Any, BaseException | None], None
+]  # with the ticket of the attempt's frame, its value or its error
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
 
@@ -88,7 +90,9 @@ class Workers:
         """Abandoned attempts that still run: tasks that swallow cancellation, threads that do not return."""
         return self.stuck_tasks + self.threads.stuck
 
-    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, frame: Frame, is_suspect: bool = False) -> Attempt:
+    def begin(
+        self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, frame: Frame, is_suspect: bool = False
+    ) -> Attempt:
         """Start an attempt; ``ended`` is told its value or error, once, on the loop. A suspect gets a worker process that is new."""
         if self._processes is not None:
             return self._processes.begin(graph, value, partial(ended, frame.ticket), is_suspect=is_suspect)
@@ -99,7 +103,14 @@ class Workers:
         return ThreadAttempt(self, graph, value, ended, frame)
 
     def begin_step(
-        self, step: Step, ended: Ended, *, frame: Frame, accept: Callable[[Any], Any] | None, is_suspect: bool, last: Attempt | None = None
+        self,
+        step: Step,
+        ended: Ended,
+        *,
+        frame: Frame,
+        accept: Callable[[Any], Any] | None,
+        is_suspect: bool,
+        last: Attempt | None = None,
     ) -> Attempt:
         """Start an attempt of a step: a task on the loop, or a call in a worker process if the step asks for one.
 
@@ -321,4 +332,6 @@ def _set(future: Future[Any], value: Any, error: BaseException | None) -> None:
     if error is None:
         future.set_result(value)
     else:
-        future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)  # a future can not hold it
+        future.set_exception(
+            RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+        )  # a future can not hold it

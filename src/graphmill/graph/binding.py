@@ -30,7 +30,9 @@ class Binding:
         for each in self._typed:
             if each.name in found and (problem := each.problem(found[each.name])):
                 raise Permanent(f"input {each.name!r}: {problem}")
-        if self._defaults or self._given:  # fresh: what a caller changes in one job's output must not change for the next
+        if (
+            self._defaults or self._given
+        ):  # fresh: what a caller changes in one job's output must not change for the next
             found = {**fresh(self._defaults), **found, **fresh(self._given)}
         if len(found) < len(self._names):
             missing = ", ".join(name for name in self._names if name not in found)

@@ -71,7 +71,10 @@ class BlockReader:
                 if rule.is_required:
                     self.wrong(f"{key!r} is missing", self.at_key(key))
             elif not rule.kind.fits(value):
-                self.wrong(f"{self._names[key]} is {rule.kind.wanted}, not {shown(value)}{_hint(value, rule.kind)}", self.at_key(key))
+                self.wrong(
+                    f"{self._names[key]} is {rule.kind.wanted}, not {shown(value)}{_hint(value, rule.kind)}",
+                    self.at_key(key),
+                )
 
     def _check_key(self, key: Any, dialect: Dialect) -> None:
         at = (*self.at, key)
@@ -83,7 +86,9 @@ class BlockReader:
             if dialect.ignored[key]:
                 self.problems.note(at, f"{self._text}: {key}: {dialect.ignored[key]}", is_key=True)
         elif key not in self._block and key not in dialect.renamed:
-            self.wrong(f"unknown key {shown(key)}{self._remedy(key)}; known are {', '.join(self._block)}", at, is_key=True)
+            self.wrong(
+                f"unknown key {shown(key)}{self._remedy(key)}; known are {', '.join(self._block)}", at, is_key=True
+            )
 
     def _remedy(self, key: str) -> str:
         """Give the key that is meant, as far as that can be told."""

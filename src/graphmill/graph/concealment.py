@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 from graphmill.core.result import Failure
 
 _LEAST_CHARS = 4  # what is shorter is no secret, and would be found in any text
-_PART_CHARS = 9  # a part of a secret counts from so many on, which is more than "https://": fewer stand in any text by chance
+_PART_CHARS = (
+    9  # a part of a secret counts from so many on, which is more than "https://": fewer stand in any text by chance
+)
 _TOLD = re.compile(r"\{env: [A-Za-z_][A-Za-z0-9_]*\}")
 _CUT = re.compile(r"…|\n|\Z")
 _AS_IT_IS = ""
@@ -24,7 +26,9 @@ def concealed(names: Iterable[str], failure: Failure) -> Failure:
     secrets = _secrets(names)
     if not secrets:
         return failure
-    message, traceback, answer = (_without(secrets, text) for text in (failure.message, failure.traceback, failure.answer))
+    message, traceback, answer = (
+        _without(secrets, text) for text in (failure.message, failure.traceback, failure.answer)
+    )
     return replace(failure, message=message, traceback=traceback, answer=answer)
 
 
@@ -79,7 +83,9 @@ def _forms(value: str) -> _Forms:
 def _secrets(names: Iterable[str]) -> list[tuple[str, _Forms]]:
     """Give the secrets with their forms, the longest first: one may begin with another."""
     values = [(name, os.environ.get(name, "")) for name in names]
-    known = sorted((pair for pair in values if len(pair[1]) >= _LEAST_CHARS), key=lambda pair: len(pair[1]), reverse=True)
+    known = sorted(
+        (pair for pair in values if len(pair[1]) >= _LEAST_CHARS), key=lambda pair: len(pair[1]), reverse=True
+    )
     return [(name, _forms(value)) for name, value in known]
 
 

@@ -24,7 +24,9 @@ class Document:
     ``path`` is the file as it was named; ``root`` its folder, None where there is no file; ``what`` is in it stands in messages.
     """
 
-    def __init__(self, path: str, data: Any, *, places: Places, root: Path | None = None, what: str = "workflow") -> None:
+    def __init__(
+        self, path: str, data: Any, *, places: Places, root: Path | None = None, what: str = "workflow"
+    ) -> None:
         self.path = path
         self.data = data
         self.root = root
@@ -36,7 +38,9 @@ class Document:
         """Read a workflow file; UsageError if there is none that can be read, WorkflowError if its text can not be."""
         name, text = str(path), _read(Path(path), what)
         if len(text) > MOST_BYTES:
-            raise WorkflowError(name, [Problem(name, 0, 0, too_large(f"a {what} file" if what != "workflow" else "a workflow"))])
+            raise WorkflowError(
+                name, [Problem(name, 0, 0, too_large(f"a {what} file" if what != "workflow" else "a workflow"))]
+            )
         read = _read_json if Path(path).suffix.lower() == ".json" else _read_yaml
         try:
             data, places = read(name, text)
@@ -49,7 +53,9 @@ class Document:
         """Take a workflow given as data; ``path`` says what to call it and what its own paths are relative to."""
         name = "workflow" if path is None else str(path)
         if is_too_deep(data):
-            raise WorkflowError(name, [Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or it holds itself")])
+            raise WorkflowError(
+                name, [Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or it holds itself")]
+            )
         return cls(name, data, places=NoPlaces(name), root=None if path is None else Path(path).absolute().parent)
 
     def get(self, at: At) -> Any:
@@ -57,7 +63,9 @@ class Document:
         value = self.data
         for name in at:
             is_there = (
-                name in value if isinstance(value, Mapping) else isinstance(value, list) and isinstance(name, int) and name < len(value)
+                name in value
+                if isinstance(value, Mapping)
+                else isinstance(value, list) and isinstance(name, int) and name < len(value)
             )
             if not is_there:
                 return None
@@ -107,7 +115,9 @@ def _read(path: Path, what: str) -> bytes:
     except FileNotFoundError:
         raise UsageError(f"there is no {what} file {str(path)!r}{file_suggestion(path)}") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"can not read the {what} file {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+        raise UsageError(
+            f"can not read the {what} file {str(path)!r}: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def _read_json(name: str, text: bytes) -> tuple[Any, Places]:

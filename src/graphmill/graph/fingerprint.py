@@ -12,7 +12,9 @@ from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import model_marks
 
 
-def graph_fingerprints(graph: Graph | AdaptedGraph | Callable[[Any], Any], *, version: str | None = None) -> dict[str, str]:
+def graph_fingerprints(
+    graph: Graph | AdaptedGraph | Callable[[Any], Any], *, version: str | None = None
+) -> dict[str, str]:
     """Give the fingerprint of each part; a function has one.
 
     Those of a workflow are its nodes, their order, inputs and outputs, those of another library's graph what its adapter says.

@@ -50,11 +50,22 @@ WORKFLOW: Final[Block] = MappingProxyType(
         "name": Key(Text(), "What the workflow is called; else its file's name."),
         "description": Key(Text(), "What the workflow is for, in words; read by people only."),
         "ir_version": Key(Text(), "Marks a workflow of the older JSON form, which has other defaults."),
-        "inputs": Key(MappingOf("a mapping from names to {required: true} or {default: …}"), "The values that a job is given, by name."),
-        "nodes": Key(ListOf("a list of at least one node", is_filled=True), "The nodes, in the order in which they run.", is_required=True),
-        "edges": Key(ListOf("a list of {from: …, to: …}"), "What runs after what; without edges, nodes run in listed order."),
+        "inputs": Key(
+            MappingOf("a mapping from names to {required: true} or {default: …}"),
+            "The values that a job is given, by name.",
+        ),
+        "nodes": Key(
+            ListOf("a list of at least one node", is_filled=True),
+            "The nodes, in the order in which they run.",
+            is_required=True,
+        ),
+        "edges": Key(
+            ListOf("a list of {from: …, to: …}"), "What runs after what; without edges, nodes run in listed order."
+        ),
         "start_node": Key(_NAME, "The node to begin with; else all that no edge leads to."),
-        "outputs": Key(MappingOf("a mapping from names to values"), "What a job gives, by name; else what its last node gives."),
+        "outputs": Key(
+            MappingOf("a mapping from names to values"), "What a job gives, by name; else what its last node gives."
+        ),
     }
 )
 INPUT: Final[Block] = MappingProxyType(
@@ -72,7 +83,11 @@ EDGE: Final[Block] = MappingProxyType(
     {
         "from": Key(_NAME, "The node that the edge leaves.", is_required=True),
         "to": Key(_NAME, "The node that it leads to.", is_required=True),
-        "action": Key(Text(), "The action of the first node on which the edge fires; error: when it has failed.", default="default"),
+        "action": Key(
+            Text(),
+            "The action of the first node on which the edge fires; error: when it has failed.",
+            default="default",
+        ),
     }
 )
 NODE: Final[Block] = MappingProxyType(
@@ -81,11 +96,15 @@ NODE: Final[Block] = MappingProxyType(
         "type": Key(Text(), "The node's type.", is_required=True),
         "purpose": Key(Text(), "What the node is for, in words; read by people only."),
         "params": Key(MappingOf(), "The params of the node's type; any text in them may hold ${…} templates."),
-        "retry": Key(MappingOf(), "How often a failed attempt is tried again; what is left out comes from the run's policy."),
+        "retry": Key(
+            MappingOf(), "How often a failed attempt is tried again; what is left out comes from the run's policy."
+        ),
         "timeout": Key(_SECONDS, "Seconds that one attempt may take; else the run's policy says."),
         "effect": Key(Choice(get_args(Effect)), "Whether a step may be run twice without harm; else the type says."),
         "on_ambiguous": Key(
-            Choice(("dead_letter", "retry")), "What becomes of an unsafe step of which nobody knows how it ended.", default="dead_letter"
+            Choice(("dead_letter", "retry")),
+            "What becomes of an unsafe step of which nobody knows how it ended.",
+            default="dead_letter",
         ),
         "batch": Key(MappingOf(), "Runs the node for each of some items."),
         "loop": Key(MappingOf(), "Runs the node again until a condition holds."),
@@ -108,14 +127,18 @@ BATCH: Final[Block] = MappingProxyType(
         ),
         "as": Key(_IDENTIFIER, "The name by which the node's params read the item.", default="item"),
         "error_handling": Key(
-            Choice(("fail_fast", "continue")), "Whether the first failed item ends the batch or the others go on.", default="fail_fast"
+            Choice(("fail_fast", "continue")),
+            "Whether the first failed item ends the batch or the others go on.",
+            default="fail_fast",
         ),
         "parallel": Key(Flag(), "Whether items run at the same time.", default=False),
         "max_concurrent": Key(Count(1, 1000), "How many items run at the same time, at most.", default=10),
         "max_retries": Key(Count(1, 10), "Attempts in all per item; else the node's retry, then the run's policy."),
         "retry_wait": Key(_WAIT, "The least wait in seconds before the next attempt; growth and jitter come on top."),
         "timeout": Key(_SECONDS, "Seconds that one attempt of an item may take."),
-        "max_failures": Key(Tolerance(), "How many failed items, or which share of them, the step bears under error_handling: continue."),
+        "max_failures": Key(
+            Tolerance(), "How many failed items, or which share of them, the step bears under error_handling: continue."
+        ),
         "ordered": Key(Flag(), "Whether results stand in the order of the items.", default=True),
     }
 )
@@ -123,7 +146,8 @@ LOOP: Final[Block] = MappingProxyType(
     {
         "max": Key(Either(Count(1, 1000), Lookup()), "The most rounds.", is_required=True),
         "until": Key(
-            MappingOf("a mapping from reasons to references"), "Reason → reference into ${round…}; the first truthy one ends the loop."
+            MappingOf("a mapping from reasons to references"),
+            "Reason → reference into ${round…}; the first truthy one ends the loop.",
         ),
         "repeats": Key(
             MappingOf("a mapping from reasons to references"),
@@ -135,7 +159,9 @@ LOOP: Final[Block] = MappingProxyType(
         "timeout": Key(_SECONDS, "Seconds that the whole loop may take."),
         "budget_usd": Key(Number("an amount", is_above=True), "US dollars that the whole loop may cost."),
         "on_error": Key(
-            Choice(("fail", "keep")), "Whether a failed round fails the loop, or ends it with the rounds so far.", default="fail"
+            Choice(("fail", "keep")),
+            "Whether a failed round fails the loop, or ends it with the rounds so far.",
+            default="fail",
         ),
     }
 )

@@ -148,7 +148,9 @@ class Graph(Programmed):
     choices: Choices = NO_CHOICES
     written: Mapping[str, Any] | None = None
     notes: tuple[Problem, ...] = ()
-    _plans: dict[int, tuple[Policy, Plan]] = field(default_factory=dict, repr=False)  # by the id of the policy: its hash takes longer
+    _plans: dict[int, tuple[Policy, Plan]] = field(
+        default_factory=dict, repr=False
+    )  # by the id of the policy: its hash takes longer
 
     def program(self, value: Any, policy: Policy) -> Program:
         """Begin a job over one item."""
@@ -170,7 +172,9 @@ class Graph(Programmed):
     def fingerprints(self) -> dict[str, str]:
         """Give the fingerprint of each part as it is written: the nodes, their order, inputs and outputs."""
         parts = {f"node {node.id!r}": node.fingerprint for node in self.nodes.values()}
-        edges = sorted((edge.source, edge.target, edge.action) for node in self.nodes.values() for edge in node.outgoing)
+        edges = sorted(
+            (edge.source, edge.target, edge.action) for node in self.nodes.values() for edge in node.outgoing
+        )
         # Without declared outputs the node that is listed last gives them.
         last = list(self.nodes)[-1:] if self.outputs is None else None
         parts[ORDER] = value_fingerprint([edges, sorted(self.starts), last])
@@ -182,7 +186,11 @@ class Graph(Programmed):
     @property
     def widest(self) -> int:
         """The most items that one of its parallel batches, or of its children's, runs at once; 1 without any."""
-        own = [node.batch.max_concurrent for node in self.nodes.values() if node.batch is not None and node.batch.is_parallel]
+        own = [
+            node.batch.max_concurrent
+            for node in self.nodes.values()
+            if node.batch is not None and node.batch.is_parallel
+        ]
         return max([1, *own, *(node.child.widest for node in self.nodes.values() if node.child is not None)])
 
     def models(self) -> Models | None:
@@ -226,7 +234,9 @@ class Graph(Programmed):
         for name, value in given.items():
             if name not in self.inputs:
                 declared = ", ".join(self.inputs) or "none"
-                raise UsageError(f"workflow {self.name!r} has no input {name!r}{suggestion(name, self.inputs)}; it has {declared}")
+                raise UsageError(
+                    f"workflow {self.name!r} has no input {name!r}{suggestion(name, self.inputs)}; it has {declared}"
+                )
             if problem := self.inputs[name].problem(value):
                 raise UsageError(f"workflow {self.name!r}: input {name!r}: {problem}")
         return replace(self, given=MappingProxyType({**self.given, **given}), _plans={})

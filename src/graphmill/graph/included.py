@@ -55,7 +55,9 @@ class Included:
         except TextError as error:
             self.problems.append(Problem(self._beside(str(node.value)), error.line, error.column, error.reason))
         except ValueError as error:
-            self.problems.append(Problem(self._path, node.start_mark.line + 1, node.start_mark.column + 1, f"!file: {error}"))
+            self.problems.append(
+                Problem(self._path, node.start_mark.line + 1, node.start_mark.column + 1, f"!file: {error}")
+            )
         else:
             return value
         return None
@@ -88,7 +90,9 @@ def _bytes(file: Path, name: str) -> bytes:
         if not file.exists():
             raise ValueError(f"there is no file {name!r}{file_suggestion(file)}")
         if not file.is_file():
-            raise ValueError(f"{name!r} is a folder, not a file" if file.is_dir() else f"{name!r} is not a regular file")
+            raise ValueError(
+                f"{name!r} is a folder, not a file" if file.is_dir() else f"{name!r} is not a regular file"
+            )
         with file.open("rb") as opened:
             text = opened.read(MOST_BYTES + 1)
     except OSError as error:

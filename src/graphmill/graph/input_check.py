@@ -21,7 +21,13 @@ def require_inputs(graph: Graph, given: Any) -> None:
     problems = list(_of_mapping(graph, given) if isinstance(given, Mapping) else _of_value(graph, given))
     if problems:
         raise UsageError(
-            "\n".join([f"workflow {graph.name!r} can not run with these inputs:", *(f"  {each}" for each in problems), declared(graph)])
+            "\n".join(
+                [
+                    f"workflow {graph.name!r} can not run with these inputs:",
+                    *(f"  {each}" for each in problems),
+                    declared(graph),
+                ]
+            )
         )
 
 

@@ -45,4 +45,8 @@ def _remedy(value: Any, name: str) -> str:
         is_meant = isinstance(value, str) and len(value) <= _MOST_READ and is_of_type(json.loads(value), name)
     except (ValueError, RecursionError):
         return ""
-    return ", which is text, as all values of a CSV file are; give the items as JSON Lines, or leave out the type" if is_meant else ""
+    return (
+        ", which is text, as all values of a CSV file are; give the items as JSON Lines, or leave out the type"
+        if is_meant
+        else ""
+    )

@@ -20,7 +20,12 @@ _TEMPLATE: Schema = {
 }
 _ENV: Schema = {
     "type": "object",
-    "properties": {"env": {"type": "string", "description": "The name of an environment variable, read at each attempt, never stored."}},
+    "properties": {
+        "env": {
+            "type": "string",
+            "description": "The name of an environment variable, read at each attempt, never stored.",
+        }
+    },
     "required": ["env"],
     "additionalProperties": False,
 }
@@ -107,13 +112,18 @@ def _params(types: list[DescribedType]) -> Schema:
     models = {node_type.name: node_type.Params for node_type in types if node_type.Params is not None}
     schemas, parts = msgspec.json.schema_components(models.values(), ref_template=_REFERENCE)
     names = {name: schema["$ref"].rpartition("/")[2] for name, schema in zip(models, schemas, strict=True)}
-    params = {f"params.{entry.name}": _type_params(entry, parts[names[entry.name]] if entry.name in names else _ANY) for entry in types}
+    params = {
+        f"params.{entry.name}": _type_params(entry, parts[names[entry.name]] if entry.name in names else _ANY)
+        for entry in types
+    }
     return params | {name: _inside(part) for name, part in parts.items() if name not in names.values()}
 
 
 def _type_params(node_type: DescribedType, schema: Schema) -> Schema:
     untemplated: frozenset[str] = getattr(node_type, "untemplated", frozenset())
-    properties = {name: part if name in untemplated else _templated(part) for name, part in schema.get("properties", {}).items()}
+    properties = {
+        name: part if name in untemplated else _templated(part) for name, part in schema.get("properties", {}).items()
+    }
     if node_type.name == "workflow" and "workflow" in properties:
         about = {"description": text} if (text := properties["workflow"].get("description")) else {}
         properties["workflow"] = {"anyOf": [{"type": "string"}, {"$ref": _ref("workflow")}], **about}

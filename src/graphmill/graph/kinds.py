@@ -141,7 +141,9 @@ class Number:
     def wanted(self) -> str:
         """Give the range."""
         if self.is_above:
-            return f"{self.what} above {self.least:g}" + ("" if self.most == MOST_SECONDS else f" and up to {self.most:g}")
+            return f"{self.what} above {self.least:g}" + (
+                "" if self.most == MOST_SECONDS else f" and up to {self.most:g}"
+            )
         return f"{self.what} {_range(self.least, None if self.most == MOST_SECONDS else self.most)}"
 
     @property
@@ -165,7 +167,9 @@ class Tolerance:
     def schema(self) -> dict[str, Any]:
         """Give the three forms."""
         share = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
-        return {"anyOf": [{"type": "integer", "minimum": 0}, share, {"type": "string", "pattern": f"^{_SHARE.pattern}$"}]}
+        return {
+            "anyOf": [{"type": "integer", "minimum": 0}, share, {"type": "string", "pattern": f"^{_SHARE.pattern}$"}]
+        }
 
     def fits(self, value: Any) -> bool:
         """Tell whether it is one of them."""

@@ -35,8 +35,12 @@ WORKFLOW = Dialect(
     }
 )
 SAVED = frozenset({"name", "description", "ir", "created_at", "updated_at", "version", "rich_metadata", "metadata"})
-INPUT = Dialect(ignored={"stdin": "what is piped in is not bound to an input here; give the input a value like any other"})
-OUTPUT = Dialect(ignored={"stdout": "all outputs are printed here, not one of them", "description": "", "type": "", **_NO_WORDS})
+INPUT = Dialect(
+    ignored={"stdin": "what is piped in is not bound to an input here; give the input a value like any other"}
+)
+OUTPUT = Dialect(
+    ignored={"stdout": "all outputs are printed here, not one of them", "description": "", "type": "", **_NO_WORDS}
+)
 NODE = Dialect(
     renamed={"parameters": "params"},
     ignored={
@@ -45,7 +49,9 @@ NODE = Dialect(
         "prewarm": "a prompt cache is left to the provider here",
         **_NO_WORDS,
     },
-    refused={"approval": "there is no approval by a person here, and without it the node would just run; split the workflow at this node"},
+    refused={
+        "approval": "there is no approval by a person here, and without it the node would just run; split the workflow at this node"
+    },
 )
 EDGE = Dialect(renamed={"source": "from", "target": "to"})
 RETRY = Dialect(renamed={"max": "attempts", "wait": "wait_s"})
@@ -66,7 +72,12 @@ def output_value(source: str) -> str:
 
 def is_output_declaration(value: Any) -> bool:
     """Tell whether an output looks like the older form's: its source, and a word about it."""
-    return isinstance(value, Mapping) and "source" in value and len(value) > 1 and set(value) <= {"source", *OUTPUT.ignored}
+    return (
+        isinstance(value, Mapping)
+        and "source" in value
+        and len(value) > 1
+        and set(value) <= {"source", *OUTPUT.ignored}
+    )
 
 
 def differences(
@@ -85,5 +96,8 @@ def differences(
     seen: set[tuple[str, str]] = set()
     for at, source, _, action in edges:
         if (source, action) in seen:
-            yield at, f"all edges of node {source!r} with action {action!r} are taken, side by side; there only the last was"
+            yield (
+                at,
+                f"all edges of node {source!r} with action {action!r} are taken, side by side; there only the last was",
+            )
         seen.add((source, action))

@@ -38,9 +38,13 @@ def _shell(reading: Reading) -> None:
     params.setdefault("strip_newline", True)
     if ignores is True:
         params["ok_codes"] = list(_ALL_CODES)
-        reading.notes["ignore_errors"] = "every exit code passes, as there; a command that a signal has killed is a failure here"
+        reading.notes["ignore_errors"] = (
+            "every exit code passes, as there; a command that a signal has killed is a failure here"
+        )
     elif ignores not in (None, False):
-        reading.problems["ignore_errors"] = f"true or false is wanted, not {shown(ignores)}; ok_codes lists exit codes that pass"
+        reading.problems["ignore_errors"] = (
+            f"true or false is wanted, not {shown(ignores)}; ok_codes lists exit codes that pass"
+        )
     elif "ok_codes" not in params and (name := _lenient(params.get("command"))):
         remedy = f"ok_codes: [0, {_NOTHING_FOUND[name]}] lets it pass"
         reading.notes["command"] = f"that {name!r} finds nothing passed there, and fails here; {remedy}"
@@ -89,7 +93,11 @@ def _has_headers(reading: Reading, key: str) -> bool:
 
 def _headers_but(reading: Reading, name: str) -> dict[str, Any]:
     """Give the headers without the one whose place a credential takes."""
-    return {each: value for each, value in (reading.params.get("headers") or {}).items() if str(each).lower() != name.lower()}
+    return {
+        each: value
+        for each, value in (reading.params.get("headers") or {}).items()
+        if str(each).lower() != name.lower()
+    }
 
 
 _READERS: Mapping[str, Callable[[Reading], None]] = {"http": _http, "shell": _shell}

@@ -40,7 +40,10 @@ def param_docs(node_type: NodeType[Any]) -> list[ParamDoc]:
     """List the params of a type in their order; none for a type that takes any mapping."""
     if node_type.Params is None:
         return []
-    return [_doc(field, is_templated=field.encode_name not in node_type.untemplated) for field in msgspec.structs.fields(node_type.Params)]
+    return [
+        _doc(field, is_templated=field.encode_name not in node_type.untemplated)
+        for field in msgspec.structs.fields(node_type.Params)
+    ]
 
 
 def _doc(field: msgspec.structs.FieldInfo, *, is_templated: bool) -> ParamDoc:

@@ -52,13 +52,19 @@ def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
     try:
         return msgspec.convert(params, node_type.Params)
     except msgspec.ValidationError as error:
-        raise Permanent(f"the params do not fit {node_type.name}: {_misfits(node_type.Params, params, error)}") from error
+        raise Permanent(
+            f"the params do not fit {node_type.name}: {_misfits(node_type.Params, params, error)}"
+        ) from error
 
 
 def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> dict[str, Any]:
     """Give what is set elsewhere of the params of a type, if its nodes would take it; UsageError says whose it is. None is not set."""
     # A float of NumPy's is one of its own kind, and a Decimal would be sent as text.
-    given = {name: float(value) if isinstance(value, float | Decimal) else value for name, value in params.items() if value is not None}
+    given = {
+        name: float(value) if isinstance(value, float | Decimal) else value
+        for name, value in params.items()
+        if value is not None
+    }
     if node_type.Params is None:
         return given
     try:
@@ -93,12 +99,18 @@ def options(kind: Any) -> tuple[Any, ...]:
 
 def description(kind: Any) -> str:
     """Give what is said about a field, "" if nothing."""
-    told = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta)) if get_origin(kind) is Annotated else ()
+    told = (
+        (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta))
+        if get_origin(kind) is Annotated
+        else ()
+    )
     return next((text for text in told if text), "")
 
 
 def _misfits(struct: type[msgspec.Struct], params: Mapping[str, Any], error: msgspec.ValidationError) -> str:
-    return "; ".join(map(str, _struct_problems(struct, params, (), as_written=frozenset(map(str, params))))) or str(error)
+    return "; ".join(map(str, _struct_problems(struct, params, (), as_written=frozenset(map(str, params))))) or str(
+        error
+    )
 
 
 @cache
@@ -115,7 +127,9 @@ def _struct_problems(
             yield from _problems(fields[key].type, value, (*at, key), is_written=key in as_written)
         else:
             known = ", ".join(fields)
-            yield _problem(f"unknown key {key!r}{suggestion(str(key), fields)}; known are {known}", (*at, key), within=at)
+            yield _problem(
+                f"unknown key {key!r}{suggestion(str(key), fields)}; known are {known}", (*at, key), within=at
+            )
     for name, field in fields.items():
         if field.required and name not in found:
             yield _problem(f"{name!r} is missing", at)
@@ -142,7 +156,9 @@ def _is_stand_in(value: Any) -> bool:
 
 def _mapping_problems(inner: Any, value: Mapping[Any, Any], at: At, *, is_written: bool) -> Iterator[ParamError]:
     if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-        yield from _struct_problems(inner, value, at, as_written=frozenset(map(str, value)) if is_written else frozenset())
+        yield from _struct_problems(
+            inner, value, at, as_written=frozenset(map(str, value)) if is_written else frozenset()
+        )
         return
     key_type, value_type = get_args(inner)
     for key, entry in value.items():
@@ -164,7 +180,11 @@ def _item_type(wanted: Sequence[Any]) -> Any:
 
 
 def _holds_keys(kind: Any) -> bool:
-    return get_origin(kind) in (dict, Mapping) or kind is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct))
+    return (
+        get_origin(kind) in (dict, Mapping)
+        or kind is dict
+        or (isinstance(kind, type) and issubclass(kind, msgspec.Struct))
+    )
 
 
 def _holds_entries(kind: Any) -> bool:

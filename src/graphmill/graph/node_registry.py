@@ -38,7 +38,9 @@ class Registry:
 
     def aliases(self, node_type: NodeType[Any]) -> tuple[str, ...]:
         """Give the other names that lead to a type."""
-        return tuple(name for name in sorted(self._entries) if name != node_type.name and self._try(name)[0] is node_type)
+        return tuple(
+            name for name in sorted(self._entries) if name != node_type.name and self._try(name)[0] is node_type
+        )
 
     def problems(self) -> list[str]:
         """Say of every entry that can not be loaded what is wrong with it; the others are not harmed by it."""

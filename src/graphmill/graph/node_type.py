@@ -95,7 +95,9 @@ class Context:
 
     __slots__ = ("_frame", "path", "root", "target")
 
-    def __init__(self, path: str, frame: Frame | None = None, *, root: Path | None = None, target: Target | None = None) -> None:
+    def __init__(
+        self, path: str, frame: Frame | None = None, *, root: Path | None = None, target: Target | None = None
+    ) -> None:
         self.path = path
         self.root = root
         self.target = target

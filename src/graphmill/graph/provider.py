@@ -13,7 +13,17 @@ from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.names import suggestion
 
 GROUP = "graphmill.providers"
-_SAYS = ("name", "default_address", "address_variable", "key_variable", "supports_schema", "open", "complete", "models", "classify")
+_SAYS = (
+    "name",
+    "default_address",
+    "address_variable",
+    "key_variable",
+    "supports_schema",
+    "open",
+    "complete",
+    "models",
+    "classify",
+)
 
 
 class Session(Protocol):
@@ -41,7 +51,14 @@ class Provider(Protocol):
         """Make the session that calls are given, on the running loop: ``context.shared(("model", name), provider.open)``."""
 
     async def complete(
-        self, request: ModelRequest, *, session: Any, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
+        self,
+        request: ModelRequest,
+        *,
+        session: Any,
+        address: str,
+        key: str | None,
+        headers: Mapping[str, str],
+        timeout_s: float | None,
     ) -> ModelResponse:
         """Ask once and give the answer, also one that is no success: ask ``response.error()``.
 

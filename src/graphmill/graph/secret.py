@@ -48,7 +48,9 @@ def revealed(value: Any) -> Any:
     if isinstance(value, Secret):
         found = os.environ.get(value.name)
         if found is None:
-            raise Permanent(f"the environment has no {value.name}; set it before the run: {{env: {value.name}}} is read at each attempt")
+            raise Permanent(
+                f"the environment has no {value.name}; set it before the run: {{env: {value.name}}} is read at each attempt"
+            )
         return found
     if isinstance(value, Mapping):
         return {key: revealed(entry) for key, entry in value.items()}

@@ -73,9 +73,13 @@ class _Reader:
     def _input(self, name: Any, rule: Any, *, at: At) -> InputSpec | None:
         if not Name().fits(name):
             text = self._document.at_text(at)
-            self._problems.add(at, f"{text}: a name has letters, digits, _ and -, and begins with a letter or _", is_key=True)
+            self._problems.add(
+                at, f"{text}: a name has letters, digits, _ and -, and begins with a letter or _", is_key=True
+            )
             return None
-        wanted = f"{{type: {rule}}}" if isinstance(rule, str) and rule in INPUT_TYPES else "{required: true} or {default: …}"
+        wanted = (
+            f"{{type: {rule}}}" if isinstance(rule, str) and rule in INPUT_TYPES else "{required: true} or {default: …}"
+        )
         block = self._part(rule, at, grammar.INPUT, legacy.INPUT, wanted=wanted)
         if block is None:
             return None
@@ -85,7 +89,9 @@ class _Reader:
             block.wrong(f"the default is {shown(block['default'])}, and the type is {kind}", block.at_key("default"))
         is_required = block["required"] if block.has("required") else self._is_legacy
         if self._is_legacy and has_default and is_required:
-            self._problems.note(at, f"input {name!r} may be left out, as it has a default; there it was required all the same")
+            self._problems.note(
+                at, f"input {name!r} may be left out, as it has a default; there it was required all the same"
+            )
         return InputSpec(
             at=at,
             name=name,
@@ -114,7 +120,10 @@ class _Reader:
     def _output(self, value: Any, at: At) -> Any:
         if legacy.is_output_declaration(value):
             text = self._document.at_text(at)
-            self._problems.note(at, f"{text} is a mapping with a source in it; with ir_version: 0.1.0 it would be the source's value alone")
+            self._problems.note(
+                at,
+                f"{text} is a mapping with a source in it; with ir_version: 0.1.0 it would be the source's value alone",
+            )
         return value
 
     def _legacy_output(self, value: Any, at: At) -> Any:
@@ -164,7 +173,9 @@ class _Reader:
                 f"cap_s ({block['cap_s']:g}) is less than wait_s ({block['wait_s']:g}); raise the cap or shorten the wait",
                 block.at_key("cap_s"),
             )
-        return RetrySpec(attempts=block["attempts"], wait_s=block["wait_s"], backoff=block["backoff"], cap_s=block["cap_s"])
+        return RetrySpec(
+            attempts=block["attempts"], wait_s=block["wait_s"], backoff=block["backoff"], cap_s=block["cap_s"]
+        )
 
     def _batch(self, node: BlockReader, retry: RetrySpec) -> BatchSpec | None:
         block = self._inner(node, "batch", grammar.BATCH)
@@ -249,7 +260,9 @@ def _references(block: BlockReader, key: str) -> Mapping[str, Any]:
         if isinstance(reason, str) and Lookup().fits(reference):
             right[reason] = reference
         else:
-            block.wrong(f"{key}: {reason!r:.80} is {Lookup().wanted}, not {shown(reference)}", (*block.at_key(key), reason))
+            block.wrong(
+                f"{key}: {reason!r:.80} is {Lookup().wanted}, not {shown(reference)}", (*block.at_key(key), reason)
+            )
     return right
 
 

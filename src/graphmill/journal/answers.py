@@ -29,7 +29,9 @@ def answer_rows(archive: Archive, run: RunRecord, answers: Mapping[str, Any]) ->
         return []
     keys = {name: item_key(name) for name in answers if isinstance(name, str)}
     wanted = frozenset(keys.values())
-    waiting = {entry.key: entry for entry in archive.entries(run, _WAITING) if entry.key in wanted and entry.result.questions}
+    waiting = {
+        entry.key: entry for entry in archive.entries(run, _WAITING) if entry.key in wanted and entry.result.questions
+    }
     if strangers := [name for name in answers if keys.get(name) not in waiting]:
         raise _refusal(archive, run, strangers[0])
     with closing(archive.lookup(run)) as lookup:
@@ -37,7 +39,9 @@ def answer_rows(archive: Archive, run: RunRecord, answers: Mapping[str, Any]) ->
         return [
             row
             for name, answer in answers.items()
-            for row in _rows(run, waiting[keys[name]], lookup.notes(keys[name]).steps, answer, wanted=outcomes[keys[name]].wanted)
+            for row in _rows(
+                run, waiting[keys[name]], lookup.notes(keys[name]).steps, answer, wanted=outcomes[keys[name]].wanted
+            )
         ]
 
 
@@ -50,7 +54,9 @@ def _refusal(archive: Archive, run: RunRecord, name: Any) -> UsageError:
     """Say why an item takes no answer."""
     history = archive.history(run, item_key(name)) if isinstance(name, str) else History()
     if not history.entries:
-        return UsageError(f"run {run.id} has no item {name!r:.80} that waits for an answer{_those_that_do(archive, run, name)}")
+        return UsageError(
+            f"run {run.id} has no item {name!r:.80} that waits for an answer{_those_that_do(archive, run, name)}"
+        )
     newest = max(history.entries, key=lambda each: each.generation).result
     return UsageError(f"item {name!r:.80} of run {run.id} does not wait for an answer: it is {newest.status}")
 
@@ -74,7 +80,9 @@ def _matched(name: str, questions: Sequence[Question], answer: Any) -> list[tupl
     by_path = {question.path: question for question in questions}
     if not isinstance(answer, Mapping) or not answer or not set(answer) <= set(by_path):
         paths = ", ".join(by_path)
-        raise UsageError(f"item {name!r:.80} waits for {len(by_path)} answers; give a mapping from {paths} to answers, to all or to some")
+        raise UsageError(
+            f"item {name!r:.80} waits for {len(by_path)} answers; give a mapping from {paths} to answers, to all or to some"
+        )
     return [(by_path[path], given) for path, given in answer.items()]
 
 
@@ -88,7 +96,9 @@ def _row(entry: Entry, question: Question, answer: Any) -> StepRow:
 
 
 def _those_that_do(archive: Archive, run: RunRecord, name: Any) -> str:
-    names = [entry.result.job_id for entry in islice(archive.entries(run, _WAITING), _MOST_LISTED) if entry.result.questions]
+    names = [
+        entry.result.job_id for entry in islice(archive.entries(run, _WAITING), _MOST_LISTED) if entry.result.questions
+    ]
     if not names:
         return "; none does"
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""

@@ -29,6 +29,10 @@ class Edited:
         named = f"{', '.join(self._first)}{more}"
         if self._count == 1:
             said = f"the item {named} is not what it was when its result was recorded"
-            return ChangedError(f"{said}; go on with --on-change invalidate (do it again) or --on-change keep (keep its old result)")
+            return ChangedError(
+                f"{said}; go on with --on-change invalidate (do it again) or --on-change keep (keep its old result)"
+            )
         said = f"the items {named} are not what they were when their results were recorded"
-        return ChangedError(f"{said}; go on with --on-change invalidate (do them again) or --on-change keep (keep their old results)")
+        return ChangedError(
+            f"{said}; go on with --on-change invalidate (do them again) or --on-change keep (keep their old results)"
+        )

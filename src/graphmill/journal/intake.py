@@ -152,7 +152,9 @@ class Intake:
             if self._run.rows:
                 yield from self._looked_up(items)
                 return
-            for position, given in enumerate(items):  # not starmap: a StopIteration of an item's own code would end the source
+            for position, given in enumerate(
+                items
+            ):  # not starmap: a StopIteration of an item's own code would end the source
                 yield self._new(position, given)
         finally:
             if isinstance(items, Generator):
@@ -237,7 +239,11 @@ class Intake:
     def _require_once(self, item: _Item, outcome: Outcome | None) -> None:
         # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
         # What is new when this reading began may be done since.
-        is_new = self._seen.add(item.key) == 1 if outcome is None else self._found.add(outcome.row) and item.key not in self._seen
+        is_new = (
+            self._seen.add(item.key) == 1
+            if outcome is None
+            else self._found.add(outcome.row) and item.key not in self._seen
+        )
         if not is_new:
             raise _repeated(item)
 
@@ -255,7 +261,9 @@ class Intake:
         except (TypeError, ValueError, RecursionError) as error:
             content = _no_content(draft, position, error)
         if name is None:
-            count = self._seen.add(content + (b"=%d" % draft.sample if draft.sample else b"="))  # not to be taken for the key of an item
+            count = self._seen.add(
+                content + (b"=%d" % draft.sample if draft.sample else b"=")
+            )  # not to be taken for the key of an item
             name = content.hex()[:_ID_CHARS] if count == 1 else f"{content.hex()[:_ID_CHARS]}~{count}"
             name = sample_id(name, draft.sample)
         return _Item(position if draft.position is None else draft.position, draft, name, item_key(name), content)
@@ -344,7 +352,11 @@ def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:
 
 def _past(notes: Notes, since: int, *, is_suspect: bool) -> Past:
     """Count the failed attempts of the job itself, not of its steps."""
-    failed = [attempt for attempt in notes.attempts if attempt.generation >= since and attempt.kind is not None and not attempt.path]
+    failed = [
+        attempt
+        for attempt in notes.attempts
+        if attempt.generation >= since and attempt.kind is not None and not attempt.path
+    ]
     return Past(
         attempts=max((attempt.attempt for attempt in failed), default=0),
         counted=sum(attempt.kind not in NOT_COUNTED for attempt in failed),

@@ -89,16 +89,22 @@ class Journal:
             return None
         return found if found.id == run_id else None
 
-    def recorder(self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None) -> Scribe:
+    def recorder(
+        self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None
+    ) -> Scribe:
         """Begin or go on with a run over jobs."""
-        return self.begin(Plan(items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total, answers=answers or {}))
+        return self.begin(
+            Plan(items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total, answers=answers or {})
+        )
 
     def begin(self, plan: Plan) -> Scribe:
         """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""
         run = None if plan.run_id is None else self.find(plan.run_id)
         if run is None:
             if plan.answers:
-                raise UsageError(f"there is no run {plan.run_id} whose items could be answered; begin it without answers")
+                raise UsageError(
+                    f"there is no run {plan.run_id} whose items could be answered; begin it without answers"
+                )
             run = self._created(plan)
         ledger = self.store.take(run.id)
         with _released(ledger):
@@ -106,14 +112,21 @@ class Journal:
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
             answers = answer_rows(self.archive, ledger.run, plan.answers)
-            on_graph, is_lazy = plan.on_graph or plan.on_change, plan.on_graph == "keep"  # other models, it may be for nothing to do
-            run, later = self._renewed(ledger, plan.manifest, on_graph, words=plan.words, remedy=plan.remedy, is_lazy=is_lazy)
+            on_graph, is_lazy = (
+                plan.on_graph or plan.on_change,
+                plan.on_graph == "keep",
+            )  # other models, it may be for nothing to do
+            run, later = self._renewed(
+                ledger, plan.manifest, on_graph, words=plan.words, remedy=plan.remedy, is_lazy=is_lazy
+            )
             if answers:
                 ledger.append(answers)
                 run = replace(run, notes=run.notes + len(answers))
             if plan.total is not None and plan.total != run.total:
                 ledger.append([RunRow(total=plan.total)])
-            scribe = self._scribe(ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True)
+            scribe = self._scribe(
+                ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True
+            )
             scribe.later = later
             return scribe
 
@@ -139,7 +152,14 @@ class Journal:
             items = self._failed(run, selection)
             stands = _counted(self.archive.counts(run)) - again
             return self._scribe(
-                ledger, run, items, lambda _, entry: bind(entry), total=run.total, on_change="keep", is_whole=False, stands=stands
+                ledger,
+                run,
+                items,
+                lambda _, entry: bind(entry),
+                total=run.total,
+                on_change="keep",
+                is_whole=False,
+                stands=stands,
             )
 
     def _created(self, plan: Plan) -> RunRecord:
@@ -171,7 +191,9 @@ class Journal:
         if not doubtful:
             return f"run {run.id} has no failed items to retry"
         said = "1 item that may have happened" if doubtful == 1 else f"{doubtful:,} items that may have happened"
-        return f"run {run.id} has {said}, and no others to retry; --kind ambiguous does such again, --item ID one of them"
+        return (
+            f"run {run.id} has {said}, and no others to retry; --kind ambiguous does such again, --item ID one of them"
+        )
 
     def close(self) -> None:
         """Let go of the store."""
@@ -222,14 +244,33 @@ class Journal:
         stands: Counter[Status] | None = None,
     ) -> Scribe:
         path = None if ledger.folder is None else ledger.folder / f"flight-{run.number}"
-        left, flight = left_behind(path), Flight(path)  # which forgets them: a death between here and the commit is not counted twice
+        left, flight = (
+            left_behind(path),
+            Flight(path),
+        )  # which forgets them: a death between here and the commit is not counted twice
         suspects = self._suspects(ledger, run, left)
         has_past = run.notes > 0 or bool(left)
         intake = Intake(
-            items, identify, run=run, archive=self.archive, on_change=on_change, suspects=suspects, has_past=has_past, is_whole=is_whole
+            items,
+            identify,
+            run=run,
+            archive=self.archive,
+            on_change=on_change,
+            suspects=suspects,
+            has_past=has_past,
+            is_whole=is_whole,
         )
         done = intake.done if stands is None else stands
-        return Scribe(ledger, run, intake, flight, total=total, done=done, suspects=len(suspects), allowances=self.store.allowances)
+        return Scribe(
+            ledger,
+            run,
+            intake,
+            flight,
+            total=total,
+            done=done,
+            suspects=len(suspects),
+            allowances=self.store.allowances,
+        )
 
     def _suspects(self, ledger: Ledger, run: RunRecord, left: list[bytes]) -> frozenset[bytes]:
         """Note which items were under way when the last process died; tell which of them were so before."""
@@ -272,7 +313,9 @@ def _counted(counts: Iterable[Count]) -> Counter[Status]:
     return found
 
 
-def _generation(run: RunRecord, counts: Sequence[Count], changes: Iterable[str], *, on_change: OnChange, remedy: str) -> int:
+def _generation(
+    run: RunRecord, counts: Sequence[Count], changes: Iterable[str], *, on_change: OnChange, remedy: str
+) -> int:
     """Tell in which generation a run goes on whose graph is not what it was; ChangedError if it must not."""
     results = sum(count.number for count in counts)
     if on_change == "keep" or not (results or run.steps):
@@ -320,7 +363,9 @@ def _remedy(run: RunRecord) -> str:
 
 def _identify_job(position: int, job: Any) -> Draft:
     if not isinstance(job, Job):
-        raise UsageError(f"expected a Job at position {position}, got {type(job).__name__}; for plain items use gm.batch(function, items)")
+        raise UsageError(
+            f"expected a Job at position {position}, got {type(job).__name__}; for plain items use gm.batch(function, items)"
+        )
     return Draft(job.id, job.graph, job.input, job=job)
 
 

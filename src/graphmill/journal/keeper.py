@@ -105,7 +105,10 @@ class Keeper:
     def _warn(self, error: Exception) -> None:
         if self._path not in _warned:
             _warned.add(self._path)
-            log.warning("answers are not kept: %s. Calls go on without it", error if isinstance(error, JournalError) else described(error))
+            log.warning(
+                "answers are not kept: %s. Calls go on without it",
+                error if isinstance(error, JournalError) else described(error),
+            )
 
 
 def _give(letter: tuple[Future[bytes | None], bytes | None]) -> None:

@@ -31,7 +31,11 @@ def _step(last: LastStep, result: Result) -> dict[str, Any]:
     """Give a step, with the bodies as they are; a failure that is the result's own is there already."""
     path, content, outcome = last
     # Beside a Fragment stands only what orjson takes: what is odd, such as half of a surrogate pair, is written before.
-    step = {"path": _path(path), "content": content.hex(), "times": (outcome.attempts, outcome.duration_s, outcome.began_s)}
+    step = {
+        "path": _path(path),
+        "content": content.hex(),
+        "times": (outcome.attempts, outcome.duration_s, outcome.began_s),
+    }
     if outcome.body is not None:
         step["output"] = Fragment(outcome.body)
     if outcome.failure is not None and outcome.failure is not result.error:
@@ -60,10 +64,14 @@ def last_step_of(row: ResultRow) -> StepRow | None:
     attempts, duration_s, began_s = step["times"]
     output = json_bytes(step["output"]) if "output" in step else None
     error = json_bytes(step["error"]) if "error" in step else row.error if output is None else None
-    used = step.get("usage") if "usage" in step or not more.get("usage") else {**more["usage"], "cost_usd": more["cost"]}
+    used = (
+        step.get("usage") if "usage" in step or not more.get("usage") else {**more["usage"], "cost_usd": more["cost"]}
+    )
     usage = None if used is None else json_bytes(used)
     content = bytes.fromhex(step["content"])
-    return StepRow(row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s, row.spent)
+    return StepRow(
+        row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s, row.spent
+    )
 
 
 def in_order(steps: Sequence[StepRow], last: Iterable[StepRow]) -> list[StepRow]:

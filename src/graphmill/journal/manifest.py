@@ -82,7 +82,9 @@ def _classify(name: str) -> Any:
         reason = described(error)
     else:
         reason = "it has no name to import it by"
-    raise UsageError(f"the policy's classify, {name}, can not be had again ({reason}); give the policy once more, as policy=")
+    raise UsageError(
+        f"the policy's classify, {name}, can not be had again ({reason}); give the policy once more, as policy="
+    )
 
 
 def openable(function: Callable[..., Any]) -> str | None:
@@ -139,7 +141,9 @@ def _versions(function: Any, packages: Iterable[str]) -> dict[str, str]:
 
 
 def _dependencies() -> list[str]:
-    return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _told("graphmill", "Requires-Dist")]  # none where it runs from its source
+    return [
+        re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _told("graphmill", "Requires-Dist")
+    ]  # none where it runs from its source
 
 
 @cache  # what is loaded stays as it is
@@ -149,5 +153,7 @@ def _told(package: str, field: str) -> list[str]:
         found = distribution(package)
     except (PackageNotFoundError, ValueError):
         return []
-    text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""  # the latter of an egg, such as Debian's packages
+    text = (
+        found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
+    )  # the latter of an egg, such as Debian's packages
     return re.findall(rf"^{field}: (.+)$", text.partition("\n\n")[0], re.MULTILINE)

@@ -97,7 +97,13 @@ class MemoryStore:
             run.requests.clear()
             elapsed_s = before.elapsed_at(now)
             run.record = replace(
-                run.record, state=RunState.RUNNING, reason="", owner=owner, epoch=before.epoch + 1, changed_at=now, elapsed_s=elapsed_s
+                run.record,
+                state=RunState.RUNNING,
+                reason="",
+                owner=owner,
+                epoch=before.epoch + 1,
+                changed_at=now,
+                elapsed_s=elapsed_s,
             )
             return MemoryLedger(self, run, before)
 
@@ -173,7 +179,9 @@ class MemoryLedger:
 
     def _hold(self) -> None:
         if not self._run.is_owned or self._run.record.epoch != self._epoch:
-            raise OwnedError(f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded")
+            raise OwnedError(
+                f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded"
+            )
 
 
 class MemoryArchive:
@@ -195,7 +203,9 @@ class MemoryArchive:
     def counts(self, run: RunRecord) -> Sequence[Count]:
         """Count the current results."""
         with self._store.lock:
-            counter = Counter(((row.status, row.kind, row.generation), row.is_degraded) for row, _ in self._store.of(run).current())
+            counter = Counter(
+                ((row.status, row.kind, row.generation), row.is_degraded) for row, _ in self._store.of(run).current()
+            )
         return [Count(*found, number, is_degraded) for (found, is_degraded), number in counter.items()]
 
     def count_since(self, run: RunRecord, at: float) -> int:

@@ -36,7 +36,9 @@ def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
         if path.is_dir():
             raise UsageError(f"the journal {name!r} is a folder; name a file in it")
         if not create and not path.exists():
-            raise UnknownRunError(f"no runs here yet: there is no journal {str(path.absolute())!r}; --journal names another place")
+            raise UnknownRunError(
+                f"no runs here yet: there is no journal {str(path.absolute())!r}; --journal names another place"
+            )
     except OSError as error:  # such as a name that no file system takes
         raise UsageError(f"can not open the journal {name!r}: {error.strerror}") from error
     return SqliteStore(path)
@@ -70,7 +72,9 @@ def _path(name: str) -> str:
     if scheme in _LATER:
         raise UsageError("a journal in PostgreSQL comes later; for now name a file, or sqlite:///path")
     if scheme != "sqlite":
-        raise UsageError(f"no journal {name!r:.80}{suggestion(scheme, _SCHEMES)}; write a path, sqlite:///path or memory:")
+        raise UsageError(
+            f"no journal {name!r:.80}{suggestion(scheme, _SCHEMES)}; write a path, sqlite:///path or memory:"
+        )
     if not rest.startswith("///") or rest == "///":
         raise UsageError(f"write sqlite:///path, with four slashes for an absolute one, not {name!r:.80}")
     return rest.removeprefix("///")

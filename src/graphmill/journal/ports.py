@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from graphmill.engine.allowance import Allowances
-from graphmill.journal.records import Count, Entry, History, Notes, Outcome, Query, Request, Row, RunRecord, Spent, StepRow
+from graphmill.journal.records import (
+    Count,
+    Entry,
+    History,
+    Notes,
+    Outcome,
+    Query,
+    Request,
+    Row,
+    RunRecord,
+    Spent,
+    StepRow,
+)
 
 
 class Ledger(Protocol):

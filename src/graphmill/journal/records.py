@@ -13,7 +13,9 @@ from graphmill.core.result import Kind, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.question import ASK
 
-Spent = Mapping[str, Usage]  # by model; that of a row is in no other row, so that all of a run add up to what it has used
+Spent = Mapping[
+    str, Usage
+]  # by model; that of a row is in no other row, so that all of a run add up to what it has used
 _ASKED = f"{ASK}#"
 
 

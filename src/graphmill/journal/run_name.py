@@ -20,4 +20,6 @@ def meant_run(name: str, ids: Sequence[str], *, store: str) -> str:
     if not found:
         raise UnknownRunError(f"{store} holds no run {name!r:.80}{suggestion(name, ids)}")
     more = ", …" if len(found) > _MOST_SHOWN else ""
-    raise UnknownRunError(f"{name!r:.80} may be any of {len(found)} runs: {', '.join(found[:_MOST_SHOWN])}{more}; write more of its id")
+    raise UnknownRunError(
+        f"{name!r:.80} may be any of {len(found)} runs: {', '.join(found[:_MOST_SHOWN])}{more}; write more of its id"
+    )

@@ -28,7 +28,18 @@ from graphmill.journal.intake import Intake
 from graphmill.journal.last_step import more_body
 from graphmill.journal.page_file import PageFile
 from graphmill.journal.ports import Ledger
-from graphmill.journal.records import AttemptRow, OrphansRow, ResultRow, Row, RunRecord, RunRow, RunState, Spent, StepRow, SuspectRow
+from graphmill.journal.records import (
+    AttemptRow,
+    OrphansRow,
+    ResultRow,
+    Row,
+    RunRecord,
+    RunRow,
+    RunState,
+    Spent,
+    StepRow,
+    SuspectRow,
+)
 from graphmill.journal.standing import NOT_COUNTED
 
 LOOK_S = 0.5
@@ -109,7 +120,9 @@ class Scribe:
             return 0
         record, spent = self._records[job.id], None if usage is None else self._spent.pop(job.id, None)
         error = failure_body(failure)
-        return self._put(AttemptRow(record.key, record.generation, path, attempt, failure.kind, error, usage_body(usage), spent))
+        return self._put(
+            AttemptRow(record.key, record.generation, path, attempt, failure.kind, error, usage_body(usage), spent)
+        )
 
     def spend(self, job: Job, model: str, usage: Usage) -> None:
         """Keep it for the job's next row; what comes too late for any has none."""
@@ -139,7 +152,9 @@ class Scribe:
             self._records[job.id] = msgspec.structs.replace(record, is_suspected=False)
             self._put(SuspectRow(record.key, 0, 0))
         error = None if outcome.failure is None else failure_body(outcome.failure)
-        row = StepRow(record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error)
+        row = StepRow(
+            record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error
+        )
         spent = self._spent.pop(job.id, None)
         return self._put(row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s, spent=spent))
 
@@ -231,9 +246,13 @@ class Scribe:
         self._let_go()
         self._flight.close()
 
-    async def close(self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float) -> None:
+    async def close(
+        self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float
+    ) -> None:
         """Write what is left and how it ended, and let the run go; a store that does not answer is left alone."""
-        is_whole = self._intake.is_whole or self._run.is_read  # what a retry leaves may still have items that were never reached
+        is_whole = (
+            self._intake.is_whole or self._run.is_read
+        )  # what a retry leaves may still have items that were never reached
         waiting = self._waiting + self.done.get(PAUSED, 0)
         state = RunState.PAUSED if is_refused else _state(stopped, because, is_whole=is_whole and not waiting)
         reason = because if because or state is not RunState.PAUSED else _left(waiting, is_whole=is_whole)
@@ -304,7 +323,10 @@ class Scribe:
         if self._is_read and self._intake.is_whole:
             manifest = {**self._run.manifest, "input": {"items": self._intake.count, "hash": self._intake.input_hash}}
             orphans = self._intake.orphans()
-            ending = [OrphansRow(orphans), self._ending._replace(is_read=True, total=self._intake.count + len(orphans), manifest=manifest)]
+            ending = [
+                OrphansRow(orphans),
+                self._ending._replace(is_read=True, total=self._intake.count + len(orphans), manifest=manifest),
+            ]
         self._ledger.append(ending)
 
     def _let_go(self) -> None:
@@ -318,7 +340,9 @@ def _outcome(order: int, step: StepRow) -> StepOutcome:
         return StepOutcome(step.noted, None, attempts=0, order=order)
     failure = None if step.error is None else failure_from(step.error)
     models = tuple(step.spent or ()) if failure is None else ()
-    return StepOutcome(step.output, failure, step.attempts, step.duration_s, usage_from(step.usage), step.began_s, order, models)
+    return StepOutcome(
+        step.output, failure, step.attempts, step.duration_s, usage_from(step.usage), step.began_s, order, models
+    )
 
 
 def _fault(error: BaseException) -> InternalError:
@@ -339,4 +363,8 @@ def _state(stopped: str | None, because: str, *, is_whole: bool) -> RunState:
     return _STATES.get(StopReason(stopped), RunState.FAILED)
 
 
-_STATES = {StopReason.DRAINED: RunState.PAUSED, StopReason.PARKED: RunState.PAUSED, StopReason.CANCELLED: RunState.CANCELLED}
+_STATES = {
+    StopReason.DRAINED: RunState.PAUSED,
+    StopReason.PARKED: RunState.PAUSED,
+    StopReason.CANCELLED: RunState.CANCELLED,
+}

@@ -23,9 +23,9 @@ class BranchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             'and by "true", the case `3` by 3, 3.0 and "3", the case `null` by null. A list or a mapping meets no case.'
         ),
     ] = {}
-    default: Annotated[str | None, Meta(description="The action of every other value; without it such a value is a permanent failure.")] = (
-        None
-    )
+    default: Annotated[
+        str | None, Meta(description="The action of every other value; without it such a value is a permanent failure.")
+    ] = None
 
 
 class Branch(ByCases[BranchParams]):
@@ -45,9 +45,15 @@ class Branch(ByCases[BranchParams]):
     def check(self, params: Mapping[str, Any], site: Site) -> None:
         """Refuse the action of a failure, too."""
         super().check(params, site)
-        for at, action in (("default", params.get("default")), *(("cases", action) for action in (params.get("cases") or {}).values())):
+        for at, action in (
+            ("default", params.get("default")),
+            *(("cases", action) for action in (params.get("cases") or {}).values()),
+        ):
             if action == "error":
-                raise ParamError(f"{at}: the action error stands for a failure, and a branch went well; give it another name", at=(at,))
+                raise ParamError(
+                    f"{at}: the action error stands for a failure, and a branch went well; give it another name",
+                    at=(at,),
+                )
 
     def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
         """Name those of the cases, and the default."""

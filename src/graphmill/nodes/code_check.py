@@ -15,7 +15,16 @@ from graphmill.graph.node_type import ParamError
 
 FILE_NAME = "<code>"
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
@@ -50,7 +59,9 @@ def parsed(code: str) -> Program:
             raise
         except (ValueError, RecursionError, MemoryError) as error:  # a NUL; brackets thousands deep
             raise SyntaxError(str(error) or type(error).__name__) from error
-    declarations = (node for node in _module_level(tree) if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name))
+    declarations = (
+        node for node in _module_level(tree) if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    )
     return Program(
         compiled=compiled,
         assigned=frozenset(_assigned(tree)),
@@ -72,7 +83,9 @@ def require_code(code: str, inputs: Mapping[str, Any] | None) -> None:
         program = parsed(code)
     except SyntaxError as error:
         remedy = "; assign to result instead: result = …" if "'return' outside" in str(error.msg) else ""
-        raise ParamError(f"code: {_place(error)}{error.msg}{_quoted(code, error.lineno)}{remedy}", at=("code",)) from error
+        raise ParamError(
+            f"code: {_place(error)}{error.msg}{_quoted(code, error.lineno)}{remedy}", at=("code",)
+        ) from error
     if not program.assigned & {"result", "next"}:
         raise ParamError("code: nothing is assigned to result; add a line such as: result = …", at=("code",))
     if inputs is not None:
@@ -88,7 +101,8 @@ def require_types(program: Program, values: Mapping[str, Any]) -> None:
         if name in values and wanted is not None and not isinstance(values[name], wanted):
             declared, found = ast.unparse(annotation), type(values[name]).__name__
             raise ParamError(
-                f"{name} is declared {declared} in the code, and is {found}; convert it, or declare it {found}", at=("inputs", name)
+                f"{name} is declared {declared} in the code, and is {found}; convert it, or declare it {found}",
+                at=("inputs", name),
             )
 
 
@@ -120,7 +134,9 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
         if id(node) not in bare and (name := _bound(node)) is not None:
             yield name
     yield from (name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
-    yield from (node.target.id for node in ast.walk(tree) if isinstance(node, ast.NamedExpr))  # also out of a comprehension
+    yield from (
+        node.target.id for node in ast.walk(tree) if isinstance(node, ast.NamedExpr)
+    )  # also out of a comprehension
 
 
 def _bound(node: ast.AST) -> str | None:
@@ -144,7 +160,9 @@ def _types(annotation: ast.expr) -> tuple[type, ...] | None:
     if isinstance(annotation, ast.Subscript):
         outer = ast.unparse(annotation.value)
         inner = _types(annotation.slice)
-        return _types(annotation.value) if outer not in ("Optional", "typing.Optional") else inner and (*inner, NoneType)
+        return (
+            _types(annotation.value) if outer not in ("Optional", "typing.Optional") else inner and (*inner, NoneType)
+        )
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
         left, right = _types(annotation.left), _types(annotation.right)
         return left and right and (*left, *right)

@@ -43,7 +43,10 @@ def run_code(call: CodeCall) -> Output:
         except BaseException as error:
             _note_line(error, call.code)
             raise
-    return Output({"result": _result(program, namespace), "stdout": stdout.text(), "stderr": stderr.text()}, _action(program, namespace))
+    return Output(
+        {"result": _result(program, namespace), "stdout": stdout.text(), "stderr": stderr.text()},
+        _action(program, namespace),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -100,7 +103,9 @@ class _Kept(io.RawIOBase):
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._left_out = 0
-        self.stream = io.TextIOWrapper(io.BufferedWriter(self), encoding="utf-8", errors="backslashreplace", write_through=True)
+        self.stream = io.TextIOWrapper(
+            io.BufferedWriter(self), encoding="utf-8", errors="backslashreplace", write_through=True
+        )
 
     def writable(self) -> bool:
         return True

@@ -22,7 +22,10 @@ class CopyFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     source_path: Annotated[str, Meta(description="The file, relative to the workflow's folder.")]
     dest_path: Annotated[str, Meta(description="Its other name: a file, not a folder.")]
     overwrite: Annotated[
-        bool, Meta(description="Replace a file of that name, in one act. Without it one that has other bytes is a permanent failure.")
+        bool,
+        Meta(
+            description="Replace a file of that name, in one act. Without it one that has other bytes is a permanent failure."
+        ),
     ] = False
     create_folders: CreateFolders = True
     allow_paths: AllowPaths = []
@@ -54,4 +57,9 @@ class CopyFile(FileNode[CopyFileParams]):
             file = stack.enter_context(source.opened(os.O_RDONLY))
             dest = stack.enter_context(spot_of(routes["dest_path"], creates=params.create_folders))
             size = copy_bytes(file, routes["source_path"], dest, overwrites=params.overwrite)
-        return {"copied": True, "size": size, "source_path": str(params.source_path), "dest_path": str(params.dest_path)}
+        return {
+            "copied": True,
+            "size": size,
+            "source_path": str(params.source_path),
+            "dest_path": str(params.dest_path),
+        }

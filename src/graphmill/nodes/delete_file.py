@@ -22,7 +22,9 @@ class DeleteFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     file_path: Annotated[str, Meta(description="The file, relative to the workflow's folder; not a folder.")]
     missing_ok: Annotated[
         bool,
-        Meta(description="If there is no such file, as after an attempt that was killed, that is well; else it is a permanent failure."),
+        Meta(
+            description="If there is no such file, as after an attempt that was killed, that is well; else it is a permanent failure."
+        ),
     ] = True
     allow_paths: AllowPaths = []
 
@@ -46,7 +48,10 @@ class DeleteFile(FileNode[DeleteFileParams]):
 
     def act(self, params: DeleteFileParams, routes: Mapping[str, Route]) -> Mapping[str, Any]:
         """Delete it."""
-        return {"deleted": _is_deleted(routes["file_path"], is_missed=not params.missing_ok), "file_path": str(params.file_path)}
+        return {
+            "deleted": _is_deleted(routes["file_path"], is_missed=not params.missing_ok),
+            "file_path": str(params.file_path),
+        }
 
 
 def _is_deleted(route: Route, *, is_missed: bool) -> bool:

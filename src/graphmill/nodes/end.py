@@ -23,13 +23,19 @@ class Ending(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     reason: str | None = None
 
 
-_WORDS: dict[Word, Ending] = {"succeeded": Ending(), "failed": Ending(status="failed"), "partial": Ending(flag="partial")}
+_WORDS: dict[Word, Ending] = {
+    "succeeded": Ending(),
+    "failed": Ending(status="failed"),
+    "partial": Ending(flag="partial"),
+}
 
 
 class EndParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What to look at, and how each value ends the job."""
 
-    on: Annotated[Any, Meta(description="The value to look at; left out where the job ends in one way only, the default.")] = None
+    on: Annotated[
+        Any, Meta(description="The value to look at; left out where the job ends in one way only, the default.")
+    ] = None
     cases: Annotated[
         dict[Any, Word | Ending],
         Meta(
@@ -38,10 +44,14 @@ class EndParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ] = {}
     default: Annotated[
-        Word | Ending | None, Meta(description="The end for every other value; without it such a value is a permanent failure.")
+        Word | Ending | None,
+        Meta(description="The end for every other value; without it such a value is a permanent failure."),
     ] = None
     reason: Annotated[
-        str, Meta(description="Why, where the case does not say it: the message of a failed job, and the output `reason` of others.")
+        str,
+        Meta(
+            description="Why, where the case does not say it: the message of a failed job, and the output `reason` of others."
+        ),
     ] = ""
 
 

@@ -22,7 +22,9 @@ from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 class LangGraphConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What LangGraph takes beside the input."""
 
-    recursion_limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="The most steps that the graph may take.")] = None
+    recursion_limit: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The most steps that the graph may take.")
+    ] = None
     configurable: Annotated[dict[str, Any], Meta(description="Values that its nodes read from their config.")] = {}
     tags: Annotated[list[str], Meta(description="Tags of its traces.")] = []
     metadata: Annotated[dict[str, Any], Meta(description="Metadata of its traces and checkpoints.")] = {}
@@ -32,9 +34,12 @@ class LangGraphParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """The graph, and what it is given."""
 
     graph: Annotated[str, Meta(description="`module:name` of a compiled graph; modules are found as for `python`.")]
-    input: Annotated[Any, Meta(description="The input state: a mapping, unless the graph's state is a single value.")] = {}
+    input: Annotated[
+        Any, Meta(description="The input state: a mapping, unless the graph's state is a single value.")
+    ] = {}
     config: Annotated[
-        LangGraphConfig | None, Meta(description="What is merged into the graph's own config. The thread id is the step's.")
+        LangGraphConfig | None,
+        Meta(description="What is merged into the graph's own config. The thread id is the step's."),
     ] = None
 
 
@@ -44,7 +49,9 @@ class LangGraphNode(NodeType[LangGraphParams]):
     name = "langgraph"
     summary = "Runs a compiled LangGraph graph; needs `pip install graphmill[langgraph]`."
     Params = LangGraphParams
-    outputs: ClassVar[Mapping[str, str]] = {"state": "the final state, as JSON gives it back: messages and models are mappings"}
+    outputs: ClassVar[Mapping[str, str]] = {
+        "state": "the final state, as JSON gives it back: messages and models are mappings"
+    }
     untemplated = frozenset({"graph"})
     packages = PACKAGES
     example = """\
@@ -75,7 +82,11 @@ class LangGraphNode(NodeType[LangGraphParams]):
     async def run(self, params: LangGraphParams, context: Context) -> Mapping[str, Any]:
         """Run the graph with containers of its own."""
         del context
-        config = {} if params.config is None else {name: value for name, value in msgspec.structs.asdict(params.config).items() if value}
+        config = (
+            {}
+            if params.config is None
+            else {name: value for name, value in msgspec.structs.asdict(params.config).items() if value}
+        )
         return {"state": await _found(params.graph).run(fresh(params.input), config)}
 
 

@@ -32,18 +32,32 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             "content is text, or a list of `{type: text, text}` and `{type: image, url}` or `{type: image, data, media_type}`."
         ),
     ] = None
-    model: Annotated[str | None, Meta(description="`provider/model`, or a name that `graphmill.yaml` gives one.")] = None
+    model: Annotated[str | None, Meta(description="`provider/model`, or a name that `graphmill.yaml` gives one.")] = (
+        None
+    )
     role: Annotated[
-        str | None, Meta(description="A role that `graphmill.yaml`, or `--model ROLE=NAME`, gives a model; instead of `model`.")
+        str | None,
+        Meta(description="A role that `graphmill.yaml`, or `--model ROLE=NAME`, gives a model; instead of `model`."),
     ] = None
-    temperature: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, Meta(description="How freely it answers.")] = None
-    top_p: Annotated[Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="The share of likely tokens it chooses among.")] = None
+    temperature: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, Meta(description="How freely it answers.")] = (
+        None
+    )
+    top_p: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="The share of likely tokens it chooses among.")
+    ] = None
     max_tokens: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="The most tokens of an answer; one that is cut there is a permanent failure.")
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The most tokens of an answer; one that is cut there is a permanent failure."),
     ] = None
-    stop: Annotated[str | list[str] | None, Meta(description="Where the answer ends, before this text or any of these.")] = None
-    seed: Annotated[int | None, Meta(description="For answers that are nearly the same each time, where the provider can.")] = None
-    reasoning_effort: Annotated[str | None, Meta(description="How much a reasoning model thinks, in the provider's words.")] = None
+    stop: Annotated[
+        str | list[str] | None, Meta(description="Where the answer ends, before this text or any of these.")
+    ] = None
+    seed: Annotated[
+        int | None, Meta(description="For answers that are nearly the same each time, where the provider can.")
+    ] = None
+    reasoning_effort: Annotated[
+        str | None, Meta(description="How much a reasoning model thinks, in the provider's words.")
+    ] = None
     output_schema: Annotated[
         dict[str, Any] | None,
         Meta(
@@ -53,10 +67,13 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = None
     images: Annotated[
         list[str | dict[str, Any]],
-        Meta(description="Shown with the prompt: addresses, files beside the workflow, or `{data, media_type}` in base64."),
+        Meta(
+            description="Shown with the prompt: addresses, files beside the workflow, or `{data, media_type}` in base64."
+        ),
     ] = []
     tools: Annotated[
-        list[dict[str, Any]], Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema.")
+        list[dict[str, Any]],
+        Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema."),
     ] = []
     logprobs: Annotated[
         bool | Annotated[int, Meta(ge=0)] | None,
@@ -71,7 +88,8 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ] = None
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type."),
     ] = None
 
 
@@ -154,7 +172,9 @@ class Llm(NodeType[LlmParams]):
         if not messages:
             raise Permanent("prompt and messages are both empty: there is nothing to ask")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
-        request = request_of(target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context))
+        request = request_of(
+            target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context)
+        )
         cache = params.cache if target.cache is None else target.cache
         made = await complete(target, request, context, schema=schema, cache=cache)
         return {

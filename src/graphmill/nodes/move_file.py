@@ -26,7 +26,10 @@ class MoveFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     source_path: Annotated[str, Meta(description="The file, relative to the workflow's folder.")]
     dest_path: Annotated[str, Meta(description="Its new name: a file, not a folder.")]
     overwrite: Annotated[
-        bool, Meta(description="Replace a file of that name, in one act. Without it one that is there is a permanent failure.")
+        bool,
+        Meta(
+            description="Replace a file of that name, in one act. Without it one that is there is a permanent failure."
+        ),
     ] = False
     create_folders: CreateFolders = True
     allow_paths: AllowPaths = []
@@ -65,7 +68,9 @@ class MoveFile(FileNode[MoveFileParams]):
 def _require_source(source: Spot, dest: Route) -> None:
     found = source.status()
     if found is None:
-        raise source.refusal(f"there is no such file; an attempt that was killed may have moved it to {dest.shown} already")
+        raise source.refusal(
+            f"there is no such file; an attempt that was killed may have moved it to {dest.shown} already"
+        )
     if not S_ISLNK(found.st_mode):
         source.require_file(found)
 

@@ -31,14 +31,21 @@ class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "its own each time. Text assigned to `next` is the action."
         ),
     ] = None
-    function: Annotated[str | None, Meta(description="`module:name`, called with the inputs as keyword arguments.")] = None
-    inputs: Annotated[dict[str, Any], Meta(description="Variables of the code, or arguments of the function, by name.")] = {}
+    function: Annotated[str | None, Meta(description="`module:name`, called with the inputs as keyword arguments.")] = (
+        None
+    )
+    inputs: Annotated[
+        dict[str, Any], Meta(description="Variables of the code, or arguments of the function, by name.")
+    ] = {}
     isolation: Annotated[
         Literal["process"] | None,
-        Meta(description="`process` calls the function in a worker process that can be killed; code always runs in one."),
+        Meta(
+            description="`process` calls the function in a worker process that can be killed; code always runs in one."
+        ),
     ] = None
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type."),
     ] = None
     requires: Annotated[list[str], Meta(description="Packages that the code needs, for the reader.")] = []
 
@@ -168,7 +175,9 @@ def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Non
     try:
         signature.bind(**inputs)
     except TypeError as error:
-        raise ValueError(f"the inputs do not fit {getattr(function, '__name__', function)}{signature}: {error}") from error
+        raise ValueError(
+            f"the inputs do not fit {getattr(function, '__name__', function)}{signature}: {error}"
+        ) from error
 
 
 def find_function(name: object, root: Path | None = None) -> Callable[..., Any]:

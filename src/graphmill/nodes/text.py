@@ -22,4 +22,6 @@ def param_bytes(text: str, at: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise Permanent(f"{at}: half of a surrogate pair stands at position {error.start}, and is no text that can be sent") from error
+        raise Permanent(
+            f"{at}: half of a surrogate pair stands at position {error.start}, and is no text that can be sent"
+        ) from error

@@ -25,7 +25,9 @@ class WriteFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Which file, and what is written to it how."""
 
     file_path: Annotated[str, Meta(description="The file, relative to the workflow's folder.")]
-    content: Annotated[Any, Meta(description="Text is written as it is, a number as in a text, a list or mapping as JSON.")]
+    content: Annotated[
+        Any, Meta(description="Text is written as it is, a number as in a text, a list or mapping as JSON.")
+    ]
     append: Annotated[
         bool,
         Meta(
@@ -35,13 +37,19 @@ class WriteFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     ] = False
     format: Annotated[
         Format | None,
-        Meta(description="`text`, `json`, or `jsonl`: each entry of a list is a line, as is the rule for `.jsonl` and `.ndjson`."),
+        Meta(
+            description="`text`, `json`, or `jsonl`: each entry of a list is a line, as is the rule for `.jsonl` and `.ndjson`."
+        ),
     ] = None
     encoding: Encoding = "utf-8"
-    content_is_binary: Annotated[bool, Meta(description="The content is base64, as with `encoding: binary`; read-file gives it.")] = False
+    content_is_binary: Annotated[
+        bool, Meta(description="The content is base64, as with `encoding: binary`; read-file gives it.")
+    ] = False
     mode: Annotated[
         Annotated[str, Meta(pattern="^0?[0-7]{3}$")] | None,
-        Meta(description='Permissions as octal text, such as "600". Left out: those of the file that is replaced, or the usual ones.'),
+        Meta(
+            description='Permissions as octal text, such as "600". Left out: those of the file that is replaced, or the usual ones.'
+        ),
     ] = None
     create_folders: CreateFolders = True
     allow_paths: AllowPaths = []

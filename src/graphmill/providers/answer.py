@@ -37,7 +37,9 @@ def object_of(body: bytes) -> dict[str, Any]:
         raise Transient(f"the answer is not UTF-8, or was cut: {error.reason} at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
         if _is_page(body):
-            raise Unavailable("a web page came back instead of an answer; check the address, and what stands before it") from None
+            raise Unavailable(
+                "a web page came back instead of an answer; check the address, and what stands before it"
+            ) from None
         raise Transient(f"the answer is no JSON, or was cut: {message_of(error)}") from None
     if not isinstance(data, dict):
         raise Transient(f"the answer is no JSON object but {type(data).__name__}")

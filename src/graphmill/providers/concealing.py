@@ -13,7 +13,9 @@ _PROMPT_PART_CHARS = 12
 _LEAST_CHARS = 4
 _MOST_IMAGE_CHARS = 2000  # more than a message shows of it
 _MOST_SEARCHED_CHARS = 1_000_000
-_ESCAPED = re.compile(r"\\(?:u(?P<u>[0-9a-fA-F]{4})|x(?P<x>[0-9a-fA-F]{2})|(?P<space>[nrt])|(?P<mark>.))|(?P<letter>.)", re.DOTALL)
+_ESCAPED = re.compile(
+    r"\\(?:u(?P<u>[0-9a-fA-F]{4})|x(?P<x>[0-9a-fA-F]{2})|(?P<space>[nrt])|(?P<mark>.))|(?P<letter>.)", re.DOTALL
+)
 _MARKS = "\\\"'"
 
 

@@ -89,7 +89,14 @@ class HttpProvider(ABC):
         return self._error(status, headers, error_object_of(body))
 
     async def complete(
-        self, request: ModelRequest, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
+        self,
+        request: ModelRequest,
+        *,
+        session: Wire,
+        address: str,
+        key: str | None,
+        headers: Mapping[str, str],
+        timeout_s: float | None,
     ) -> ModelResponse:
         """Ask once; give the answer, or raise why there is none."""
         try:
@@ -103,7 +110,9 @@ class HttpProvider(ABC):
             raise error from None
         if not response.reason:
             return response
-        return msgspec.structs.replace(response, reason=_told(response.reason, _secrets(address, key, headers), request))
+        return msgspec.structs.replace(
+            response, reason=_told(response.reason, _secrets(address, key, headers), request)
+        )
 
     async def models(
         self, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
@@ -156,11 +165,20 @@ class HttpProvider(ABC):
 def _checked(provider: HttpProvider, key: str | None, headers: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     """Give all headers of a request; Unavailable says which can not be sent."""
     if key and _NOT_IN_A_HEADER.search(key):
-        raise Unavailable("the key holds a line's end, a space around it or another character that no header can carry; set it anew")
+        raise Unavailable(
+            "the key holds a line's end, a space around it or another character that no header can carry; set it anew"
+        )
     for name, value in headers:
         if not _NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
-            raise Unavailable(f"the header {name!r:.60} can not be sent: a name is of letters and dashes, a value without line's ends")
-    return {"content-type": "application/json", **provider.own_headers, **(provider.credentials(key) if key else {}), **dict(headers)}
+            raise Unavailable(
+                f"the header {name!r:.60} can not be sent: a name is of letters and dashes, a value without line's ends"
+            )
+    return {
+        "content-type": "application/json",
+        **provider.own_headers,
+        **(provider.credentials(key) if key else {}),
+        **dict(headers),
+    }
 
 
 def _told(text: str, secrets: Iterable[str], request: ModelRequest | None = None) -> str:

@@ -16,7 +16,9 @@ _DURATION = re.compile(r"(?:(?P<h>[0-9.]+)h)?(?:(?P<m>[0-9.]+)m(?!s))?(?:(?P<s>[
 _Names = Mapping[str, tuple[str, ...]]
 _PARTS = ("limit", "remaining", "reset")
 _OPENAI: _Names = {of: tuple(f"x-ratelimit-{part}-{of}" for part in _PARTS) for of in ("requests", "tokens")}
-_PLAIN: _Names = {"requests": ("", "x-ratelimit-remaining", "x-ratelimit-reset")}  # of how long a time its limit is, is not said
+_PLAIN: _Names = {
+    "requests": ("", "x-ratelimit-remaining", "x-ratelimit-reset")
+}  # of how long a time its limit is, is not said
 _ANTHROPIC: _Names = {
     of: tuple(f"anthropic-ratelimit-{of.replace('_', '-')}-{part}" for part in _PARTS)
     for of in ("requests", "tokens", "input_tokens", "output_tokens")
@@ -52,7 +54,9 @@ def duration_s(text: str) -> float | None:
     if not text or found is None:
         return None
     parts = [(number(value), _UNITS_S[unit]) for unit, value in found.groupdict().items() if value]
-    return None if any(value is None for value, _ in parts) else math.fsum((value or 0.0) * unit for value, unit in parts)
+    return (
+        None if any(value is None for value, _ in parts) else math.fsum((value or 0.0) * unit for value, unit in parts)
+    )
 
 
 def _limits(headers: Mapping[str, str], names: _Names, reset_s: Callable[[str], float | None]) -> RateLimits | None:

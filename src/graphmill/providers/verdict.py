@@ -28,7 +28,12 @@ _BY_STATUS: dict[int, type[AttemptError]] = {
     529: Throttled,
 }
 _MOVED = "the address has moved; set the new one"
-_REMEDIES = {401: "check the key", 402: "add credit", 403: "check what the key may use", 404: "check the model's name and the address"}
+_REMEDIES = {
+    401: "check the key",
+    402: "add credit",
+    403: "check what the key may use",
+    404: "check the model's name and the address",
+}
 
 
 class Said(NamedTuple):
@@ -48,9 +53,15 @@ def kind_of_status(status: int) -> type[AttemptError]:
     return Permanent if status < 500 else Transient
 
 
-def error_of(provider: str, status: int, said: Said, *, kind: type[AttemptError], limits: RateLimits | None = None) -> AttemptError:
+def error_of(
+    provider: str, status: int, said: Said, *, kind: type[AttemptError], limits: RateLimits | None = None
+) -> AttemptError:
     """Make the error; what the request has used is a request, and nothing that is paid for."""
-    words = " ".join(filter(None, [f"{provider} answered {status}:", cut(" ".join(said.message.split()), _MOST_SAID_CHARS), _code(said)]))
+    words = " ".join(
+        filter(
+            None, [f"{provider} answered {status}:", cut(" ".join(said.message.split()), _MOST_SAID_CHARS), _code(said)]
+        )
+    )
     text = "; ".join(filter(None, [words.removesuffix(":"), _remedy(status) if kind is Unavailable else ""]))
     wait_s = None if limits is None else limits.retry_after_s
     error = kind(text, retry_after_s=wait_s) if issubclass(kind, Throttled | Transient) else kind(text)

@@ -116,7 +116,9 @@ class Wire:
     async def _exchanged(self, sent: Sent, time: _Time) -> Answer:
         route = self._routes.get((sent.url, id(sent.headers))) or self._route(sent)
         whole = with_body(route.head, sent.body)
-        return await exchange(self._pool, route.peer, whole, timeout=connect_timeout(time.limit_s), read=partial(self._read, time))
+        return await exchange(
+            self._pool, route.peer, whole, timeout=connect_timeout(time.limit_s), read=partial(self._read, time)
+        )
 
     def _route(self, sent: Sent) -> _Route:
         if len(self._routes) >= _MOST_ROUTES:
@@ -132,7 +134,9 @@ class Wire:
             "GET" if sent.body is None else "POST",
             _url(sent.url),
             headers=sent.headers,
-            data=None if sent.body is None else BytesIO(sent.body),  # a file is sent piece by piece, between which others have their turn
+            data=None
+            if sent.body is None
+            else BytesIO(sent.body),  # a file is sent piece by piece, between which others have their turn
             allow_redirects=False,
             timeout=connect_timeout(time.limit_s),
         ) as response:

@@ -30,16 +30,22 @@ def merge_outputs(results: Iterable[Result], *, key: str | None, conflict: Confl
 def _entries(result: Result, key: str | None) -> Iterator[tuple[Any, Any]]:
     output = result.output
     if not isinstance(output, Mapping):
-        raise UsageError(f"merge wants outputs that are mappings; that of {result.job_id!r:.80} is {type(output).__name__}")
+        raise UsageError(
+            f"merge wants outputs that are mappings; that of {result.job_id!r:.80} is {type(output).__name__}"
+        )
     if key is None:
         yield from output.items()
         return
     if key not in output:
-        raise UsageError(f"the output of {result.job_id!r:.80} has no {key!r} to merge by; it has {', '.join(map(repr, output))}")
+        raise UsageError(
+            f"the output of {result.job_id!r:.80} has no {key!r} to merge by; it has {', '.join(map(repr, output))}"
+        )
     try:
         hash(output[key])
     except TypeError:
-        raise UsageError(f"the {key!r} of {result.job_id!r:.80} is a {type(output[key]).__name__}, which can not be merged by") from None
+        raise UsageError(
+            f"the {key!r} of {result.job_id!r:.80} is a {type(output[key]).__name__}, which can not be merged by"
+        ) from None
     yield output[key], output
 
 

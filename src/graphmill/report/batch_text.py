@@ -45,14 +45,19 @@ class BatchView:
         """Say how many items succeeded, as in '8/10 items succeeded, 2 failed'."""
         if not self.is_ended:  # how many there are is known at its end only
             told = ((self.failed, "failed"), (self.rest, self.reason))
-            return f"{counted(self.succeeded, 'item')} succeeded so far" + "".join(f", {count:,} {word}" for count, word in told if count)
+            return f"{counted(self.succeeded, 'item')} succeeded so far" + "".join(
+                f", {count:,} {word}" for count, word in told if count
+            )
         return counts_line({Status.SUCCEEDED: self.succeeded, Status.FAILED: self.failed}, self.count, rest=self.reason)
 
 
 def batch_lines(view: BatchView) -> list[str]:
     """Show a batch: the summary, the first five errors with index and item, and how many more there are."""
     first = view.errors[:ERRORS_SHOWN]
-    rows = [(f"[{error.index}]", error.item, f"{visible(error.message, _MESSAGE_CHARS)} ({tries(error.attempts)})") for error in first]
+    rows = [
+        (f"[{error.index}]", error.item, f"{visible(error.message, _MESSAGE_CHARS)} ({tries(error.attempts)})")
+        for error in first
+    ]
     more = [f"  ...and {view.failed - len(first):,} more"] if view.failed > len(first) else []
     return [f"{view.name}: {view.summary()}", *(f"  {line}" for line in columns(_without_empty(rows))), *more]
 
@@ -113,7 +118,14 @@ def _held(name: str, value: Mapping[str, Any]) -> BatchView:
     errors = [_error(entry, visible(to_json(entry.get("item")), _ITEM_CHARS)) for entry in entries]
     count, failed = value["count"], value.get("error_count", len(errors))
     rest = value.get("cancelled_count", 0)
-    return BatchView(name=name, count=count, succeeded=value.get("success_count", count - failed), failed=failed, rest=rest, errors=errors)
+    return BatchView(
+        name=name,
+        count=count,
+        succeeded=value.get("success_count", count - failed),
+        failed=failed,
+        rest=rest,
+        errors=errors,
+    )
 
 
 def _error(entry: Mapping[str, Any], item: str) -> ItemError:

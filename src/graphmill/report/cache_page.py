@@ -20,7 +20,10 @@ def cache_lines(path: Path, holdings: Sequence[Holding], *, now: float) -> list[
         return [none_here(path)]
     head = ("model", "answers", "size", "oldest", "last used")
     ages = [(age(now - each.oldest_at), age(now - each.used_at)) for each in holdings]
-    rows = [(shown(each.model, _MODEL_CHARS), f"{each.answers:,}", size(each.bytes), *ages[at]) for at, each in enumerate(holdings)]
+    rows = [
+        (shown(each.model, _MODEL_CHARS), f"{each.answers:,}", size(each.bytes), *ages[at])
+        for at, each in enumerate(holdings)
+    ]
     total = sum(each.answers for each in holdings)
     return [*columns([head, *rows]), f"{answers(total)}, {size(sum(each.bytes for each in holdings))}, in {path}"]
 

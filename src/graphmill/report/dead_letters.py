@@ -36,9 +36,15 @@ def dead_letters(archive: Archive, run: RunRecord, *, kind: Kind | None = None, 
             groups.add(entry.result.error)
         if len(first) < limit:
             first.append(entry.result)
-    found = [] if kind is not None else [entry.result.job_id for entry in archive.entries(run, Query(is_degraded=True, limit=limit))]
+    found = (
+        []
+        if kind is not None
+        else [entry.result.job_id for entry in archive.entries(run, Query(is_degraded=True, limit=limit))]
+    )
     degraded = 0 if kind is not None else sum(count.number for count in archive.counts(run) if count.is_degraded)
-    return DeadLetters(run=run, failed=failed, groups=groups.largest_first(), first=first, degraded=degraded, first_degraded=found)
+    return DeadLetters(
+        run=run, failed=failed, groups=groups.largest_first(), first=first, degraded=degraded, first_degraded=found
+    )
 
 
 def dead_letter_lines(letters: DeadLetters) -> list[str]:
@@ -61,7 +67,11 @@ def degraded_lines(letters: DeadLetters) -> list[str]:
 def answer_lines(letters: DeadLetters) -> list[str]:
     """Name the command that shows what a model has said that could not be used, of the first item of which that is known."""
     said = next((one.job_id for one in letters.first if one.error is not None and one.error.answer), None)
-    return [] if said is None else [f"graphmill show {quote(run_name(letters.run))} {quote(said)}   shows what the model said"]
+    return (
+        []
+        if said is None
+        else [f"graphmill show {quote(run_name(letters.run))} {quote(said)}   shows what the model said"]
+    )
 
 
 def dead_letters_record(letters: DeadLetters) -> dict[str, Any]:

@@ -35,7 +35,11 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
     trace = trace_of(history.steps, history.attempts)
     lines += _batch_section(history, trace)
     lines += _titled("steps", trace_lines(trace, _newest(history)))
-    return lines + (_section("generations", [_generation_row(entry) for entry in history.entries]) if len(history.entries) > 1 else [])
+    return lines + (
+        _section("generations", [_generation_row(entry) for entry in history.entries])
+        if len(history.entries) > 1
+        else []
+    )
 
 
 def current(history: History) -> Entry:
@@ -62,7 +66,11 @@ def _standing(history: History) -> str:
     result = entry.result
     used = usage_text(result.usage, result.cost)
     took = f"{seconds(result.duration_s)}, {seconds(result.queued_s)} queued"
-    return " · ".join(filter(None, (f"{standing(result)} after {tries(result.attempts)}", took, *_models(result), used, moment(entry.at))))
+    return " · ".join(
+        filter(
+            None, (f"{standing(result)} after {tries(result.attempts)}", took, *_models(result), used, moment(entry.at))
+        )
+    )
 
 
 def _models(result: Result) -> list[str]:
@@ -93,7 +101,9 @@ def _result_lines(result: Result) -> Iterator[str]:
     yield f"output: {_value(result.output)}"
     if result.error is not None:
         yield f"error:  {result.error.kind}: {shown_message(failure_text(result.error), _LINE_CHARS)}"
-        yield from (f"  {shown_message(line, _LINE_CHARS)}" for line in result.error.traceback.split("\n") if line.strip())
+        yield from (
+            f"  {shown_message(line, _LINE_CHARS)}" for line in result.error.traceback.split("\n") if line.strip()
+        )
         if result.error.answer:
             yield f"answer: {shown(result.error.answer, _VALUE_CHARS)}"
 
@@ -117,12 +127,22 @@ def _batch_section(history: History, trace: Branch) -> list[str]:
 
 def _attempt_row(row: AttemptRow) -> tuple[str, ...]:
     message = "began; nothing is known of its end" if row.kind is None else _message(row.error)
-    return f"generation {row.generation}", f"attempt {row.attempt}", shown(row.path, _ID_CHARS), str(row.kind or ""), message
+    return (
+        f"generation {row.generation}",
+        f"attempt {row.attempt}",
+        shown(row.path, _ID_CHARS),
+        str(row.kind or ""),
+        message,
+    )
 
 
 def _answer_row(row: StepRow) -> tuple[str, ...]:
     said = read_body(row.output)
-    return shown(row.path, _ID_CHARS), shown(to_json(said["question"]), _SHORT_CHARS), shown(to_json(said["answer"]), _SHORT_CHARS)
+    return (
+        shown(row.path, _ID_CHARS),
+        shown(to_json(said["question"]), _SHORT_CHARS),
+        shown(to_json(said["answer"]), _SHORT_CHARS),
+    )
 
 
 def _answer_record(row: StepRow) -> dict[str, Any]:

@@ -17,7 +17,11 @@ from graphmill.graph.models.target import Target
 from graphmill.graph.secret import Secret
 from graphmill.report.text import columns
 
-_LIMITS_SAID = {"requests_per_minute": "{:,} requests a minute", "tokens_per_minute": "{:,} tokens a minute", "concurrency": "{:,} at once"}
+_LIMITS_SAID = {
+    "requests_per_minute": "{:,} requests a minute",
+    "tokens_per_minute": "{:,} tokens a minute",
+    "concurrency": "{:,} at once",
+}
 _LIMITS = tuple(_LIMITS_SAID)
 
 
@@ -43,8 +47,13 @@ def models_lines(models: Models, learned: Sequence[Learned] = ()) -> list[str]:
         *_part("models", [(name, _said(each)) for name, each in found["models"].items()]),
         *_part("roles", [(name, _said(each)) for name, each in found["roles"].items()]),
         *_part("providers", [(name, _provider_text(each)) for name, each in found["providers"].items()]),
-        *_part("limits that were learned from answers", [(name, _limits_text(each)) for name, each in found["learned_limits"].items()]),
-        f"from {', '.join(found['files'])}" if found["files"] else "no graphmill.yaml from here upward: a model is written provider/model",
+        *_part(
+            "limits that were learned from answers",
+            [(name, _limits_text(each)) for name, each in found["learned_limits"].items()],
+        ),
+        f"from {', '.join(found['files'])}"
+        if found["files"]
+        else "no graphmill.yaml from here upward: a model is written provider/model",
     ]
 
 

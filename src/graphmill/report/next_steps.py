@@ -27,7 +27,11 @@ def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
     if view.is_of_jobs:
         return []
     only = ("", "") if kind is None else (f" --kind {kind}", f", kinds=[{str(kind)!r}]")
-    again = f"graphmill retry {quote(view.name)}{only[0]}" if view.has_graph else f"gm.retry({view.name!r}, graph=function{only[1]})"
+    again = (
+        f"graphmill retry {quote(view.name)}{only[0]}"
+        if view.has_graph
+        else f"gm.retry({view.name!r}, graph=function{only[1]})"
+    )
     return [f"{again}   runs {_items(failed, 'failed ')} again"]
 
 
@@ -45,7 +49,10 @@ def _steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]:
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
     elif view.failed or view.degraded:
-        yield f"graphmill errors {name}", "tells what failed, and why" if view.failed else "tells which items are degraded"
+        yield (
+            f"graphmill errors {name}",
+            "tells what failed, and why" if view.failed else "tells which items are degraded",
+        )
     if view.failed and not view.run.state.is_live:
         yield from _again(view, name)
     if view.done and not view.is_single and not is_written:
@@ -81,7 +88,10 @@ def _again(view: RunView, name: str) -> Iterator[tuple[str, str]]:
         again = f"graphmill retry {name}" if view.has_graph else f"gm.retry({view.name!r}, graph=function)"
         yield again, f"runs {_items(view.failed - doubtful, 'failed ')} again"
     if doubtful:
-        yield f"graphmill errors {name} --kind ambiguous", f"tells which {doubtful:,} may have happened; retry --item ID runs one again"
+        yield (
+            f"graphmill errors {name} --kind ambiguous",
+            f"tells which {doubtful:,} may have happened; retry --item ID runs one again",
+        )
 
 
 def _items(count: int, word: str = "") -> str:

@@ -82,7 +82,9 @@ def node_page(node_type: NodeType[Any], width: int | None = None) -> list[str]:
         if node_type.outputs
         else [f"  {_any_outputs(node_type)}"]
     )
-    return lines + (["", "example:", *(f"  {line}" for line in node_type.example.splitlines())] if node_type.example else [])
+    return lines + (
+        ["", "example:", *(f"  {line}" for line in node_type.example.splitlines())] if node_type.example else []
+    )
 
 
 def node_record(node_type: NodeType[Any]) -> dict[str, Any]:
@@ -116,7 +118,9 @@ def node_markdown(types: Iterable[NodeType[Any]]) -> str:
 
 def own_types() -> list[NodeType[Any]]:
     """Give the types that come with Graphmill itself."""
-    return [node_type for node_type in registry().types().values() if node_type.package.partition(" ")[0] == "graphmill"]
+    return [
+        node_type for node_type in registry().types().values() if node_type.package.partition(" ")[0] == "graphmill"
+    ]
 
 
 def _title(node_type: NodeType[Any]) -> str:
@@ -152,12 +156,20 @@ def _section(node_type: NodeType[Any]) -> Iterator[str]:
         yield from ("Params: any.", "")
     else:
         yield from ("| param | type | | |", "|---|---|---|---|")
-        yield from (f"| `{doc.name}` | {doc.type} | {_standing(doc)} | {_cell(doc.description)} |" for doc in param_docs(node_type))
+        yield from (
+            f"| `{doc.name}` | {doc.type} | {_standing(doc)} | {_cell(doc.description)} |"
+            for doc in param_docs(node_type)
+        )
         yield ""
     if node_type.outputs is None:
         yield from (f"Outputs: {_any_outputs(node_type)}.", "")
     else:
-        yield from ("| output | |", "|---|---|", *(f"| `{name}` | {_cell(text)} |" for name, text in node_type.outputs.items()), "")
+        yield from (
+            "| output | |",
+            "|---|---|",
+            *(f"| `{name}` | {_cell(text)} |" for name, text in node_type.outputs.items()),
+            "",
+        )
     if node_type.example:
         yield from ("```yaml", node_type.example.rstrip(), "```", "")
 

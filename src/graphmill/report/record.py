@@ -22,5 +22,7 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
         "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in report.waiting],
         "usage": usage_record(statistics.usage),
-        "statistics": {field.name: getattr(statistics, field.name) for field in fields(statistics) if field.name != "usage"},
+        "statistics": {
+            field.name: getattr(statistics, field.name) for field in fields(statistics) if field.name != "usage"
+        },
     }

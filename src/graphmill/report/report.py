@@ -68,10 +68,18 @@ class Report:
 
     def closing_line(self) -> str:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
-        reason = f" ({shown(self.stopped_because, _REASON_CHARS)})" if self.stopped in (StopReason.PARKED, StopReason.DRAINED) else ""
+        reason = (
+            f" ({shown(self.stopped_because, _REASON_CHARS)})"
+            if self.stopped in (StopReason.PARKED, StopReason.DRAINED)
+            else ""
+        )
         stopped = f" · stopped: {self.stopped}{reason}" if self.stopped else ""
         before = max(0, self.statistics.succeeded + self.statistics.failed + self.statistics.timed_out - self.done_now)
-        now = f" · {self.done_now:,} done now, {before:,} before" if self.run_id is not None and before and self.done_now else ""
+        now = (
+            f" · {self.done_now:,} done now, {before:,} before"
+            if self.run_id is not None and before and self.done_now
+            else ""
+        )
         gone = f" · {self.orphans:,} no longer in the source" if self.orphans else ""
         return f"{self.summary()}{stopped}{now}{gone} · {seconds(self.statistics.elapsed_s)}"
 
@@ -95,9 +103,15 @@ class Report:
     def results(self, *, status: str | None = None, where: Where | None = None) -> Iterator[Result]:
         """Go through the results, all or those of one status, all or those for which ``where`` holds."""
         if self.kept is None:
-            raise UsageError("this batch kept no results in memory; read them where its sinks wrote them, or leave keep_results on")
+            raise UsageError(
+                "this batch kept no results in memory; read them where its sinks wrote them, or leave keep_results on"
+            )
         wanted = None if status is None else _status(status)
-        return (result for result in self.kept if (wanted is None or result.status is wanted) and (where is None or where(result)))
+        return (
+            result
+            for result in self.kept
+            if (wanted is None or result.status is wanted) and (where is None or where(result))
+        )
 
     def failures(self) -> Iterator[Result]:
         """Go through the results that failed or timed out."""
@@ -107,7 +121,9 @@ class Report:
         """List the outputs of the items that succeeded."""
         return [result.output for result in self.results(status=Status.SUCCEEDED, where=where)]
 
-    def merge(self, *, key: str | None = None, conflict: Conflict = "error", where: Where | None = None) -> dict[Any, Any]:
+    def merge(
+        self, *, key: str | None = None, conflict: Conflict = "error", where: Where | None = None
+    ) -> dict[Any, Any]:
         """Merge the outputs, which must be mappings, into one: of all their fields, or of whole outputs by their field ``key``.
 
         Where two outputs give different values for one entry, ``conflict`` decides: "error", "first", "last" (in input

@@ -16,7 +16,17 @@ from graphmill.report.next_steps import next_lines
 from graphmill.report.run_view import RunView, run_record, status_lines, view_of
 from graphmill.report.text import ERRORS_SHOWN, columns, error_lines, shown, size
 
-_ORDER = ("source", "graph", "models", "options", "input", "seed", "policy", "commit", "versions")  # what a reader looks for first
+_ORDER = (
+    "source",
+    "graph",
+    "models",
+    "options",
+    "input",
+    "seed",
+    "policy",
+    "commit",
+    "versions",
+)  # what a reader looks for first
 _MOST_ENTRIES = 50
 _MOST_OF_ONE = 15
 _KEY_CHARS = 40
@@ -45,14 +55,20 @@ def page_lines(page: RunPage) -> list[str]:
     lines = [*status_lines(page.view), *error_lines(page.first, page.view.failed), ""]
     lines += [f"manifest, generation {run.generation}, {size(page.size)} in the journal:"]
     graph = {name: value for name, value in run.manifest.get("graph", {}).items() if name != "models"}
-    lines += [f"  {line}" for line in _manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(page.view.models)})]
+    lines += [
+        f"  {line}" for line in _manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(page.view.models)})
+    ]
     return [*lines, "", *next_lines(page.view)] if page.view.done or page.view.can_go_on else lines
 
 
 def _manifest_lines(manifest: Mapping[str, Any]) -> list[str]:
     entries = list(islice(_entries(manifest), _MOST_ENTRIES + 1))
     rows = [(shown(key, _KEY_CHARS), shown(text, _VALUE_CHARS)) for key, text in entries[:_MOST_ENTRIES]]
-    return [*columns(rows), *(["...and more"] if len(entries) > _MOST_ENTRIES else []), "--json shows all of it"] if rows else []
+    return (
+        [*columns(rows), *(["...and more"] if len(entries) > _MOST_ENTRIES else []), "--json shows all of it"]
+        if rows
+        else []
+    )
 
 
 def _entries(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -81,7 +81,9 @@ class RunView:
     @property
     def can_go_on(self) -> bool:
         """Whether there is something for resume to do; of a run that is waiting, items to be done again may be all."""
-        return self.run.state in _IS_WAITING or (self.run.state in (RunState.FAILED, RunState.CANCELLED) and self.left != 0)
+        return self.run.state in _IS_WAITING or (
+            self.run.state in (RunState.FAILED, RunState.CANCELLED) and self.left != 0
+        )
 
     @property
     def can_be_opened(self) -> bool:
@@ -108,12 +110,18 @@ class RunView:
     def is_held_by_model(self) -> bool:
         """Whether it is a workflow that waits because a model can not be used, and could go on with another."""
         is_named = any(model in self.reason for model in self.models)
-        return self.run.state is RunState.PAUSED and is_named and self.run.manifest.get("graph", {}).get("kind") == "workflow"
+        return (
+            self.run.state is RunState.PAUSED
+            and is_named
+            and self.run.manifest.get("graph", {}).get("kind") == "workflow"
+        )
 
     @property
     def models(self) -> list[str]:
         """The models that it asks, as far as that is known, and those that it has asked."""
-        return list(dict.fromkeys([*self.run.manifest.get("graph", {}).get("models", ()), *filter(None, self.run.usage)]))
+        return list(
+            dict.fromkeys([*self.run.manifest.get("graph", {}).get("models", ()), *filter(None, self.run.usage)])
+        )
 
     @property
     def is_single(self) -> bool:
@@ -123,9 +131,9 @@ class RunView:
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
         rest = "to do" if self.run.state.is_live or self.can_go_on else "not reached"
-        return counts_line(self.counts, self.run.total, degraded=self.degraded, rest=rest, samples=samples_of(self.run)) + (
-            " so far" if self.left is None else ""
-        )
+        return counts_line(
+            self.counts, self.run.total, degraded=self.degraded, rest=rest, samples=samples_of(self.run)
+        ) + (" so far" if self.left is None else "")
 
 
 def samples_of(run: RunRecord) -> int:
@@ -175,7 +183,9 @@ def first_waiting(archive: Archive, run: RunRecord) -> tuple[Result, ...]:
     """Give the first items that wait for an answer; one that has it, and was not gone on with yet, does not."""
     entries = archive.entries(run, Query(statuses=frozenset({Status.PAUSED}), limit=_MOST_LOOKED_AT))
     with closing(archive.lookup(run)) as lookup:
-        waiting = (entry.result for entry in entries if not is_answered(lookup.notes(entry.key).steps, entry.generation))
+        waiting = (
+            entry.result for entry in entries if not is_answered(lookup.notes(entry.key).steps, entry.generation)
+        )
         return tuple(islice(waiting, ERRORS_SHOWN))
 
 
@@ -201,7 +211,9 @@ def status_lines(view: RunView) -> list[str]:
         f"  begun {moment(run.created_at)} · last change {moment(run.changed_at)}",
     ]
     if run.state.is_live and run.owner is not None:
-        lines.append(f"  under way on {shown(run.owner.host, NAME_CHARS)} (pid {run.owner.pid}) since {moment(run.owner.since)}")
+        lines.append(
+            f"  under way on {shown(run.owner.host, NAME_CHARS)} (pid {run.owner.pid}) since {moment(run.owner.since)}"
+        )
     if view.kinds:
         lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
     lines += usage_lines(run.usage)
@@ -233,9 +245,17 @@ def run_record(view: RunView) -> dict[str, Any]:
         "rate": None if view.rate is None else round(view.rate, 3),
         "eta_s": None if view.eta_s is None else round(view.eta_s, 1),
         "generation": run.generation,
-        "owner": None if run.owner is None else {"host": run.owner.host, "pid": run.owner.pid, "since": instant(run.owner.since)},
+        "owner": None
+        if run.owner is None
+        else {"host": run.owner.host, "pid": run.owner.pid, "since": instant(run.owner.since)},
         "summary": view.summary() if is_known else None,
-        "counts": {"total": run.total, "done": view.done, "left": view.left, "degraded": view.degraded, **_by_status(view.counts)}
+        "counts": {
+            "total": run.total,
+            "done": view.done,
+            "left": view.left,
+            "degraded": view.degraded,
+            **_by_status(view.counts),
+        }
         if is_known
         else None,
         "kinds": {str(kind): count for kind, count in view.kinds.items()} if is_known else None,

@@ -23,7 +23,9 @@ def body_text(body: bytes | None, chars: int) -> str:
 def visible(text: str, chars: int) -> str:
     """Make text fit for a line: cut, and with what a terminal would obey written out."""
     cut = text[:chars]
-    told = "".join(char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in cut)
+    told = "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in cut
+    )
     return told if len(told) <= chars and len(text) <= chars else told[: chars - 1] + "…"
 
 

@@ -38,7 +38,9 @@ class StoredResults:
         seen = live.statistics
         # If all rows are of this process they tell what it has counted already.
         is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
-        statistics = _lengthened(replace(seen, usage=run.usage), run.elapsed_s) if is_all else _statistics(archive, run, seen)
+        statistics = (
+            _lengthened(replace(seen, usage=run.usage), run.elapsed_s) if is_all else _statistics(archive, run, seen)
+        )
         has_failures = statistics.failed or statistics.timed_out
         failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN)) if has_failures else ()
         return replace(

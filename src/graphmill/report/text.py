@@ -30,7 +30,9 @@ def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
     return counts_line(counts, statistics.total, degraded=statistics.degraded, samples=samples)
 
 
-def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "not reached", samples: int = 1) -> str:
+def counts_line(
+    counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "not reached", samples: int = 1
+) -> str:
     """Say the same of counts by status; so many of the succeeded are ``degraded``; ``rest`` is the word for items that have no result.
 
     Where there are several ``samples`` of each item, they are what is counted: '60/60 samples of 20 items succeeded'.
@@ -46,7 +48,9 @@ def counts_line(counts: Mapping[Status, int], total: int | None, *, degraded: in
     )
     succeeded = counts.get(Status.SUCCEEDED, 0)
     what = "items" if samples == 1 else f"samples of {-(-total // samples):,} items"
-    return f"{succeeded:,}/{total:,} {what} succeeded" + "".join(f", {count:,} {word}" for count, word in parts if count)
+    return f"{succeeded:,}/{total:,} {what} succeeded" + "".join(
+        f", {count:,} {word}" for count, word in parts if count
+    )
 
 
 def error_lines(first: Sequence[Result], failed: int) -> list[str]:
@@ -67,7 +71,11 @@ def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
 
 def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:
     """Show what the first items that wait for an answer ask, and say how many more there are."""
-    rows = [(shown(result.job_id, 40), shown(path, 40), _question(asked)) for result in first for path, asked in result.questions.items()]
+    rows = [
+        (shown(result.job_id, 40), shown(path, 40), _question(asked))
+        for result in first
+        for path, asked in result.questions.items()
+    ]
     lines = [f"  {line}" for line in columns(rows)] if rows else []
     return [*lines, f"  ...and {paused - len(first):,} more"] if rows and paused > len(first) else lines
 
@@ -79,7 +87,9 @@ def _question(asked: Any) -> str:
 def _told(result: Result) -> tuple[str, str]:
     if result.error is None:
         return str(result.status), ""
-    return str(result.error.kind), f"{shown_message(failure_text(result.error), _MESSAGE_CHARS)} ({counted(result.attempts, 'attempt')})"
+    return str(
+        result.error.kind
+    ), f"{shown_message(failure_text(result.error), _MESSAGE_CHARS)} ({counted(result.attempts, 'attempt')})"
 
 
 def failure_text(failure: Failure) -> str:
@@ -101,7 +111,9 @@ def shown_message(text: str, width: int) -> str:
 
 
 def _short_word(word: str) -> str:
-    return word if len(word) <= _WORD_CHARS else f"{word[: _WORD_CHARS - _WORD_END_CHARS - 1]}…{word[-_WORD_END_CHARS:]}"
+    return (
+        word if len(word) <= _WORD_CHARS else f"{word[: _WORD_CHARS - _WORD_END_CHARS - 1]}…{word[-_WORD_END_CHARS:]}"
+    )
 
 
 def counted(count: int, word: str) -> str:

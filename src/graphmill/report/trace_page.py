@@ -33,7 +33,9 @@ def trace_lines(trace: Branch, generation: int = 1) -> list[str]:
 
 def _rows(part: Folded, depth: int, generation: int) -> Iterator[Cells]:
     branch, indent = part.branch, "  " * depth
-    began, took = ("", "") if not branch.step_count else (f"+{seconds(branch.began_s)}", seconds(branch.ended_s - branch.began_s))
+    began, took = (
+        ("", "") if not branch.step_count else (f"+{seconds(branch.began_s)}", seconds(branch.ended_s - branch.began_s))
+    )
     yield f"{indent}{visible(branch.name, _NAME_CHARS)}", began, took, _told(branch, generation)
     inner = "  " * (depth + 1)
     failed = branch.failed_attempts
@@ -63,7 +65,11 @@ def _told(branch: Branch, generation: int) -> str:
 def _outcome(branch: Branch) -> str:
     if branch.row is not None:
         failed = branch.row.error is not None
-        return f"failed: {visible(error_message(branch.row.error), _TEXT_CHARS)}" if failed else body_text(branch.row.output, _TEXT_CHARS)
+        return (
+            f"failed: {visible(error_message(branch.row.error), _TEXT_CHARS)}"
+            if failed
+            else body_text(branch.row.output, _TEXT_CHARS)
+        )
     if branch.is_batch:
         return batch_view(branch).summary()
     if branch.rounds:
@@ -72,7 +78,9 @@ def _outcome(branch: Branch) -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{counts[standing]:,} {standing}" for standing in ("succeeded", "failed", "unfinished") if counts[standing])
+    return ", ".join(
+        f"{counts[standing]:,} {standing}" for standing in ("succeeded", "failed", "unfinished") if counts[standing]
+    )
 
 
 def trace_record(part: Branch) -> list[dict[str, Any]]:
@@ -120,12 +128,20 @@ def step_lines(branch: Branch, generation: int = 1) -> list[str]:
     row = branch.row
     if row is None:
         return [f"{branch.path}: {_outcome(branch)}", *trace_lines(branch, generation)]
-    head = [f"step {branch.path}", branch.standing, tries(row.attempts), seconds(row.duration_s), f"began at +{seconds(row.began_s)}"]
+    head = [
+        f"step {branch.path}",
+        branch.standing,
+        tries(row.attempts),
+        seconds(row.duration_s),
+        f"began at +{seconds(row.began_s)}",
+    ]
     usage = "" if branch.usage is None else usage_text(branch.usage.counts, branch.usage.cost_usd)
     lines = [" · ".join(filter(None, [*head, usage, f"generation {row.generation}" if row.generation > 1 else ""]))]
     lines += [f"attempt {attempt.attempt} failed: {error_message(attempt.error)}" for attempt in branch.failed_attempts]
     lines += _error_lines(row) if row.error is not None else _output_lines(row)
-    return lines + (["steps inside:", *(f"  {line}" for line in trace_lines(branch, generation))] if branch.below else [])
+    return lines + (
+        ["steps inside:", *(f"  {line}" for line in trace_lines(branch, generation))] if branch.below else []
+    )
 
 
 def _output_lines(row: StepRow) -> list[str]:

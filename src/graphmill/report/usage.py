@@ -19,7 +19,10 @@ def usage_lines(used: Mapping[str, Usage]) -> list[str]:
     lines = [_text(sum(used.values(), NO_USAGE))]
     if len(used) > 1:
         most_first = sorted(used.items(), key=lambda entry: (-entry[1].tokens, -entry[1].requests, entry[0]))
-        lines += [f"  {line}" for line in columns([(shown(name or _UNNAMED, _MODEL_CHARS), _text(usage)) for name, usage in most_first])]
+        lines += [
+            f"  {line}"
+            for line in columns([(shown(name or _UNNAMED, _MODEL_CHARS), _text(usage)) for name, usage in most_first])
+        ]
     return [f"  {line}" for line in lines]
 
 

@@ -86,4 +86,10 @@ def _outputs(graph: Graph) -> list[str] | None:
 
 def _input_record(graph: Graph, name: str) -> dict[str, Any]:
     each = graph.inputs[name]
-    return {"name": name, "type": each.type, "is_required": each.is_required, "default": each.default, "description": each.description}
+    return {
+        "name": name,
+        "type": each.type,
+        "is_required": each.is_required,
+        "default": each.default,
+        "description": each.description,
+    }

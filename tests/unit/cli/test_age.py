@@ -5,7 +5,8 @@ from graphmill.core.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("0s", 0), ("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600), ("1.5d", 129_600)]
+    ("text", "seconds"),
+    [("0s", 0), ("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600), ("1.5d", 129_600)],
 )
 def test_an_age_is_a_number_and_a_unit(text, seconds):
     assert age_s(text) == seconds

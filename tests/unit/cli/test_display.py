@@ -10,7 +10,9 @@ from graphmill.engine.progress import LaneProgress, Progress, SeriesProgress
 
 
 def lane(trouble=""):
-    return LaneProgress(key="", running=3, queued=43, limit=32, reason="", throttled_share=0.0, health="closed", trouble=trouble)
+    return LaneProgress(
+        key="", running=3, queued=43, limit=32, reason="", throttled_share=0.0, health="closed", trouble=trouble
+    )
 
 
 def reading(**changes):
@@ -28,13 +30,19 @@ def reading(**changes):
         ({"failed": 0, "timed_out": 0, "retrying": 4}, "116/164 · 3 running · 4 retrying · 41.2/min · eta 1:07"),
         ({"total": None, "eta_s": None, "rate": 1234.56}, "118 · 3 running · 2 failed · 1,234.6/s"),
         ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
-        ({"held": "memory 91 % in use"}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use"),
+        (
+            {"held": "memory 91 % in use"},
+            "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use",
+        ),
         (
             {"total": 1, "succeeded": 0, "series": SeriesProgress(path="score", done=1627, total=5000), "eta_s": None},
             "score 1,627/5,000 items · 3 running · 2 failed",
         ),
         ({"lanes": (lane(),)}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
-        ({"lanes": (lane(), lane("no credit"))}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · unavailable: no credit"),
+        (
+            {"lanes": (lane(), lane("no credit"))},
+            "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · unavailable: no credit",
+        ),
     ],
 )
 def test_a_reading_is_one_line(changes, line):
@@ -50,12 +58,26 @@ def test_on_a_narrow_terminal_the_trouble_is_cut_not_left_out():
 
 def test_what_calls_wait_for_hides_no_failures_unless_it_could_hardly_be_read():
     limited = replace(lane(), key="local/m", waits_for="its limit of 60 requests a minute")
-    assert progress_line(reading(lanes=(limited,)), 80) == "118/164 · 2 failed · local/m: waits for its limit of 60 requests a minute"
-    assert progress_line(reading(lanes=(limited,)), 60) == "118/164 · 2 failed · local/m: waits for its limit of 60 req…"
+    assert (
+        progress_line(reading(lanes=(limited,)), 80)
+        == "118/164 · 2 failed · local/m: waits for its limit of 60 requests a minute"
+    )
+    assert (
+        progress_line(reading(lanes=(limited,)), 60) == "118/164 · 2 failed · local/m: waits for its limit of 60 req…"
+    )
     assert progress_line(reading(lanes=(limited,)), 40) == "118/164 · local/m: waits for its limit …"
 
 
-WIDE = {"total": 2000, "succeeded": 1201, "failed": 3, "timed_out": 0, "running": 17, "retrying": 12, "rate": 371.4, "eta_s": 6122.0}
+WIDE = {
+    "total": 2000,
+    "succeeded": 1201,
+    "failed": 3,
+    "timed_out": 0,
+    "running": 17,
+    "retrying": 12,
+    "rate": 371.4,
+    "eta_s": 6122.0,
+}
 
 
 @pytest.mark.parametrize(

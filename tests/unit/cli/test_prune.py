@@ -9,7 +9,9 @@ from graphmill.journal.records import RunState
 
 def runs(*changed_at, state=RunState.FINISHED):
     store = MemoryStore()
-    return [replace(store.create(f"run-{number}", {}), changed_at=at, state=state) for number, at in enumerate(changed_at)]
+    return [
+        replace(store.create(f"run-{number}", {}), changed_at=at, state=state) for number, at in enumerate(changed_at)
+    ]
 
 
 def forgotten(found, **options):

@@ -67,7 +67,10 @@ def test_a_reader_that_has_gone_is_no_error():
 
 def test_nothing_is_lost_that_many_threads_write():
     with pipe() as (stderr, reader):
-        threads = [threading.Thread(target=lambda: [print("x" * 50, file=stderr, flush=True) for _ in range(100)]) for _ in range(4)]
+        threads = [
+            threading.Thread(target=lambda: [print("x" * 50, file=stderr, flush=True) for _ in range(100)])
+            for _ in range(4)
+        ]
         lines = []
         collector = threading.Thread(target=lambda: lines.extend(reader.readline() for _ in range(400)))
         for thread in [*threads, collector]:

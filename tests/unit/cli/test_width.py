@@ -26,7 +26,10 @@ def test_a_line_is_wrapped_under_its_last_column(narrow):
 
 
 def test_a_word_that_is_wider_than_its_column_begins_where_the_column_does(narrow):
-    assert list(fitted(["  get   +0.5 s   " + "x" * 30], narrow)) == ["  get   +0.5 s   " + "x" * 23, " " * 17 + "x" * 7]
+    assert list(fitted(["  get   +0.5 s   " + "x" * 30], narrow)) == [
+        "  get   +0.5 s   " + "x" * 23,
+        " " * 17 + "x" * 7,
+    ]
 
 
 def test_a_line_without_columns_is_wrapped_a_little_further_in(narrow):

@@ -60,7 +60,9 @@ def test_a_mark_that_leads_nowhere_is_none(tmp_path, content):
 def test_it_is_what_git_says(tmp_path):
     def git(*arguments):
         identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        return subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            ["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     try:
         git("init")

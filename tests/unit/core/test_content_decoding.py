@@ -19,7 +19,12 @@ def decoded(encoding, body, sizes, most=10**7):
 
 
 packers = st.sampled_from(
-    [("", bytes), ("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", lambda data: zlib.compress(data)[2:-4])]
+    [
+        ("", bytes),
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda data: zlib.compress(data)[2:-4]),
+    ]
 )
 
 

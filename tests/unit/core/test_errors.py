@@ -59,7 +59,8 @@ def test_no_exception_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"), [(3, 3.0), ("3", 3.0), (" 2.5 ", 2.5), (None, None), ("Wed, 21 Oct 2026 07:28:00 GMT", None), (10**400, None)]
+    ("given", "kept"),
+    [(3, 3.0), ("3", 3.0), (" 2.5 ", 2.5), (None, None), ("Wed, 21 Oct 2026 07:28:00 GMT", None), (10**400, None)],
 )
 def test_a_retry_after_may_be_text_as_a_header_gives_it(given, kept):
     assert gm.Throttled(retry_after_s=given).retry_after_s == kept

@@ -90,14 +90,18 @@ def test_head_and_body_go_out_as_they_are_and_the_connection_is_used_again():
 
 
 def test_heads_that_only_announce_an_answer_are_passed_over():
-    assert asked(Told(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK)) == [(200, b"hi")]
+    assert asked(Told(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK)) == [
+        (200, b"hi")
+    ]
 
 
 def test_a_connection_whose_answer_was_not_read_to_its_end_is_not_used_again():
     async def read_nothing(status: int, headers: Mapping[str, str], content: asyncio.StreamReader) -> int:
         return status
 
-    server = Told(b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhalf", b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhalf")
+    server = Told(
+        b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhalf", b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhalf"
+    )
     assert asked(server, times=2, read=read_nothing) == [500, 500]
     assert server.connections == 2
 
@@ -115,7 +119,9 @@ def test_a_connection_on_which_more_came_than_the_answer_is_not_used_again(more)
 @pytest.mark.parametrize("turns", [0, 3], ids=["unseen by the loop", "seen by the loop"])
 @pytest.mark.parametrize("more", [STALE, STALE[:10], b""], ids=["an answer", "half a head", "its end"])
 def test_a_connection_on_which_something_came_after_its_answer_is_not_used_again(more, turns):
-    async def read_while_more_comes(status: int, headers: Mapping[str, str], content: asyncio.StreamReader) -> tuple[int, bytes]:
+    async def read_while_more_comes(
+        status: int, headers: Mapping[str, str], content: asyncio.StreamReader
+    ) -> tuple[int, bytes]:
         made = await read_all(status, headers, content)
         if len(server.requests) == 1:
             os.write(server.socket.fileno(), more) if more else server.socket.shutdown(socket.SHUT_WR)

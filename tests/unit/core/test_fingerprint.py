@@ -87,7 +87,9 @@ def test_a_function_that_is_only_documented_does_nothing(written):
 
 def test_a_text_over_lines_keeps_its_indentation(written):
     text = "class C:\n    def f(item):\n        return '''\n{}line\n'''"
-    assert function_fingerprint(written(text.format(""), "C").f) != function_fingerprint(written(text.format("    "), "C").f)
+    assert function_fingerprint(written(text.format(""), "C").f) != function_fingerprint(
+        written(text.format("    "), "C").f
+    )
 
 
 # --- what counts ---
@@ -118,7 +120,12 @@ def test_the_name_the_code_and_the_decorators_count(written, text):
 
 def test_the_author_s_version_counts(written):
     f = written(PLAIN)
-    prints = [function_fingerprint(f), function_fingerprint(f, "1"), function_fingerprint(f, version="2"), function_fingerprint(f, "")]
+    prints = [
+        function_fingerprint(f),
+        function_fingerprint(f, "1"),
+        function_fingerprint(f, version="2"),
+        function_fingerprint(f, ""),
+    ]
     assert len(set(prints)) == 4
 
 
@@ -184,7 +191,9 @@ def test_two_lambdas_on_one_line_are_told_apart(written):
     ],
 )
 def test_a_lambda_goes_by_its_compiled_code(written, text, are_same):
-    assert (function_fingerprint(written(text)) == function_fingerprint(written("f = lambda item: item + 1"))) == are_same
+    assert (
+        function_fingerprint(written(text)) == function_fingerprint(written("f = lambda item: item + 1"))
+    ) == are_same
 
 
 @pytest.mark.parametrize("default", ["1", "'a'", "(1, [2])", "{'a': 1}", "frozenset({1})"])
@@ -206,12 +215,16 @@ def test_a_function_without_source_goes_by_its_compiled_code():
     assert f == function_fingerprint(executed("\n\n# comment\ndef f(item):\n    return [x + 1 for x in item]"))
     assert f != function_fingerprint(executed("def f(item): return [x + 2 for x in item]"))
     assert f != function_fingerprint(executed("async def f(item): return [x + 1 for x in item]"))
-    assert f != function_fingerprint(executed("def f(item):\n  try: return [x + 1 for x in item]\n  except OSError: pass"))
+    assert f != function_fingerprint(
+        executed("def f(item):\n  try: return [x + 1 for x in item]\n  except OSError: pass")
+    )
 
 
 def test_a_number_too_long_to_be_written_in_decimals_is_no_obstacle():
     text = "def f(item): return 0x{}"
-    assert function_fingerprint(executed(text.format("1" * 9000))) != function_fingerprint(executed(text.format("2" * 9000)))
+    assert function_fingerprint(executed(text.format("1" * 9000))) != function_fingerprint(
+        executed(text.format("2" * 9000))
+    )
 
 
 def test_a_file_that_was_changed_after_it_was_imported_does_not_give_another_function_s_source(written):
@@ -240,7 +253,10 @@ def f(item):
 @pytest.mark.parametrize("wraps", ["@functools.wraps(g)", "pass"])
 def test_of_a_wrapped_function_both_count(written, wraps):
     variants = [("", ""), ("+ 1", ""), ("", "+ 1")]
-    prints = {function_fingerprint(written(WRAPPED.format(wraps=wraps, outer=outer, inner=inner))) for outer, inner in variants}
+    prints = {
+        function_fingerprint(written(WRAPPED.format(wraps=wraps, outer=outer, inner=inner)))
+        for outer, inner in variants
+    }
     assert len(prints) == 3
 
 
@@ -256,7 +272,9 @@ def test_values_that_a_function_closes_over_are_not_seen(written):
 
 
 def test_functions_that_close_over_themselves_and_each_other_are_no_obstacle(written):
-    text = "def make():\n    def f(item): return g(item)\n    def g(item): return f(item) + {}\n    return f\nf = make()"
+    text = (
+        "def make():\n    def f(item): return g(item)\n    def g(item): return f(item) + {}\n    return f\nf = make()"
+    )
     assert function_fingerprint(written(text.format(1))) == function_fingerprint(written(text.format(1)))
     assert function_fingerprint(written(text.format(1))) != function_fingerprint(written(text.format(2)))
 
@@ -314,13 +332,17 @@ def test_a_partial_s_plain_arguments_count(one, other):
 
 
 def test_the_order_of_a_partial_s_keywords_does_not_count():
-    assert function_fingerprint(functools.partial(grade, a=1, b=2)) == function_fingerprint(functools.partial(grade, b=2, a=1))
+    assert function_fingerprint(functools.partial(grade, a=1, b=2)) == function_fingerprint(
+        functools.partial(grade, b=2, a=1)
+    )
 
 
 def test_of_an_argument_that_is_not_plain_only_the_type_counts():
     one, other = (functools.partial(grade, Options("a", client=object())) for _ in range(2))
     assert function_fingerprint(one) == function_fingerprint(other)
-    assert function_fingerprint(functools.partial(grade, object())) != function_fingerprint(functools.partial(grade, Path()))
+    assert function_fingerprint(functools.partial(grade, object())) != function_fingerprint(
+        functools.partial(grade, Path())
+    )
 
 
 OBJECTS = """
@@ -338,7 +360,9 @@ class Judge(Base):
 """
 
 
-@pytest.mark.parametrize(("f", "counts"), [("f = Judge().grade", "grade"), ("f = Judge()", "call"), ("f = Base", "grade")])
+@pytest.mark.parametrize(
+    ("f", "counts"), [("f = Judge().grade", "grade"), ("f = Judge()", "call"), ("f = Base", "grade")]
+)
 def test_a_method_an_object_and_a_class_go_by_their_code(written, f, counts):
     code = {"grade": "", "call": ""}
     before = function_fingerprint(written(OBJECTS.format(f=f, **code)))
@@ -347,7 +371,15 @@ def test_a_method_an_object_and_a_class_go_by_their_code(written, f, counts):
 
 
 def test_a_method_of_another_class_is_another(written):
-    texts = ["f = Judge().grade", "f = Base().grade", "f = Base.grade", "f = Judge.made", "f = Base.made", "f = Judge()", "f = Base()"]
+    texts = [
+        "f = Judge().grade",
+        "f = Base().grade",
+        "f = Base.grade",
+        "f = Judge.made",
+        "f = Base.made",
+        "f = Judge()",
+        "f = Base()",
+    ]
     assert len({function_fingerprint(written(OBJECTS.format(f=f, grade="", call=""))) for f in texts}) == len(texts)
 
 
@@ -468,7 +500,9 @@ print([function_fingerprint(function) for function in [*functions, scope["f"]]])
 def test_fingerprints_are_the_same_in_every_process():
     def fingerprints(seed):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        return subprocess.run([sys.executable, "-c", CHILD], env=environment, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            [sys.executable, "-c", CHILD], env=environment, check=True, capture_output=True, text=True
+        ).stdout
 
     outputs = {fingerprints(seed) for seed in ("0", "1", "2", "random")}
     assert len(outputs) == 1

@@ -27,7 +27,10 @@ def test_a_named_field_goes_before_the_item_s_own_id():
     ("item", "message"),
     [
         ({"id": "x", "name": 1}, "position 0 has no id: its field 'isbn' is not there; it has 'id', 'name'"),
-        (dict.fromkeys("abcdefghijklm"), "it has 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'; give it one, or name another field$"),
+        (
+            dict.fromkeys("abcdefghijklm"),
+            "it has 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'; give it one, or name another field$",
+        ),
         ({"isbn": None}, "its field 'isbn' is None, neither text nor a whole number"),
         ({"isbn": True}, "its field 'isbn' is True, neither"),
         ("text", "position 0 has no field 'isbn': it is str, not a mapping"),

@@ -14,7 +14,10 @@ def test_a_job_is_frozen_and_has_no_input_and_no_priority_unless_given():
     ("fields", "message"),
     [
         ({"id": 1, "graph": print}, "id is text, not int: 1"),
-        ({"id": "a", "graph": "workflow.yaml"}, "graph of job 'a' is not callable: 'workflow.yaml'; load a workflow file with gm.load"),
+        (
+            {"id": "a", "graph": "workflow.yaml"},
+            "graph of job 'a' is not callable: 'workflow.yaml'; load a workflow file with gm.load",
+        ),
         ({"id": "a", "graph": print, "priority": 1.5}, "priority of job 'a' is a whole number, not 1.5"),
         ({"id": "a", "graph": print, "priority": True}, "whole number, not True"),
     ],

@@ -87,7 +87,16 @@ def test_numbers_that_json_lacks_become_null_and_all_others_stay(value):
 
 
 def test_numbers_that_json_lacks_become_null_inside_every_kind_of_value():
-    value = [Point(math.nan), Model(score=math.inf), (1, -math.inf), MappingProxyType({"a": math.nan}), Decimal(1), "NaN", True, None]
+    value = [
+        Point(math.nan),
+        Model(score=math.inf),
+        (1, -math.inf),
+        MappingProxyType({"a": math.nan}),
+        Decimal(1),
+        "NaN",
+        True,
+        None,
+    ]
     assert json.loads(to_json(value)) == [
         {"x": None, "label": "here", "inner": []},
         {"score": None},
@@ -197,7 +206,9 @@ def nearly_json(draw):
     text = bytearray(draw(json_values.map(lambda value: to_json({"a": value}).encode()) | NUMBERS.map(str.encode)))
     for _ in range(draw(st.integers(0, 3))):
         place = draw(st.integers(0, len(text)))
-        text[place : place + draw(st.integers(0, 1))] = draw(st.sampled_from(b'{}[]",:\\u0eE+-. \t\n\x00\x1f\x7f\xc2\xed\xff')).to_bytes()
+        text[place : place + draw(st.integers(0, 1))] = draw(
+            st.sampled_from(b'{}[]",:\\u0eE+-. \t\n\x00\x1f\x7f\xc2\xed\xff')
+        ).to_bytes()
     return bytes(text)
 
 

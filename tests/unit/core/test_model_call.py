@@ -18,7 +18,11 @@ def test_an_answer_that_came_to_its_end_is_no_error(reason):
 @pytest.mark.parametrize(
     ("reason", "kind", "message"),
     [
-        (FinishReason.LENGTH, Permanent, "the answer was cut at the most tokens it may have; raise max_tokens, or ask for less: it ran on"),
+        (
+            FinishReason.LENGTH,
+            Permanent,
+            "the answer was cut at the most tokens it may have; raise max_tokens, or ask for less: it ran on",
+        ),
         (FinishReason.REFUSAL, Permanent, "the model refused: it ran on"),
         (FinishReason.CONTENT_FILTER, Permanent, "the provider's content filter stopped the answer: it ran on"),
         (FinishReason.OTHER, Transient, "the model stopped for a reason that is no end of an answer: it ran on"),
@@ -37,7 +41,11 @@ def test_every_finish_reason_is_a_success_or_an_error():
 def test_a_message_is_read_from_data_and_knows_its_text():
     data = {
         "role": "user",
-        "content": [{"type": "text", "text": "what is"}, {"type": "image", "url": "u"}, {"type": "text", "text": "this?"}],
+        "content": [
+            {"type": "text", "text": "what is"},
+            {"type": "image", "url": "u"},
+            {"type": "text", "text": "this?"},
+        ],
     }
     message = msgspec.convert(data, Message)
     assert message == Message("user", (Text("what is"), Image(url="u"), Text("this?")))

@@ -19,7 +19,8 @@ def test_a_result_says_whether_it_succeeded_or_failed(status, is_success, is_fai
 
 
 @pytest.mark.parametrize(
-    ("kind", "retryable"), [("throttled", True), ("transient", True), ("timeout", True), ("permanent", False), ("cancelled", False)]
+    ("kind", "retryable"),
+    [("throttled", True), ("transient", True), ("timeout", True), ("permanent", False), ("cancelled", False)],
 )
 def test_a_failure_says_whether_another_attempt_may_go_better(kind, retryable):
     assert gm.Failure(kind=gm.Kind(kind), message="", type="").retryable is retryable

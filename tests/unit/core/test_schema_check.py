@@ -12,7 +12,10 @@ PERSON = {
     "required": ["name"],
     "additionalProperties": False,
 }
-TREE = {"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["v"]}}}
+TREE = {
+    "$ref": "#/$defs/node",
+    "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["v"]}},
+}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +32,10 @@ TREE = {"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties
         ({"minLength": 3}, 7),
         ({"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}, ["a", 1, 2]),
         ({"contains": {"const": 1}, "maxContains": 1}, [1, 2]),
-        ({"patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": {"type": "string"}}, {"x1": 1, "y": "a"}),
+        (
+            {"patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
+            {"x1": 1, "y": "a"},
+        ),
         ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, 1),
         ({"not": {"type": "string"}}, 1),
         ({"if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {"required": ["c"]}}, {"c": 1}),
@@ -63,7 +69,11 @@ def test_what_fits(schema, value):
         ({"anyOf": [{"type": "string"}, PERSON]}, {"name": 1}, "none of 2 forms fits (name: text is wanted, not 1)"),
         ({"oneOf": [{"type": "integer"}, {"minimum": 0}]}, 1, "2 of 2 forms fit"),
         ({"not": {}}, 1, "1 is what must not stand here"),
-        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, "the key 'ab': text with a length of at most 1 is wanted, not 2"),
+        (
+            {"propertyNames": {"maxLength": 1}},
+            {"ab": 1},
+            "the key 'ab': text with a length of at most 1 is wanted, not 2",
+        ),
         ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, "'b' is missing"),
         ({"contains": {"const": 1}}, [2], "0 entries are of the kind that is wanted 1 times"),
         (TREE, {"v": 1, "next": {}}, "next: 'v' is missing"),
@@ -104,5 +114,9 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_a_value_fits_its_own_const_and_exactly_one_type(value):
     assert SchemaCheck({"const": value}).problem(value) is None
-    kinds = [kind for kind in ("object", "array", "string", "number", "boolean", "null") if not SchemaCheck({"type": kind}).problem(value)]
+    kinds = [
+        kind
+        for kind in ("object", "array", "string", "number", "boolean", "null")
+        if not SchemaCheck({"type": kind}).problem(value)
+    ]
     assert len(kinds) == 1

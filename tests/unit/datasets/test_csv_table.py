@@ -35,12 +35,17 @@ def table(rows, **options):
 
 @pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
 def test_any_text_is_read_whole_in_header_and_cell(tmp_path, text):
-    assert items_of(tmp_path, table([["id", text], ["a", text], [text, ""]])) == [{"id": "a", text: text}, {"id": text, text: ""}]
+    assert items_of(tmp_path, table([["id", text], ["a", text], [text, ""]])) == [
+        {"id": "a", text: text},
+        {"id": text, text: ""},
+    ]
 
 
 @given(
     st.lists(any_text.filter(lambda text: text != "id"), min_size=2, max_size=4, unique=True).flatmap(
-        lambda header: st.tuples(st.just(header), st.lists(st.lists(any_text, min_size=len(header), max_size=len(header)), max_size=4))
+        lambda header: st.tuples(
+            st.just(header), st.lists(st.lists(any_text, min_size=len(header), max_size=len(header)), max_size=4)
+        )
     ),
     st.sampled_from([("\r\n", csv.QUOTE_MINIMAL), ("\n", csv.QUOTE_ALL), ("\r", csv.QUOTE_ALL)]),
 )
@@ -79,7 +84,10 @@ def test_a_quoted_empty_field_is_a_row_where_a_blank_line_is_none(tmp_path):
         ('a,b\n1,2\n"x"y,3\n', r"line 3: .*expected after.* \(good items before it: 1\)"),
         ('a,b\n1,2\n"x,3\n', r"line 3: unexpected end of data \(good items before it: 1\)"),
         (b"a,b\n1,2\n\xc3\xa9\xff,3\n", r"line 3, column 2: not UTF-8; .* \(good items before it: 1\)"),
-        (b"a,b\n1,caf\xe9\n", r"line 2, column 6: not UTF-8; save the file in that encoding \(good items before it: 0\)"),
+        (
+            b"a,b\n1,caf\xe9\n",
+            r"line 2, column 6: not UTF-8; save the file in that encoding \(good items before it: 0\)",
+        ),
         ("a,b\n1,2\n".encode("utf-16"), r"line 1, column 1: not UTF-8"),
         (b"a,b\n1,\xed\xa0\x80\n", r"line 2, column 3: not UTF-8"),
     ],
@@ -114,7 +122,19 @@ def test_metadata_of_which_a_row_has_none_is_no_column_beside_its_parts():
 
 def test_every_row_has_the_documented_columns(tmp_path):
     (row,) = exported(tmp_path, ["x"])
-    assert list(row) == ["id", "status", "input", "output", "error", "attempts", "queued_s", "duration_s", "usage", "cost", "metadata"]
+    assert list(row) == [
+        "id",
+        "status",
+        "input",
+        "output",
+        "error",
+        "attempts",
+        "queued_s",
+        "duration_s",
+        "usage",
+        "cost",
+        "metadata",
+    ]
 
 
 def test_an_item_s_fields_and_a_failure_s_are_columns_too(tmp_path):
@@ -124,17 +144,30 @@ def test_an_item_s_fields_and_a_failure_s_are_columns_too(tmp_path):
     gm.batch(fail, [{"id": "a", "name": "x"}]).export(tmp_path / "out.csv")
     (row,) = gm.source(tmp_path / "out.csv")
     assert (row["id"], row["input.id"], row["input.name"]) == ("a", "a", "x")
-    assert (row["status"], row["error.kind"], row["error.message"]) == ("failed", "permanent", 'broken, "really"\nbroken')
+    assert (row["status"], row["error.kind"], row["error.message"]) == (
+        "failed",
+        "permanent",
+        'broken, "really"\nbroken',
+    )
 
 
 def test_what_is_deeper_is_json_text(tmp_path):
-    (row,) = exported(tmp_path, [{"list": [1, {"é": None}], "mapping": {"a": True}, "yes": True, "no": None, "half": 0.5, "many": 10**30}])
+    (row,) = exported(
+        tmp_path,
+        [{"list": [1, {"é": None}], "mapping": {"a": True}, "yes": True, "no": None, "half": 0.5, "many": 10**30}],
+    )
     assert (row["output.list"], row["output.mapping"]) == ('[1,{"é":null}]', '{"a":true}')
-    assert (row["output.yes"], row["output.no"], row["output.half"], row["output.many"]) == ("true", "", "0.5", str(10**30))
+    assert (row["output.yes"], row["output.no"], row["output.half"], row["output.many"]) == (
+        "true",
+        "",
+        "0.5",
+        str(10**30),
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["=1+1", "=cmd|'/c calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "--1", "+49 30 1", "=", "-1e"]
+    "text",
+    ["=1+1", "=cmd|'/c calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "--1", "+49 30 1", "=", "-1e"],
 )
 def test_what_a_spreadsheet_would_run_is_written_as_text(tmp_path, text):
     (row,) = exported(tmp_path, [{"plain": text, "deep": [text]}])
@@ -148,7 +181,12 @@ def test_ids_inputs_and_messages_are_guarded_like_outputs(tmp_path):
 
     gm.batch(fail, [{"id": "=id", "name": "=name"}, "=item"]).export(tmp_path / "out.csv")
     first, second = gm.source(tmp_path / "out.csv")
-    assert (first["id"], first["input.name"], first["error.message"], second["input"]) == ("'=id", "'=name", "'=message", "'=item")
+    assert (first["id"], first["input.name"], first["error.message"], second["input"]) == (
+        "'=id",
+        "'=name",
+        "'=message",
+        "'=item",
+    )
 
 
 @pytest.mark.parametrize("text", ["-1", "+1.5", "-2e5", "-.5", "1=1", "a@b", "'=1", " =1", "", "x-1"])
@@ -157,7 +195,9 @@ def test_numbers_and_plain_text_are_written_as_they_are(tmp_path, text):
     assert row["output.text"] == text
 
 
-@pytest.mark.parametrize(("number", "written"), [(-1, "-1"), (-0.5, "-0.5"), (float("nan"), ""), (float("-inf"), ""), (1e300, "1e+300")])
+@pytest.mark.parametrize(
+    ("number", "written"), [(-1, "-1"), (-0.5, "-0.5"), (float("nan"), ""), (float("-inf"), ""), (1e300, "1e+300")]
+)
 def test_numbers_are_not_text(tmp_path, number, written):
     assert exported(tmp_path, [number])[0]["output"] == written
 

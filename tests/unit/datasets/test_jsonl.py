@@ -44,7 +44,10 @@ def test_numbers_that_json_lacks_are_read_and_are_null_in_the_results(tmp_path):
     assert math.isnan(items[0])
     assert items[1] == [math.inf]
     gm.batch(lambda item: item, items).export(tmp_path / "out.jsonl")
-    assert [(row["input"], row["output"]) for row in gm.source(tmp_path / "out.jsonl")] == [(None, None), ([None], [None])]
+    assert [(row["input"], row["output"]) for row in gm.source(tmp_path / "out.jsonl")] == [
+        (None, None),
+        ([None], [None]),
+    ]
 
 
 @pytest.mark.parametrize(

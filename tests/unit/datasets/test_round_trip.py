@@ -39,7 +39,9 @@ def test_a_table_is_read_back_to_the_letter(tmp_path, text):
 @pytest.mark.parametrize("text", ALL_TEXTS.values(), ids=ALL_TEXTS)
 def test_items_from_standard_input_come_out_on_standard_output(monkeypatch, text):
     out = io.BytesIO()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps({"id": text, "text": text}).encode() + b"\n")))
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps({"id": text, "text": text}).encode() + b"\n"))
+    )
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
     gm.batch(lambda item: item["text"], gm.source("-"), sinks=[gm.sink("-")])
     (row,) = [json.loads(line) for line in out.getvalue().decode().splitlines()]
@@ -62,4 +64,6 @@ def test_all_formats_agree(tmp_path):
         report.export(tmp_path / f"out.{suffix}")
     lines, array, table = (list(gm.source(tmp_path / f"out.{suffix}")) for suffix in ("jsonl", "json", "csv"))
     assert lines == array
-    assert [(row["id"], str(row["output"]["twice"])) for row in lines] == [(row["id"], row["output.twice"]) for row in table]
+    assert [(row["id"], str(row["output"]["twice"])) for row in lines] == [
+        (row["id"], row["output.twice"]) for row in table
+    ]

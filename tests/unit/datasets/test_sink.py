@@ -58,7 +58,8 @@ def names_in(folder):
 def test_a_result_that_can_not_be_written_leaves_no_file_and_names_the_job_and_the_type(tmp_path, suffix):
     report = report_of("fine", "fine", Unwritable(), "fine", ids=["a", "b", "the third", "d"])
     with pytest.raises(
-        gm.ExportError, match=rf"the result of 'the third' can not be written to out\.{suffix}: .*\bUnwritable is not a JSON type"
+        gm.ExportError,
+        match=rf"the result of 'the third' can not be written to out\.{suffix}: .*\bUnwritable is not a JSON type",
     ):
         report.export(tmp_path / f"out.{suffix}")
     assert names_in(tmp_path) == []
@@ -141,7 +142,9 @@ def test_a_batch_that_fails_leaves_no_file_of_its_sinks(tmp_path):
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        gm.batch(lambda item: item, [1], sinks=[gm.sink(tmp_path / "a.csv"), gm.sink(tmp_path / "b.jsonl")], on_start=refuse)
+        gm.batch(
+            lambda item: item, [1], sinks=[gm.sink(tmp_path / "a.csv"), gm.sink(tmp_path / "b.jsonl")], on_start=refuse
+        )
     assert names_in(tmp_path) == []
 
 
@@ -190,16 +193,24 @@ def test_outputs_of_python_s_own_types_are_written_in_their_usual_form(tmp_path,
     }
     path = tmp_path / f"out.{suffix}"
     report_of(*(value for value, _ in values.values()), ids=list(values)).export(path)
-    assert {row["id"]: row["output"] for row in rows_of(path)} == {name: written for name, (_, written) in values.items()}
+    assert {row["id"]: row["output"] for row in rows_of(path)} == {
+        name: written for name, (_, written) in values.items()
+    }
     assert "NaN" not in path.read_text(encoding="utf-8")
 
 
 def test_a_table_has_the_same_types_as_columns_and_plain_text(tmp_path):
     path = tmp_path / "out.csv"
-    report_of(Answer("=é", 0.5), {"at": datetime(2024, 2, 29, tzinfo=UTC), "n": Decimal("-0.10"), "c": Colour.RED, "t": (1,)}).export(path)
+    report_of(
+        Answer("=é", 0.5), {"at": datetime(2024, 2, 29, tzinfo=UTC), "n": Decimal("-0.10"), "c": Colour.RED, "t": (1,)}
+    ).export(path)
     first, second = rows_of(path)
     assert (first["output.text"], first["output.score"]) == ("'=é", "0.5")
-    assert (second["output.at"], second["output.n"], second["output.c"]) == ("2024-02-29T00:00:00+00:00", "-0.10", "red")
+    assert (second["output.at"], second["output.n"], second["output.c"]) == (
+        "2024-02-29T00:00:00+00:00",
+        "-0.10",
+        "red",
+    )
     assert second["output.t"] == "[1]"
 
 
@@ -248,7 +259,9 @@ def test_a_long_id_is_cut_in_the_message(tmp_path):
 # --- where it is written ---
 
 
-@pytest.mark.parametrize("name", ["Prüfung 結果 😀.jsonl", "two words.csv", ".hidden.json", "UPPER.JSONL", "a.b.c.ndjson"])
+@pytest.mark.parametrize(
+    "name", ["Prüfung 結果 😀.jsonl", "two words.csv", ".hidden.json", "UPPER.JSONL", "a.b.c.ndjson"]
+)
 def test_any_file_name_will_do(tmp_path, name):
     report_of("a").export(str(tmp_path / name))
     assert names_in(tmp_path) == [name]
@@ -383,5 +396,7 @@ def test_standard_output_gets_json_lines_each_at_once_in_utf_8(monkeypatch):
 
 def test_what_standard_output_can_not_be_given_is_an_export_error_too(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
-    with pytest.raises(gm.ExportError, match="the result of '0' can not be written to standard output: bytes is not a JSON type"):
+    with pytest.raises(
+        gm.ExportError, match="the result of '0' can not be written to standard output: bytes is not a JSON type"
+    ):
         report_of(b"").export("-")

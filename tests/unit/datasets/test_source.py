@@ -61,14 +61,18 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize(("name", "content"), [(name, content) for name, contents in EMPTY.items() for content in contents])
+@pytest.mark.parametrize(
+    ("name", "content"), [(name, content) for name, contents in EMPTY.items() for content in contents]
+)
 def test_an_empty_file_has_no_items(tmp_path, name, content):
     source = gm.source(written(tmp_path, name, content))
     assert list(source) == []
     assert gm.batch(lambda item: item, source).summary() == "0/0 items succeeded"
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.jsonl", '"x"'), ("a.json", '["x"]'), ("a.yaml", "- x"), ("a.yaml", "[x]")])
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl", '"x"'), ("a.json", '["x"]'), ("a.yaml", "- x"), ("a.yaml", "[x]")]
+)
 def test_one_item_without_a_last_line_end_is_an_item(tmp_path, name, content):
     assert list(gm.source(written(tmp_path, name, content))) == ["x"]
 
@@ -107,14 +111,17 @@ def test_a_mistake_in_the_middle_names_the_file_the_place_and_what_came_before(t
 
 def test_a_batch_over_a_damaged_source_does_what_came_before_and_reports_it(tmp_path):
     path = written(tmp_path, "a.csv", "n\n1\n2\n3,4\n5\n")
-    with pytest.raises(gm.SourceError, match=r"a\.csv: line 4: 2 fields under a header of 1 \(good items before it: 2\)") as caught:
+    with pytest.raises(
+        gm.SourceError, match=r"a\.csv: line 4: 2 fields under a header of 1 \(good items before it: 2\)"
+    ) as caught:
         gm.batch(lambda item: item["n"], gm.source(path))
     assert caught.value.position == 2
     assert caught.value.report.collect() == ["1", "2"]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "kind"), [("a.json", '{"items": []}', "dict"), ("a.json", '"text"', "str"), ("a.yaml", "items: []", "dict")]
+    ("name", "content", "kind"),
+    [("a.json", '{"items": []}', "dict"), ("a.json", '"text"', "str"), ("a.yaml", "items: []", "dict")],
 )
 def test_a_document_that_is_no_list_is_refused_with_the_remedy(tmp_path, name, content, kind):
     with pytest.raises(gm.SourceError, match=rf"the document is one {kind}, not a list of items; .*\.jsonl") as caught:
@@ -123,7 +130,8 @@ def test_a_document_that_is_no_list_is_refused_with_the_remedy(tmp_path, name, c
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.json", '[1,\n2,\n"a" "b"]'), ("a.yaml", "- 1\n- 2\n- a: b: c\n"), ("a.json", b'[1,\n2,\n"a\xff"]')]
+    ("name", "content"),
+    [("a.json", '[1,\n2,\n"a" "b"]'), ("a.yaml", "- 1\n- 2\n- a: b: c\n"), ("a.json", b'[1,\n2,\n"a\xff"]')],
 )
 def test_a_mistake_in_a_document_read_whole_names_line_and_column(tmp_path, name, content):
     with pytest.raises(gm.SourceError, match=r"line 3, column \d.*\(good items before it: 0\)"):
@@ -150,7 +158,9 @@ def test_whole_numbers_are_read_to_the_last_digit_and_too_many_digits_are_an_err
 
 def test_a_name_that_says_no_format_asks_for_it(tmp_path):
     for name in ("items.txt", "items", "items.jsonl.gz", ".jsonl"):
-        with pytest.raises(gm.UsageError, match=r"can not tell what .* holds by its name; name the format: jsonl, json, yaml, csv"):
+        with pytest.raises(
+            gm.UsageError, match=r"can not tell what .* holds by its name; name the format: jsonl, json, yaml, csv"
+        ):
             gm.source(written(tmp_path, name, "1"))
 
 
@@ -222,7 +232,8 @@ def test_a_pipe_is_opened_once_and_not_before_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("format_", "content"), [("jsonl", b'"\xc3\xa9"\n2\n'), ("json", b'["\xc3\xa9", 2]'), ("yaml", b"- \xc3\xa9\n- 2\n")]
+    ("format_", "content"),
+    [("jsonl", b'"\xc3\xa9"\n2\n'), ("json", b'["\xc3\xa9", 2]'), ("yaml", b"- \xc3\xa9\n- 2\n")],
 )
 def test_standard_input_is_read_as_utf_8_in_any_format_whatever_the_locale(monkeypatch, format_, content):
     feed_stdin(monkeypatch, content)
@@ -240,7 +251,9 @@ def test_standard_input_is_json_lines_unless_told_and_stays_open(monkeypatch):
 
 def test_a_mistake_on_standard_input_names_it_and_its_line(monkeypatch):
     feed_stdin(monkeypatch, b"1\nx\n")
-    with pytest.raises(gm.SourceError, match=r"^standard input: line 2, column 1: not JSON: .* \(good items before it: 1\)") as caught:
+    with pytest.raises(
+        gm.SourceError, match=r"^standard input: line 2, column 1: not JSON: .* \(good items before it: 1\)"
+    ) as caught:
         list(gm.source("-"))
     assert caught.value.position == 1
 
@@ -257,7 +270,14 @@ def test_a_source_that_is_left_early_closes_its_file_without_a_sound(tmp_path, n
 
 @pytest.mark.parametrize(
     ("content", "count"),
-    [(b"", 0), (b"1\n2", 2), (b"1\n\n  \r\n2\n", 2), (b"\xef\xbb\xbf\n1\n", 1), (b"\xef\xbb\xbf1\n", 1), ("\u2028\n".encode(), 1)],
+    [
+        (b"", 0),
+        (b"1\n2", 2),
+        (b"1\n\n  \r\n2\n", 2),
+        (b"\xef\xbb\xbf\n1\n", 1),
+        (b"\xef\xbb\xbf1\n", 1),
+        ("\u2028\n".encode(), 1),
+    ],
 )
 def test_json_lines_are_counted_as_they_are_read(tmp_path, content, count):
     assert gm.source(written(tmp_path, "a.jsonl", content)).count() == count
@@ -265,7 +285,14 @@ def test_json_lines_are_counted_as_they_are_read(tmp_path, content, count):
 
 @pytest.mark.parametrize(
     ("content", "count"),
-    [(b"", 0), (b"n\n", 0), (b"n\n1\n2", 2), (b'n,m\r\n1,"two\r\nlines"\r\n\r\n2,3\r\n', 2), (b"n\n\xff\n", 1), (b'n\n"open\n', 1)],
+    [
+        (b"", 0),
+        (b"n\n", 0),
+        (b"n\n1\n2", 2),
+        (b'n,m\r\n1,"two\r\nlines"\r\n\r\n2,3\r\n', 2),
+        (b"n\n\xff\n", 1),
+        (b'n\n"open\n', 1),
+    ],
 )
 def test_rows_of_csv_are_counted_as_they_are_read(tmp_path, content, count):
     assert gm.source(written(tmp_path, "a.csv", content)).count() == count

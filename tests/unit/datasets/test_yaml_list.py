@@ -22,7 +22,9 @@ def test_any_text_is_read_whole_where_it_is_escaped(tmp_path, text):
     assert items_of(tmp_path, f"- {quoted(text)}\n- {quoted(text)}: {quoted(text)}\n".encode()) == [text, {text: text}]
 
 
-@pytest.mark.parametrize("name", ["emoji", "right to left", "combining", "line separator", "paragraph separator", "looks like a template"])
+@pytest.mark.parametrize(
+    "name", ["emoji", "right to left", "combining", "line separator", "paragraph separator", "looks like a template"]
+)
 def test_text_is_read_whole_where_it_is_quoted(tmp_path, name):
     assert items_of(tmp_path, f"- \"{ODD_TEXTS[name]}\"\n- '{ODD_TEXTS[name]}'\n".encode()) == [ODD_TEXTS[name]] * 2
 
@@ -45,5 +47,8 @@ def test_items_are_plain_data(tmp_path):
 
 
 def test_a_repeated_key_names_the_file_and_its_line(tmp_path):
-    with pytest.raises(gm.SourceError, match=r"items\.yaml: line 3, column 3: the key 'a' stands here twice \(good items before it: 0\)"):
+    with pytest.raises(
+        gm.SourceError,
+        match=r"items\.yaml: line 3, column 3: the key 'a' stands here twice \(good items before it: 0\)",
+    ):
         items_of(tmp_path, b"- 1\n- a: 1\n  a: 2\n")

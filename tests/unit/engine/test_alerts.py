@@ -73,7 +73,9 @@ def test_late_failures_alert_however_long_all_went_well():
 def test_a_run_without_results_alerts_once_until_there_is_progress():
     watched = watch(stalled_s=300)
     assert check(watched, 299) == []
-    assert check(watched, 300) == [Alert(name="stalled", message="no item has finished for 300 s", value=300, threshold=300)]
+    assert check(watched, 300) == [
+        Alert(name="stalled", message="no item has finished for 300 s", value=300, threshold=300)
+    ]
     assert check(watched, 900) == []
     watched.result(1000, is_failure=True)
     assert check(watched, 1299) == []
@@ -98,7 +100,9 @@ def test_too_many_throttled_calls_alert_once_there_were_20_and_again_after_clear
     watched = watch(throttled_share=0.5)
     assert check(watched, throttled_share=0.9, calls=19) == []
     message = "62 % of recent calls were throttled (alert above 50 %)"
-    assert check(watched, throttled_share=0.62, calls=20) == [Alert(name="throttled_share", message=message, value=0.62, threshold=0.5)]
+    assert check(watched, throttled_share=0.62, calls=20) == [
+        Alert(name="throttled_share", message=message, value=0.62, threshold=0.5)
+    ]
     alerts = [check(watched, throttled_share=share, calls=100) for share in (0.7, 0.41, 0.7, 0.39, 0.7)]
     assert [len(new) for new in alerts] == [0, 0, 0, 0, 1]
 

@@ -41,7 +41,10 @@ def test_each_thing_expires_once_its_delay_after_it_was_set_unless_cleared(scrip
     expected += [(name, since + 10.0) for name, since in set_at.items()]
     seen = run_virtual(_expired(script))
     assert [name for name, _ in seen] == [name for name, _ in sorted(expected, key=lambda entry: entry[1])]
-    assert all(abs(at - due) < 1e-6 for (_, at), (_, due) in zip(seen, sorted(expected, key=lambda entry: entry[1]), strict=True))
+    assert all(
+        abs(at - due) < 1e-6
+        for (_, at), (_, due) in zip(seen, sorted(expected, key=lambda entry: entry[1]), strict=True)
+    )
 
 
 def test_the_time_of_a_thing_can_be_held_and_goes_on_with_what_is_left():

@@ -11,7 +11,11 @@ def groups(*failures):
 
 def test_messages_that_differ_only_in_numbers_are_one_group_with_the_first_one_s():
     assert groups(
-        (Kind.TIMEOUT, "after 61 s"), (Kind.CRASH, "gone"), (Kind.CRASH, "gone"), (Kind.TIMEOUT, "after 7 s"), (Kind.TIMEOUT, "after 8 s")
+        (Kind.TIMEOUT, "after 61 s"),
+        (Kind.CRASH, "gone"),
+        (Kind.CRASH, "gone"),
+        (Kind.TIMEOUT, "after 7 s"),
+        (Kind.TIMEOUT, "after 8 s"),
     ) == [
         ("timeout", "after 61 s", 3),
         ("crash", "gone", 2),

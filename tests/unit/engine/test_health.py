@@ -31,7 +31,14 @@ def probe(health, failure):
 
 def test_while_all_is_well_everything_may_start_and_nothing_is_a_probe():
     health = Health(60.0)
-    for failure in (None, failed(Kind.TRANSIENT), failed(Kind.PERMANENT), failed(Kind.THROTTLED), failed(Kind.TIMEOUT), failed(Kind.CRASH)):
+    for failure in (
+        None,
+        failed(Kind.TRANSIENT),
+        failed(Kind.PERMANENT),
+        failed(Kind.THROTTLED),
+        failed(Kind.TIMEOUT),
+        failed(Kind.CRASH),
+    ):
         assert health.opens_at() == 0.0
         assert health.started() is False
         health.ended(failure, 1.0, is_probe=False)

@@ -123,7 +123,9 @@ def test_the_lower_of_the_hard_and_the_soft_limit_counts(tree, limit, high):
     assert tree.machine().read().memory == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize(("current", "inactive", "limit", "share"), [(900, 0, 500, 1.0), (100, 200, 500, 0.0), (1, 0, 0, 1.0)])
+@pytest.mark.parametrize(
+    ("current", "inactive", "limit", "share"), [(900, 0, 500, 1.0), (100, 200, 500, 0.0), (1, 0, 0, 1.0)]
+)
 def test_a_share_stays_between_0_and_1_whatever_the_counters_say(tree, current, inactive, limit, share):
     tree.memory(current=current, inactive=inactive, limit=limit)
     assert tree.machine().read().memory == share
@@ -160,7 +162,17 @@ def test_a_senseless_soft_limit_leaves_the_hard_one(tree):
     assert tree.machine().read().memory == pytest.approx(0.9)
 
 
-MEMBERSHIPS = ["", "garbage", "0::", "1:name=systemd:/", "0::/../..", "0:://x", "0::/a\x00b", "0::/" + "x" * 5000, "\x00::\xff"]
+MEMBERSHIPS = [
+    "",
+    "garbage",
+    "0::",
+    "1:name=systemd:/",
+    "0::/../..",
+    "0:://x",
+    "0::/a\x00b",
+    "0::/" + "x" * 5000,
+    "\x00::\xff",
+]
 
 
 @pytest.mark.parametrize("text", MEMBERSHIPS)

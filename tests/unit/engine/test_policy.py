@@ -68,7 +68,8 @@ def test_the_window_is_a_thousand_or_twice_the_concurrency():
 
 
 @pytest.mark.parametrize(
-    ("arguments"), [{"id": 7, "graph": print}, {"id": "a", "graph": "x.yaml"}, {"id": "a", "graph": print, "priority": 1.5}]
+    ("arguments"),
+    [{"id": 7, "graph": print}, {"id": "a", "graph": "x.yaml"}, {"id": "a", "graph": print, "priority": 1.5}],
 )
 def test_a_job_that_can_not_be_meant_is_refused_where_it_is_made(arguments):
     with pytest.raises(gm.UsageError):

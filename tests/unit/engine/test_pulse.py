@@ -88,4 +88,8 @@ def test_that_a_run_is_drained_is_noted_at_once_and_then_how_many_still_run(run,
     pulse.drain(0.6)
     run.running = 1
     pulse.beat(3.0)
-    assert run.noted == [{"state": "draining"}, {"waits": "3 running; stopped by Ctrl-C"}, {"waits": "1 running; stopped by Ctrl-C"}]
+    assert run.noted == [
+        {"state": "draining"},
+        {"waits": "3 running; stopped by Ctrl-C"},
+        {"waits": "1 running; stopped by Ctrl-C"},
+    ]

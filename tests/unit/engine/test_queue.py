@@ -30,7 +30,9 @@ def test_of_those_admitted_together_higher_priority_goes_first_and_equals_keep_t
     for position, priority in enumerate(priorities):
         queue.push(ticket(position, priority))
     left = [queue.pop() for _ in range(len(queue))]
-    assert [one.position for one in left] == sorted(range(len(priorities)), key=lambda position: (-priorities[position], position))
+    assert [one.position for one in left] == sorted(
+        range(len(priorities)), key=lambda position: (-priorities[position], position)
+    )
 
 
 @given(st.integers(-5, 5), st.integers(-5, 5))

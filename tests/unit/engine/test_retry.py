@@ -86,7 +86,13 @@ def test_a_wait_that_the_throttle_budget_has_no_room_for_is_cut_to_what_is_left(
 def test_an_item_that_crashes_its_worker_three_times_is_poison_however_many_attempts_there_are():
     def crash(crashes):
         return next_wait_s(
-            Retry(attempts=10), failure(Kind.CRASH), tries=5, throttles=0, throttled_s=0.0, random=Random(0), crashes=crashes
+            Retry(attempts=10),
+            failure(Kind.CRASH),
+            tries=5,
+            throttles=0,
+            throttled_s=0.0,
+            random=Random(0),
+            crashes=crashes,
         )
 
     assert [crash(count) is None for count in (1, 2, 3, 4)] == [False, False, True, True]
@@ -94,4 +100,7 @@ def test_an_item_that_crashes_its_worker_three_times_is_poison_however_many_atte
 
 
 def test_earlier_crashes_do_not_end_what_fails_otherwise():
-    assert next_wait_s(Retry(attempts=10), failure(), tries=5, throttles=0, throttled_s=0.0, random=Random(0), crashes=3) is not None
+    assert (
+        next_wait_s(Retry(attempts=10), failure(), tries=5, throttles=0, throttled_s=0.0, random=Random(0), crashes=3)
+        is not None
+    )

@@ -12,14 +12,24 @@ durations = st.lists(st.floats(2e-6, 1e6), min_size=1, max_size=300)
 
 def result(position=0, status=Status.SUCCEEDED, *, message=None, attempts=1, duration_s=1.0):
     error = None if message is None else Failure(kind=Kind.TRANSIENT, message=message, type="X")
-    return Result(job_id=str(position), position=position, status=status, input=None, error=error, attempts=attempts, duration_s=duration_s)
+    return Result(
+        job_id=str(position),
+        position=position,
+        status=status,
+        input=None,
+        error=error,
+        attempts=attempts,
+        duration_s=duration_s,
+    )
 
 
 def statistics(results):
     tally = Tally()
     for one in results:
         tally.add(one)
-    return tally.statistics(total=None, elapsed_s=2.0, held_s=0.0, stuck=0, hook_errors=0, reading=Reading(memory=0.0, cpu=0.0), usage={})
+    return tally.statistics(
+        total=None, elapsed_s=2.0, held_s=0.0, stuck=0, hook_errors=0, reading=Reading(memory=0.0, cpu=0.0), usage={}
+    )
 
 
 @given(durations, st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]))
@@ -50,7 +60,8 @@ def test_a_sketch_stays_small_however_many_values_it_counts():
 
 def test_errors_are_grouped_by_kind_and_by_message_but_for_its_numbers():
     found = statistics(
-        [result(n, Status.FAILED, message=f"row {n} of 7 is bad") for n in range(5)] + [result(9, Status.FAILED, message="other")]
+        [result(n, Status.FAILED, message=f"row {n} of 7 is bad") for n in range(5)]
+        + [result(9, Status.FAILED, message="other")]
     )
     assert [(group.message, group.count) for group in found.errors] == [("row 0 of 7 is bad", 5), ("other", 1)]
 

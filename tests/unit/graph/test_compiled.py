@@ -10,7 +10,13 @@ from graphmill.graph.secret import Secret, secrets_in, with_secrets
 
 def graph_with(*inputs, given=None):
     made = Graph(
-        name="w", path=None, inputs={each.name: each for each in inputs}, nodes={}, starts=(), outputs=None, outputs_fingerprint=""
+        name="w",
+        path=None,
+        inputs={each.name: each for each in inputs},
+        nodes={},
+        starts=(),
+        outputs=None,
+        outputs_fingerprint="",
     )
     return made.with_inputs(given or {})
 
@@ -29,7 +35,10 @@ def test_an_item_that_is_a_mapping_gives_the_inputs_that_it_holds_and_defaults_t
 
 def test_an_item_that_is_no_mapping_is_the_only_open_input():
     assert bound(graph_with(URL, TONE), "u") == {"url": "u", "tone": "friendly"}
-    assert bound(graph_with(URL, Input(name="other", is_required=True), given={"other": 1}), "u") == {"url": "u", "other": 1}
+    assert bound(graph_with(URL, Input(name="other", is_required=True), given={"other": 1}), "u") == {
+        "url": "u",
+        "other": 1,
+    }
 
 
 @pytest.mark.parametrize(

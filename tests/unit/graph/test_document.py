@@ -244,7 +244,9 @@ def test_a_file_s_text_or_data_stands_in_for_its_name(tmp_path):
     write(tmp_path, "Hello ${user}\n", "prompts/ask.md")
     write(tmp_path, '{"type": "object"}', "schema.json")
     write(tmp_path, "- 1\n- no\n", "list.yml")
-    document = Document.read(write(tmp_path, "a: !file prompts/ask.md\nb: [!file schema.json, !file 'list.yml', !file ./schema.json]"))
+    document = Document.read(
+        write(tmp_path, "a: !file prompts/ask.md\nb: [!file schema.json, !file 'list.yml', !file ./schema.json]")
+    )
     assert document.data == {"a": "Hello ${user}\n", "b": [{"type": "object"}, [1, "no"], {"type": "object"}]}
     assert document.data["b"][0] is document.data["b"][2]
 
@@ -305,7 +307,9 @@ def test_a_file_outside_the_workflow_s_folder_is_refused_by_whatever_way_it_is_n
     names = ["../outside.md", str(outside), "link.md", "up/outside.md", "up/flows/../outside.md"]
     text = "".join(f"- !file {name}\n" for name in names)
     remedy = "is outside the workflow's folder; put the file beside the workflow or below it"
-    assert problems_of(write(folder, text)) == [f"flow.yaml:{line}:3: !file: {name!r} {remedy}" for line, name in enumerate(names, 1)]
+    assert problems_of(write(folder, text)) == [
+        f"flow.yaml:{line}:3: !file: {name!r} {remedy}" for line, name in enumerate(names, 1)
+    ]
     assert "loop.md" in problems_of(write(folder, "!file loop.md"))[0]
 
 
@@ -358,13 +362,21 @@ BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10
         ("a.yaml", "- " * 201 + "x", "1:399: nested deeper than 200 levels"),
         ("a.yaml", BOMB, "8:5: its aliases make more than 10,000,000 values of this"),
         ("a.yaml", b"a: 1\nb: \xff", "2:4: invalid leading UTF-8 octet"),
-        ("a.yaml", "a: 1\n\tb: 2", "2:1: while scanning a plain scalar, found a tab character that violates indentation"),
+        (
+            "a.yaml",
+            "a: 1\n\tb: 2",
+            "2:1: while scanning a plain scalar, found a tab character that violates indentation",
+        ),
         ("a.json", '{"nodes": []\n oops}', "2:2: not JSON: Expecting ',' delimiter"),
         ("a.json", '{"a": 1,\n "nodes": [], "nodes": []}', "2:15: the key 'nodes' stands twice in one object"),
         ("a.json", '{"a": [{"b": 1, "\\u0062": 2}]}', "1:17: the key 'b' stands twice in one object"),
         ("a.json", '\n{"a":' + "[" * 200 + "]" * 200 + "}", "2:205: nested deeper than 200 levels"),
         ("a.json", "[" * 100_000, "1:201: nested deeper than 200 levels"),
-        ("a.json", b'{"a":\n "\xff"}', "2:3: not JSON: 'utf-8' codec can't decode byte 0xff in position 8: invalid start byte"),
+        (
+            "a.json",
+            b'{"a":\n "\xff"}',
+            "2:3: not JSON: 'utf-8' codec can't decode byte 0xff in position 8: invalid start byte",
+        ),
         ("a.json", "", "1:1: not JSON: Expecting value"),
         ("a.json", '{"a": ' + "9" * 5000 + "}", "1:1: not JSON that can be read: Exceeds the limit (4300 digits)"),
     ],

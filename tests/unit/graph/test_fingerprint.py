@@ -18,10 +18,14 @@ def test_a_function_has_one_fingerprint_under_its_name():
     assert graph_fingerprints(changed) == {"function changed": function_fingerprint(changed)}
     assert graph_fingerprints(changed, version="2") == {"function changed": function_fingerprint(changed, "2")}
     assert list(graph_fingerprints(functools.partial(changed, {}))) == ["function changed"]
-    assert list(graph_fingerprints(lambda item: item)) == ["function test_a_function_has_one_fingerprint_under_its_name.<locals>.<lambda>"]
+    assert list(graph_fingerprints(lambda item: item)) == [
+        "function test_a_function_has_one_fingerprint_under_its_name.<locals>.<lambda>"
+    ]
 
 
 def test_another_function_is_new_and_the_one_before_is_gone():
     lines = ["function graph_fingerprints is new", "function changed is gone"]
     assert changed(graph_fingerprints(changed), graph_fingerprints(graph_fingerprints)) == lines
-    assert changed(graph_fingerprints(changed), graph_fingerprints(changed, version="2")) == ["function changed changed"]
+    assert changed(graph_fingerprints(changed), graph_fingerprints(changed, version="2")) == [
+        "function changed changed"
+    ]

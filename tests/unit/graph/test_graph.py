@@ -55,7 +55,10 @@ def test_an_item_that_lacks_an_input_fails_for_good_and_names_it(tmp_path):
         message_of_permanent(load_workflow(tmp_path, GREET), {"nmae": 1, "tone": 2})
         == "the item lacks the required input name; it has nmae, tone"
     )
-    assert message_of_permanent(load_workflow(tmp_path, TWO), {}) == "the item lacks the required input a, b; it has nothing"
+    assert (
+        message_of_permanent(load_workflow(tmp_path, TWO), {})
+        == "the item lacks the required input a, b; it has nothing"
+    )
 
 
 @pytest.mark.parametrize(("text", "count"), [(TWO, 2), ("nodes: [{id: n, type: value}]", 0)])
@@ -90,7 +93,10 @@ def test_a_fixed_input_leaves_the_one_other_for_an_item_that_is_no_mapping(tmp_p
 
 
 def test_an_unknown_fixed_input_is_refused_with_the_nearest(tmp_path):
-    with pytest.raises(gm.UsageError, match=r"workflow 'workflow' has no input 'tnoe' \(did you mean 'tone'\?\); it has name, tone, note"):
+    with pytest.raises(
+        gm.UsageError,
+        match=r"workflow 'workflow' has no input 'tnoe' \(did you mean 'tone'\?\); it has name, tone, note",
+    ):
         load_workflow(tmp_path, GREET).with_inputs({"tnoe": 1})
     with pytest.raises(gm.UsageError, match="has no input 'x'; it has none"):
         load_workflow(tmp_path, "nodes: [{id: n, type: value}]").with_inputs({"x": 1})
@@ -116,7 +122,10 @@ def test_without_outputs_the_last_node_s_are_given_and_empty_outputs_are_empty(t
     nodes = "nodes: [{id: a, type: value, params: {x: 1}}, {id: b, type: value, params: {y: 2}}]\n"
     assert output_of(load_workflow(tmp_path, nodes), {}) == {"y": 2}
     assert output_of(load_workflow(tmp_path, nodes + "outputs: {}"), {}) == {}
-    assert output_of(load_workflow(tmp_path, nodes + "outputs: {z: '${a.x}', all: ['${b}']}"), {}) == {"z": 1, "all": [{"y": 2}]}
+    assert output_of(load_workflow(tmp_path, nodes + "outputs: {z: '${a.x}', all: ['${b}']}"), {}) == {
+        "z": 1,
+        "all": [{"y": 2}],
+    }
 
 
 def test_a_value_that_looks_like_a_template_stays_text_on_its_whole_way(tmp_path):
@@ -129,13 +138,21 @@ def test_a_value_that_looks_like_a_template_stays_text_on_its_whole_way(tmp_path
           - {id: b, type: value, params: {text: "${a.text}", mixed: "${a.mixed}!"}}
         """,
     )
-    assert output_of(graph, "${secret} $${secret}") == {"text": "${secret} $${secret}", "mixed": "say ${secret} $${secret}!"}
+    assert output_of(graph, "${secret} $${secret}") == {
+        "text": "${secret} $${secret}",
+        "mixed": "say ${secret} $${secret}!",
+    }
 
 
 def test_a_lookup_that_fails_while_it_runs_fails_for_good(tmp_path):
-    graph = load_workflow(tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: '${it.deep}'}}]")
+    graph = load_workflow(
+        tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: '${it.deep}'}}]"
+    )
     assert output_of(graph, {"it": {"deep": 1}}) == {"x": 1}
-    assert message_of_permanent(graph, {"it": {"flat": 1}}) == "${it.deep} is missing: no 'deep' in it; it has flat (in node 'n')"
+    assert (
+        message_of_permanent(graph, {"it": {"flat": 1}})
+        == "${it.deep} is missing: no 'deep' in it; it has flat (in node 'n')"
+    )
 
 
 # --- one graph for all jobs ---
@@ -152,7 +169,10 @@ def test_changing_an_output_changes_neither_the_graph_nor_the_item_nor_another_o
     nodes: [{id: node, type: value, params: {it: "${it}", some: "${some}", own: [{}]}}]
     """
     fixed = {"some": [3]}
-    for graph, some in ((load_workflow(tmp_path, text), [1, {"a": 2}]), (load_workflow(tmp_path, text).with_inputs(fixed), [3])):
+    for graph, some in (
+        (load_workflow(tmp_path, text), [1, {"a": 2}]),
+        (load_workflow(tmp_path, text).with_inputs(fixed), [3]),
+    ):
         items = [{"it": [0]}, {"it": [0]}]
         first, second = gm.batch(graph, items).collect()
         first["some"].append("changed")
@@ -187,12 +207,19 @@ def test_an_output_of_numbers_that_json_lacks_is_no_failure(tmp_path):
 
 
 def test_an_output_that_is_not_json_fails_for_good_and_names_the_type(tmp_path):
-    graph = load_workflow(tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: ['${it}']}}]")
-    assert message_of_permanent(graph, {"it": b"bytes"}) == "the output is not JSON: bytes is not a JSON type (in node 'n')"
+    graph = load_workflow(
+        tmp_path, "inputs: {it: {required: true}}\nnodes: [{id: n, type: value, params: {x: ['${it}']}}]"
+    )
+    assert (
+        message_of_permanent(graph, {"it": b"bytes"})
+        == "the output is not JSON: bytes is not a JSON type (in node 'n')"
+    )
 
 
 def test_a_graph_is_printed_by_its_name_nodes_and_inputs(tmp_path):
-    text = "{name: w, inputs: {a: {required: true}, b: {default: 1}}, nodes: [{id: x, type: value}, {id: y, type: value}]}"
+    text = (
+        "{name: w, inputs: {a: {required: true}, b: {default: 1}}, nodes: [{id: x, type: value}, {id: y, type: value}]}"
+    )
     assert repr(load_workflow(tmp_path, text)) == "<Graph 'w': nodes x, y; inputs a, b?>"
     many = ", ".join(f"{{id: n{number}, type: value}}" for number in range(500))
     assert repr(load_workflow(tmp_path, f"nodes: [{many}]")).endswith("n9 and 490 more; inputs none>")

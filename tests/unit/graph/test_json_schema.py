@@ -98,7 +98,14 @@ def test_the_params_are_those_of_the_node_s_type():
     params = SCHEMA["$defs"]["params.llm"]
     assert (params["title"], params["description"]) == ("llm", "Asks a model.")
     assert params["properties"]["prompt"]["description"] == "What is asked."
-    assert SCHEMA["$defs"]["node"]["properties"]["type"]["enum"] == ["llm", "other", "python", "code", "value", "workflow"]
+    assert SCHEMA["$defs"]["node"]["properties"]["type"]["enum"] == [
+        "llm",
+        "other",
+        "python",
+        "code",
+        "value",
+        "workflow",
+    ]
 
 
 def test_the_schema_of_no_node_types_is_one_too():
@@ -112,7 +119,14 @@ def test_the_schema_of_no_node_types_is_one_too():
         node("llm", params={"prompt": "Hi"}),
         node("llm", params={"prompt": "Hi ${name}", "temperature": "${t}", "effort": "high", "extra": {"a": [1]}}),
         node("llm", params={"prompt": {"env": "PROMPT"}, "temperature": {"env": "T"}}),
-        node("llm", params={"prompt": "Hi", "parts": [{"weight": 2}, {"weight": "${w}"}, "${part}"], "headers": {"a": 1, "b": "${b}"}}),
+        node(
+            "llm",
+            params={
+                "prompt": "Hi",
+                "parts": [{"weight": 2}, {"weight": "${w}"}, "${part}"],
+                "headers": {"a": 1, "b": "${b}"},
+            },
+        ),
         node("llm", params={"prompt": "Hi", "parts": "${parts}"}),
         node("python", params={"function": "a:b", "inputs": {"x": "${y}"}}),
         node("code", params={"code": "print('${x}')"}),
@@ -201,8 +215,16 @@ FINE = {"required": True, "from": "a", "to": "b", "items": "${a}", "max": 3, "id
 
 def blocks(table, **inner):
     """Give blocks in which most keys are right, so that one wrong key decides."""
-    keys = {key: inner[key] if key in inner else st.sampled_from(VALUES[key]) for key in table if key in VALUES or key in inner}
-    needed = {key: (st.just(FINE[key]) | keys[key]) if key in FINE else keys[key] for key, rule in table.items() if rule.is_required}
+    keys = {
+        key: inner[key] if key in inner else st.sampled_from(VALUES[key])
+        for key in table
+        if key in VALUES or key in inner
+    }
+    needed = {
+        key: (st.just(FINE[key]) | keys[key]) if key in FINE else keys[key]
+        for key, rule in table.items()
+        if rule.is_required
+    }
     optional = {key: keys[key] for key in keys if key not in needed}
     return st.lists(st.sampled_from(sorted(optional)), max_size=2, unique=True).flatmap(
         lambda chosen: st.fixed_dictionaries({**needed, **{key: optional[key] for key in chosen}})

@@ -16,7 +16,12 @@ OLD = {
     },
     "nodes": [
         {"id": "fetch", "type": "http", "purpose": "Fetch the users", "params": {"url": "${url}"}},
-        {"id": "greet", "type": "shell", "batch": {"items": "${fetch.response}", "as": "user"}, "params": {"command": "echo"}},
+        {
+            "id": "greet",
+            "type": "shell",
+            "batch": {"items": "${fetch.response}", "as": "user"},
+            "params": {"command": "echo"},
+        },
     ],
     "edges": [{"from": "fetch", "to": "greet"}],
     "outputs": {
@@ -57,7 +62,9 @@ def test_what_a_batch_or_its_node_says_goes_before_the_older_defaults():
     said = {"items": [1], "max_retries": 3, "retry_wait": 2, "timeout": 5}
     batch = read(old_node(batch=said)).nodes[0].batch
     assert (batch.max_retries, batch.retry_wait_s, batch.timeout_s) == (3, 2, 5)
-    (node,) = read(old_node(batch={"items": [1]}, retry={"max": 4, "wait": 1, "backoff": "exponential"}, timeout=9)).nodes
+    (node,) = read(
+        old_node(batch={"items": [1]}, retry={"max": 4, "wait": 1, "backoff": "exponential"}, timeout=9)
+    ).nodes
     assert (node.batch.max_retries, node.batch.retry_wait_s, node.batch.timeout_s) == (None, None, None)
     assert (node.retry, node.timeout_s) == (RetrySpec(attempts=4, wait_s=1, backoff="exponential"), 9)
 
@@ -73,11 +80,20 @@ def test_other_names_for_the_same_key_are_read():
     assert spec.nodes[0].params == {"p": 1}
     assert (spec.edges[0].source, spec.edges[0].target) == ("a", "b")
     assert problems_in(old_node(parameters=[1])) == ["node 'n': parameters is a mapping, not a list"]
-    assert problems_in({"nodes": [{"id": "n", "type": "x", "parameters": {}}]})[0].startswith("node 'n': unknown key 'parameters'")
+    assert problems_in({"nodes": [{"id": "n", "type": "x", "parameters": {}}]})[0].startswith(
+        "node 'n': unknown key 'parameters'"
+    )
 
 
 def test_a_workflow_that_was_saved_with_words_about_it_is_read_inside():
-    saved = {"name": "saved", "description": "words", "ir": OLD, "created_at": "2025", "version": "1.0.0", "rich_metadata": {}}
+    saved = {
+        "name": "saved",
+        "description": "words",
+        "ir": OLD,
+        "created_at": "2025",
+        "version": "1.0.0",
+        "rich_metadata": {},
+    }
     spec = read(saved)
     assert (spec.name, spec.at, spec.nodes[0].at) == ("saved", ("ir",), ("ir", "nodes", 0))
 
@@ -85,7 +101,10 @@ def test_a_workflow_that_was_saved_with_words_about_it_is_read_inside():
 @pytest.mark.parametrize(
     ("data", "note"),
     [
-        (old(mappings={}), "workflow: mappings: mappings do nothing here: a node reads what another wrote by ${node.output}"),
+        (
+            old(mappings={}),
+            "workflow: mappings: mappings do nothing here: a node reads what another wrote by ${node.output}",
+        ),
         (old(cache={"items": []}), "workflow: cache: a prompt cache is not declared here; it is left to the provider"),
         (
             old(enable_namespacing=False),
@@ -99,12 +118,18 @@ def test_a_workflow_that_was_saved_with_words_about_it_is_read_inside():
             old(inputs={"a": {"stdin": True, "required": False}}),
             "input 'a': stdin: what is piped in is not bound to an input here; give the input a value like any other",
         ),
-        (old(inputs={"a": {"default": 1}}), "input 'a' may be left out, as it has a default; there it was required all the same"),
+        (
+            old(inputs={"a": {"default": 1}}),
+            "input 'a' may be left out, as it has a default; there it was required all the same",
+        ),
         (
             old(outputs={"a": {"source": "${greet.count}", "stdout": True}}),
             "output 'a': stdout: all outputs are printed here, not one of them",
         ),
-        (old_node(cache=True), "node 'n': cache: finished steps are found in the journal here; a node has no cache of its own"),
+        (
+            old_node(cache=True),
+            "node 'n': cache: finished steps are found in the journal here; a node has no cache of its own",
+        ),
         (old_node(prewarm=True), "node 'n': prewarm: a prompt cache is left to the provider here"),
         (old(edges=[]), "without edges all nodes run in listed order here; there only the first ran"),
         (
@@ -155,5 +180,7 @@ def test_what_tools_of_the_older_form_write_for_themselves_is_passed_over():
 def test_the_page_of_differences_names_every_key_that_is_read_in_another_way():
     page = (Path(__file__).parents[3] / "docs" / "differences.md").read_text()
     dialects = (legacy.WORKFLOW, legacy.INPUT, legacy.OUTPUT, legacy.NODE, legacy.EDGE, legacy.RETRY, legacy.LOOP)
-    keys = {key for dialect in dialects for table in (dialect.renamed, dialect.ignored, dialect.refused) for key in table}
+    keys = {
+        key for dialect in dialects for table in (dialect.renamed, dialect.ignored, dialect.refused) for key in table
+    }
     assert [key for key in sorted(keys | legacy.SAVED) if f"`{key}`" not in page] == []

@@ -22,7 +22,9 @@ def output_of(folder, data):
     return gm.run(path).output
 
 
-@pytest.mark.parametrize(("written", "stdout"), [({}, "a"), ({"strip_newline": True}, "a"), ({"strip_newline": False}, "a\n\n")])
+@pytest.mark.parametrize(
+    ("written", "stdout"), [({}, "a"), ({"strip_newline": True}, "a"), ({"strip_newline": False}, "a\n\n")]
+)
 def test_line_ends_behind_stdout_are_stripped_unless_the_node_says_otherwise(tmp_path, written, stdout):
     assert output_of(tmp_path, old_node("shell", command="printf 'a\\n\\n'", **written))["stdout"] == stdout
 
@@ -73,7 +75,10 @@ def test_a_command_that_only_looks_like_one_is_not_noted(command):
     ("written", "sent"),
     [
         ({"auth_token": "secret"}, {"authorization": "Bearer secret"}),
-        ({"auth_token": "secret", "headers": {"Authorization": "other", "X-A": "1"}}, {"authorization": "Bearer secret", "x-a": "1"}),
+        (
+            {"auth_token": "secret", "headers": {"Authorization": "other", "X-A": "1"}},
+            {"authorization": "Bearer secret", "x-a": "1"},
+        ),
         ({"api_key": "secret"}, {"x-api-key": "secret"}),
         ({"api_key": "secret", "api_key_header": "X-Key", "headers": {"x-key": "other"}}, {"x-key": "secret"}),
         ({"auth_token": "", "api_key": None, "api_key_header": "X-Key"}, {"authorization": "", "x-key": ""}),
@@ -94,10 +99,22 @@ def test_a_credential_that_is_read_as_it_was_meant_is_no_note():
 @pytest.mark.parametrize(
     ("node_type", "params", "problem"),
     [
-        ("shell", {"ignore_errors": "${x}"}, "ignore_errors: true or false is wanted, not '${x}'; ok_codes lists exit codes that pass"),
+        (
+            "shell",
+            {"ignore_errors": "${x}"},
+            "ignore_errors: true or false is wanted, not '${x}'; ok_codes lists exit codes that pass",
+        ),
         ("http", {"auth_token": "a", "api_key": "b"}, "api_key: auth_token is there already; leave one of them out"),
-        ("http", {"auth_token": "a", "auth": {"bearer": "b"}}, "auth_token: auth is there already; leave one of them out"),
-        ("http", {"api_key": "a", "api_key_header": "${x}"}, "api_key_header: the name of a header is wanted, not '${x}'"),
+        (
+            "http",
+            {"auth_token": "a", "auth": {"bearer": "b"}},
+            "auth_token: auth is there already; leave one of them out",
+        ),
+        (
+            "http",
+            {"api_key": "a", "api_key_header": "${x}"},
+            "api_key_header: the name of a header is wanted, not '${x}'",
+        ),
         (
             "http",
             {"api_key": "a", "headers": "${x}"},
@@ -110,7 +127,8 @@ def test_what_can_not_be_meant_is_told(node_type, params, problem):
 
 
 @pytest.mark.parametrize(
-    ("node_type", "params"), [("shell", {"command": "true", "ignore_errors": True}), ("http", {"url": "http://a.example", "api_key": "a"})]
+    ("node_type", "params"),
+    [("shell", {"command": "true", "ignore_errors": True}), ("http", {"url": "http://a.example", "api_key": "a"})],
 )
 def test_without_ir_version_they_are_unknown(tmp_path, node_type, params):
     (tmp_path / "flow.json").write_text(json.dumps({"nodes": [{"id": "n", "type": node_type, "params": params}]}))

@@ -70,7 +70,11 @@ def test_what_is_known_at_the_attempt_only_passes(params):
         ({"url": "x", "method": "PUST"}, ("method",), "method: 'PUST' is not one of GET, POST (did you mean 'POST'?)"),
         ({"url": "x", "headers": []}, ("headers",), "headers: a mapping is wanted, not a list"),
         ({"url": "x", "headers": ["${a}"]}, ("headers",), "headers: a mapping is wanted, not a list"),
-        ({"url": "x", "headers": {"a": 1, "b": "${b}"}}, ("headers", "a"), "headers.a: text is wanted, not a whole number"),
+        (
+            {"url": "x", "headers": {"a": 1, "b": "${b}"}},
+            ("headers", "a"),
+            "headers.a: text is wanted, not a whole number",
+        ),
         ({"url": "x", "headers": {5: "a"}}, ("headers",), "headers: a key is text, not 5"),
         ({"url": "x", "codes": ["${a}", "b"]}, ("codes", 1), "codes.1: a whole number is wanted, not text"),
         ({"url": "x", "codes": {"a": "${a}"}}, ("codes",), "codes: a list is wanted, not a mapping"),
@@ -104,7 +108,10 @@ def test_resolved_params_are_read_and_hold_what_they_were_given():
     ("params", "message"),
     [
         ({"url": 5}, "the params do not fit http: url: text is wanted, not a whole number"),
-        ({"url": "x", "codes": [1, "${literal}"]}, "the params do not fit http: codes.1: a whole number is wanted, not text"),
+        (
+            {"url": "x", "codes": [1, "${literal}"]},
+            "the params do not fit http: codes.1: a whole number is wanted, not text",
+        ),
         (
             {"url": "x", "auth": {"env": "X"}},
             "the params do not fit http: auth: unknown key 'env'; known are user, token; auth: 'user' is missing",

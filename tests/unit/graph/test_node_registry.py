@@ -54,7 +54,10 @@ def test_a_stranger_s_package_adds_a_type_with_its_package_as_the_code_s_version
     assert (shout.name, shout.package, shout.fingerprint({})) == ("shout", "acme-nodes 1.2", "acme-nodes 1.2")
     assert found.find("yell") is shout
     assert found.aliases(shout) == ("yell",)
-    assert [str(error) for error in param_problems(shout, {"times": 0})] == ["times: a whole number >= 1 is wanted", "'text' is missing"]
+    assert [str(error) for error in param_problems(shout, {"times": 0})] == [
+        "times: a whole number >= 1 is wanted",
+        "'text' is missing",
+    ]
     call = shout.call(read_params(shout, {"text": "hey", "times": 2}), Context("n"))
     assert asyncio.run(call.function(call.value)) == {"shouted": "HEYHEY"}
 
@@ -72,7 +75,8 @@ def test_types_are_loaded_when_they_are_asked_for():
 def test_a_broken_package_is_named_and_does_no_harm_to_the_others():
     found = Registry()
     with pytest.raises(
-        ValueError, match=r"^the node type 'broken' of acme-nodes 1\.2 \(acme_nodes_that_is_not_there:Node\) can not be loaded"
+        ValueError,
+        match=r"^the node type 'broken' of acme-nodes 1\.2 \(acme_nodes_that_is_not_there:Node\) can not be loaded",
     ):
         found.find("broken")
     assert list(found.types()) == sorted([*TYPES, "shout"])

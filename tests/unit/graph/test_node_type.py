@@ -50,7 +50,11 @@ def test_a_context_tells_of_its_attempt_and_passes_on_what_it_has_used():
     context = Context("n", frame)
     context.report_usage(usage)
     context.report_usage(usage, "own/m", is_answer=False)
-    assert (context.attempt, context.idempotency_key, frame.reported) == (3, "key", [(usage, "", True), (usage, "own/m", False)])
+    assert (context.attempt, context.idempotency_key, frame.reported) == (
+        3,
+        "key",
+        [(usage, "", True), (usage, "own/m", False)],
+    )
 
 
 def test_without_an_attempt_a_context_is_that_of_a_first_one_and_counts_nothing():

@@ -24,7 +24,11 @@ def test_problems_are_raised_all_at_once_in_the_order_of_their_places_and_each_o
     with pytest.raises(gm.WorkflowError) as caught:
         problems.raise_if_any()
     assert caught.value.path == document.path
-    assert caught.value.problems == [f"{document.path}:1:1: first", f"{document.path}:1:7: second", f"{document.path}:3:25: third"]
+    assert caught.value.problems == [
+        f"{document.path}:1:1: first",
+        f"{document.path}:1:7: second",
+        f"{document.path}:3:25: third",
+    ]
     assert str(caught.value) == "\n".join(caught.value.problems)
     assert caught.value.placed[0] == Problem(document.path, 1, 1, "first")
 
@@ -56,7 +60,11 @@ def test_the_problems_of_another_document_come_after_one_s_own_with_their_places
     problems.add(("nodes",), "own")
     with pytest.raises(gm.WorkflowError) as caught:
         problems.raise_if_any()
-    assert [problem.file for problem in caught.value.placed] == [document.path, str(tmp_path / "child.yaml"), "child.py"]
+    assert [problem.file for problem in caught.value.placed] == [
+        document.path,
+        str(tmp_path / "child.yaml"),
+        "child.py",
+    ]
     assert problems.notes == child.notes
 
 

@@ -55,8 +55,14 @@ def test_an_unknown_provider_is_refused_with_the_nearest_and_all_there_are(insta
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("1 / 0", "the provider 'acme' of acme-models 3.0 (acme_models:Acme) can not be loaded: ZeroDivisionError: division by zero"),
-        ("class Acme:\n    def __init__(self): raise SystemExit(3)", "can not be loaded: SystemExit: 3; update or remove that package"),
+        (
+            "1 / 0",
+            "the provider 'acme' of acme-models 3.0 (acme_models:Acme) can not be loaded: ZeroDivisionError: division by zero",
+        ),
+        (
+            "class Acme:\n    def __init__(self): raise SystemExit(3)",
+            "can not be loaded: SystemExit: 3; update or remove that package",
+        ),
         (FINE.replace("supports_schema", "x").replace("def open", "def y"), "does not say its supports_schema, open"),
     ],
 )
@@ -69,5 +75,8 @@ def test_a_package_at_fault_is_named(install, code, message):
 def test_two_packages_of_one_name_are_refused(install):
     install("acme-models", FINE)
     install("acme-more", FINE)
-    with pytest.raises(ValueError, match=r"the provider 'acme' is given by acme-mo.* and acme-mo.*; remove all but one of these packages"):
+    with pytest.raises(
+        ValueError,
+        match=r"the provider 'acme' is given by acme-mo.* and acme-mo.*; remove all but one of these packages",
+    ):
         ProviderRegistry().find("acme")

@@ -26,7 +26,9 @@ from graphmill.graph.template import (
 )
 from support.odd_texts import any_text, json_values
 
-names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,5}", fullmatch=True).filter(lambda name: name not in ("true", "false", "null"))
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,5}", fullmatch=True).filter(
+    lambda name: name not in ("true", "false", "null")
+)
 without_templates = st.text(st.characters(codec="utf-8", exclude_characters="$"))
 
 
@@ -193,7 +195,9 @@ def test_look_up_follows_a_reference():
         look_up(reference, {"a": {"b": [1]}})
 
 
-@pytest.mark.parametrize("text", ['{"b": [1, {"c": 2}]}', ' \r\n\t{"b": [1, {"c": 2}]}\n', json.dumps({"b": json.dumps([1, '{"c": 2}'])})])
+@pytest.mark.parametrize(
+    "text", ['{"b": [1, {"c": 2}]}', ' \r\n\t{"b": [1, {"c": 2}]}\n', json.dumps({"b": json.dumps([1, '{"c": 2}'])})]
+)
 def test_a_path_leads_into_text_that_is_a_json_object_or_list(text):
     assert resolve("${a.b[1].c}", {"a": text}) == 2
 
@@ -202,7 +206,9 @@ def test_a_text_at_the_end_of_a_path_stays_text():
     assert resolve("${a.b}", {"a": {"b": "[1]"}}) == "[1]"
 
 
-@pytest.mark.parametrize("text", ["3", '"[1]"', "null", "true", "", " ", "abc", "[1", "{'b': 1}", "[" * 100_000, "x[1]"])
+@pytest.mark.parametrize(
+    "text", ["3", '"[1]"', "null", "true", "", " ", "abc", "[1", "{'b': 1}", "[" * 100_000, "x[1]"]
+)
 def test_any_other_text_has_no_entries(text):
     reason = "which is text, with no JSON object or list in it"
     assert message("${a[0]}", {"a": text}) == f"${{a[0]}} is missing: no [0] in a, {reason}"
@@ -227,7 +233,9 @@ def test_what_is_missing_in_such_a_text_is_named_with_what_is_there():
     assert message("${a.b}", {"a": '{"c": 1}'}) == "${a.b} is missing: no 'b' in a; it has c"
 
 
-SCOPE = MappingProxyType({"fetch": {"response": [1, 2], "status_code": 200}, "n": None, "t": True, "i": 5, "s": "text", "f": 1.0, "e": {}})
+SCOPE = MappingProxyType(
+    {"fetch": {"response": [1, 2], "status_code": 200}, "n": None, "t": True, "i": 5, "s": "text", "f": 1.0, "e": {}}
+)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +348,10 @@ def test_what_is_written_stays_as_it_is():
 
 
 @given(
-    st.recursive(without_templates | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(without_templates, inner))
+    st.recursive(
+        without_templates | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(without_templates, inner),
+    )
 )
 def test_what_holds_no_template_is_constant_and_given_itself(value):
     compiled = compile_value(value)
@@ -357,7 +368,9 @@ def test_an_escaped_text_is_constant():
 
 
 def test_all_references_are_told_each_once_those_in_an_index_and_behind_question_marks_too():
-    compiled = compile_value({"x": ["${a.b} and ${c[${d[${e}]}]}", {"y": '${f ?? g.h ?? "${no}"}'}, "${a.b}"], "${key}": 1, "n": None})
+    compiled = compile_value(
+        {"x": ["${a.b} and ${c[${d[${e}]}]}", {"y": '${f ?? g.h ?? "${no}"}'}, "${a.b}"], "${key}": 1, "n": None}
+    )
     assert [str(reference) for reference in compiled.references] == ["a.b", "c[${d[${e}]}]", "d[${e}]", "e", "f", "g.h"]
     assert not compiled.is_constant
 
@@ -434,8 +447,12 @@ def naive(template, scope):
 
 few_names = st.sampled_from("abc")
 few_numbers = st.integers(-3, 3)
-leaves = few_numbers | st.sampled_from([None, True, False, "", "x", "${a}", '{"a": [1]}', "[0, [2]]", "7", '"a"', "{broken"])
-nested = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(few_names, inner, max_size=3), max_leaves=12)
+leaves = few_numbers | st.sampled_from(
+    [None, True, False, "", "x", "${a}", '{"a": [1]}', "[0, [2]]", "7", '"a"', "{broken"]
+)
+nested = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(few_names, inner, max_size=3), max_leaves=12
+)
 scopes = st.dictionaries(few_names, nested | nested.map(to_json), max_size=3)
 
 

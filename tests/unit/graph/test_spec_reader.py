@@ -174,10 +174,19 @@ def test_every_key_is_read():
     assert [(each.default, each.is_required) for each in spec.inputs[2:]] == [(None, False), (None, False)]
     assert first.retry == RetrySpec(attempts=5, wait_s=0.5, backoff="linear", cap_s=10)
     assert (first.params, first.timeout_s, first.effect, first.on_ambiguous) == ({"x": [1]}, 30, "unsafe", "retry")
-    assert (first.batch.items, first.batch.alias, first.batch.max_failures, first.batch.timeout_s) == ("${url.list}\n", "user", 0.125, 1.5)
+    assert (first.batch.items, first.batch.alias, first.batch.max_failures, first.batch.timeout_s) == (
+        "${url.list}\n",
+        "user",
+        0.125,
+        1.5,
+    )
     assert (first.batch.is_parallel, first.batch.is_ordered, first.batch.max_concurrent) == (True, False, 1000)
     assert (first.batch.max_retries, first.batch.retry_wait_s, first.batch.error_handling) == (10, 0, "continue")
-    assert (first.loop.max, first.loop.until, first.loop.repeats) == ("${n}", {"passed": "${round.ok}"}, {"circular": "${round.text}"})
+    assert (first.loop.max, first.loop.until, first.loop.repeats) == (
+        "${n}",
+        {"passed": "${round.ok}"},
+        {"circular": "${round.text}"},
+    )
     assert (first.loop.similarity, first.loop.keep, first.loop.history) == (1, ("min", "${round.cost}"), "before")
     assert (first.loop.timeout_s, first.loop.budget_usd, first.loop.on_error) == (60, 0.5, "keep")
     assert spec.edges == (
@@ -188,7 +197,8 @@ def test_every_key_is_read():
 
 
 @pytest.mark.parametrize(
-    ("written", "read_as"), [(0, 0), (7, 7), (0.1, 0.1), (1.0, 1.0), ("10%", 0.1), ("100 %", 1.0), ("0.5%", 0.005), (None, None)]
+    ("written", "read_as"),
+    [(0, 0), (7, 7), (0.1, 0.1), (1.0, 1.0), ("10%", 0.1), ("100 %", 1.0), ("0.5%", 0.005), (None, None)],
 )
 def test_failures_are_borne_by_count_or_by_share(written, read_as):
     found = read(batch(error_handling="continue", max_failures=written)).nodes[0].batch.max_failures
@@ -223,7 +233,9 @@ def test_a_workflow_inside_another_is_read_where_it_stands():
     spec = read_spec(document, at, problems=problems)
     assert spec.at == at
     assert spec.nodes[0].at == (*at, "nodes", 0)
-    assert [problem.message for problem in problems.found] == ["node 'n': params.workflow: node 'inner': batch: 'items' is missing"]
+    assert [problem.message for problem in problems.found] == [
+        "node 'n': params.workflow: node 'inner': batch: 'items' is missing"
+    ]
 
 
 # --- what is wrong ---
@@ -298,7 +310,9 @@ def test_a_file_that_is_no_workflow_is_told_in_one_line(tmp_path, text, line):
 
 def test_json_files_have_places_too(tmp_path):
     text = '{"nodes": [\n  {"id": "a", "type": "value",\n   "batch": {"item": []}}\n]}'
-    known = "items, as, error_handling, parallel, max_concurrent, max_retries, retry_wait, timeout, max_failures, ordered"
+    known = (
+        "items, as, error_handling, parallel, max_concurrent, max_retries, retry_wait, timeout, max_failures, ordered"
+    )
     assert lines_of(tmp_path, text, "flow.json") == [
         "flow.json:3:13: node 'a': batch: 'items' is missing",
         f"flow.json:3:14: node 'a': batch: unknown key 'item' (did you mean 'items'?); known are {known}",
@@ -314,7 +328,10 @@ CONTINUED = {"error_handling": "continue"}
     ("data", "problem"),
     [
         ({**node(), "name": 5}, "workflow: name is text, not 5"),
-        ({**node(), "inputs": ["a"]}, "workflow: inputs is a mapping from names to {required: true} or {default: …}, not a list"),
+        (
+            {**node(), "inputs": ["a"]},
+            "workflow: inputs is a mapping from names to {required: true} or {default: …}, not a list",
+        ),
         ({**node(), "edges": {"a": "b"}}, "workflow: edges is a list of {from: …, to: …}, not a mapping"),
         ({**node(), "edges": ["a"]}, "edge 1 in the list: a mapping with from and to is wanted, not 'a'"),
         ({**node(), "edges": [{"from": "a", "to": 7}]}, f"edge 1 in the list: to is {NAME}, not 7"),
@@ -324,10 +341,22 @@ CONTINUED = {"error_handling": "continue"}
         ({**node(), 1: 2}, "workflow: a key is text, not 1"),
         ({**node(), "inputs": {"a": {"required": 1}}}, "input 'a': required is true or false, not 1"),
         ({**node(), "inputs": {"a": {"required": "yes"}}}, "input 'a': required is true or false, not 'yes'"),
-        ({**node(), "inputs": {"a": {"type": "number", "default": True}}}, "input 'a': the default is true, and the type is number"),
-        ({**node(), "inputs": {"a": {"type": "integer", "default": 1.5}}}, "input 'a': the default is 1.5, and the type is integer"),
-        ({**node(), "inputs": {"a": {"type": "array", "default": {}}}}, "input 'a': the default is a mapping, and the type is array"),
-        ({**node(), "inputs": {"a": {"type": "boolean", "default": 0}}}, "input 'a': the default is 0, and the type is boolean"),
+        (
+            {**node(), "inputs": {"a": {"type": "number", "default": True}}},
+            "input 'a': the default is true, and the type is number",
+        ),
+        (
+            {**node(), "inputs": {"a": {"type": "integer", "default": 1.5}}},
+            "input 'a': the default is 1.5, and the type is integer",
+        ),
+        (
+            {**node(), "inputs": {"a": {"type": "array", "default": {}}}},
+            "input 'a': the default is a mapping, and the type is array",
+        ),
+        (
+            {**node(), "inputs": {"a": {"type": "boolean", "default": 0}}},
+            "input 'a': the default is 0, and the type is boolean",
+        ),
         ({**node(), "inputs": {5: {}}}, "input 5: a name has letters, digits, _ and -, and begins with a letter or _"),
         ({"nodes": [{"id": None, "type": "value"}]}, "node 1 in the list: 'id' is missing"),
         ({"nodes": [{"id": "a", "type": None}]}, "node 'a': 'type' is missing"),
@@ -382,10 +411,16 @@ CONTINUED = {"error_handling": "continue"}
         (loop(until="${round.x}"), "node 'n': loop: until is a mapping from reasons to references, not '${round.x}'"),
         (loop(repeats={"a": 1}), "node 'n': loop: repeats: 'a' is one ${…} reference, not 1"),
         (loop(similarity=0), "node 'n': loop: similarity is a number above 0 and up to 1, not 0"),
-        (loop(keep={"max": "${a}", "min": "${b}"}), "node 'n': loop: keep is {max: reference} or {min: reference}, and one of them"),
+        (
+            loop(keep={"max": "${a}", "min": "${b}"}),
+            "node 'n': loop: keep is {max: reference} or {min: reference}, and one of them",
+        ),
         (loop(budget_usd=0), "node 'n': loop: budget_usd is an amount above 0, not 0"),
         (loop(on_error="stop"), "node 'n': loop: on_error is one of fail, keep, not 'stop'"),
-        (loop(history="my past"), "node 'n': loop: history is a name: letters, digits and _, beginning with a letter or _, not 'my past'"),
+        (
+            loop(history="my past"),
+            "node 'n': loop: history is a name: letters, digits and _, beginning with a letter or _, not 'my past'",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_what_would_be_right(data, problem):
@@ -400,12 +435,20 @@ def test_there_is_no_spec_without_nodes(data):
 
 @pytest.mark.parametrize(
     "part",
-    [{"nodes": [{"id": "a"}, {"id": "n", "type": "value"}]}, {"inputs": {"a b": {}}}, {"edges": [{"from": "n"}, {"from": "n", "to": "n"}]}],
+    [
+        {"nodes": [{"id": "a"}, {"id": "n", "type": "value"}]},
+        {"inputs": {"a b": {}}},
+        {"edges": [{"from": "n"}, {"from": "n", "to": "n"}]},
+    ],
 )
 def test_a_part_that_can_not_be_read_is_left_out_and_the_spec_is_not_whole(part):
     document = Document.from_data({**node(), **part})
     spec = read_spec(document, problems=Problems(document))
-    assert ([each.id for each in spec.nodes], spec.inputs, len(spec.edges or ())) == (["n"], (), len(part.get("edges", [0])) - 1)
+    assert ([each.id for each in spec.nodes], spec.inputs, len(spec.edges or ())) == (
+        ["n"],
+        (),
+        len(part.get("edges", [0])) - 1,
+    )
     assert not spec.is_whole
 
 
@@ -414,14 +457,27 @@ def test_where_a_mistake_can_be_passed_over_the_rest_is_given_for_later_checks()
     problems = Problems(document)
     spec = read_spec(document, problems=problems)
     assert len(problems.found) == 5
-    assert (spec.nodes[0].batch.alias, spec.nodes[0].batch.items, spec.nodes[0].batch.max_concurrent) == ("user", [], 10)
+    assert (spec.nodes[0].batch.alias, spec.nodes[0].batch.items, spec.nodes[0].batch.max_concurrent) == (
+        "user",
+        [],
+        10,
+    )
 
 
 # --- whatever comes ---
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["${a}", "10%", "continue", "n"])
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["${a}", "10%", "continue", "n"])
+)
 anything = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=6
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
 )
 BLOCKS = {"batch": grammar.BATCH, "loop": grammar.LOOP, "retry": grammar.RETRY}
 
@@ -430,7 +486,9 @@ def block(table, **inner):
     return st.fixed_dictionaries({}, optional={key: inner.get(key, anything) | anything for key in table}) | anything
 
 
-nodes = block(grammar.NODE, **{key: block(table) for key, table in BLOCKS.items()}, id=st.just("n"), type=st.just("value"))
+nodes = block(
+    grammar.NODE, **{key: block(table) for key, table in BLOCKS.items()}, id=st.just("n"), type=st.just("value")
+)
 workflows = block(
     [*grammar.WORKFLOW, "ir", "mappings"],
     nodes=st.lists(nodes, max_size=3),

@@ -24,10 +24,13 @@ def _references(inner):
 references = _references(indices | _references(indices | _references(indices)))
 literals = st.builds(Literal, json_values)
 lookups = st.builds(
-    lambda found, default: Lookup((*found, *default)), st.lists(references, min_size=1, max_size=3), st.lists(literals, max_size=1)
+    lambda found, default: Lookup((*found, *default)),
+    st.lists(references, min_size=1, max_size=3),
+    st.lists(literals, max_size=1),
 )
 near_templates = st.lists(
-    st.sampled_from([*'${}[]?"a.-0 \n\\', "é", "true", "${", "${a", "${a}", "$${", " ?? ", "[${", "\ud800"]), max_size=20
+    st.sampled_from([*'${}[]?"a.-0 \n\\', "é", "true", "${", "${a", "${a}", "$${", " ?? ", "[${", "\ud800"]),
+    max_size=20,
 ).map("".join)
 plain_texts = any_text | near_templates
 
@@ -108,7 +111,9 @@ def test_behind_two_question_marks_any_json_literal_can_stand(written, value):
     assert parse(f"<${{a??{written}}}>").parts == ("<", found, ">")
 
 
-@pytest.mark.parametrize("text", ["$", "$x", "$ {x}", "{x}", "$$", "$$x", "}", "$[x]", "100 $ {", "a$", "{{x}}", "%s {0}", "#{x}"])
+@pytest.mark.parametrize(
+    "text", ["$", "$x", "$ {x}", "{x}", "$$", "$$x", "}", "$[x]", "100 $ {", "a$", "{{x}}", "%s {0}", "#{x}"]
+)
 def test_without_a_dollar_before_a_brace_all_is_text(text):
     assert parse(text) == Template((text,))
 
@@ -135,9 +140,13 @@ def test_dollars_before_a_brace_are_doubled_to_be_text(text, parts):
 NAME = "a name has letters, digits, _ and -, and begins with a letter or _"
 WANTED = "a name is wanted, of letters, digits, _ and -, that begins with a letter or _"
 NOT_CLOSED = "it is not closed: a } is wanted; for the text ${ write $${"
-INDEX = "an index is a whole number, as [0] or [-1], or one reference, as [${i}]; a key is written behind a dot, as .key"
+INDEX = (
+    "an index is a whole number, as [0] or [-1], or one reference, as [${i}]; a key is written behind a dot, as .key"
+)
 DEFAULT = 'a default is written behind ??, as ${name ?? "text"}'
-LOOKS_UP = "a template only looks up; let a code node compare or compute, and look up its result; for the text ${ write $${"
+LOOKS_UP = (
+    "a template only looks up; let a code node compare or compute, and look up its result; for the text ${ write $${"
+)
 ANY = "names joined by dots, [index] and ?? are all that can stand in it; for the text ${ write $${"
 
 
@@ -183,7 +192,11 @@ ANY = "names joined by dots, [index] and ?? are all that can stand in it; for th
         ("${a ?? }", 7, f"'}}' can not stand here: {WANTED}"),
         ("${a ?? 'x'}", 7, "a text stands in double quotes"),
         ('${a ?? "x" ?? b}', 10, "a literal is always found, so nothing can stand behind it"),
-        ('${a ?? "x}', 7, "behind ?? stands a reference or a JSON literal, and this is neither: Unterminated string starting at"),
+        (
+            '${a ?? "x}',
+            7,
+            "behind ?? stands a reference or a JSON literal, and this is neither: Unterminated string starting at",
+        ),
         ("${a ?? true.x}", 11, f"'.' can not stand here: {ANY}"),
         ('${"x"}', 2, f"a literal can not come first; {DEFAULT}"),
         ("${true}", 2, f"true is a literal, no name; {DEFAULT}"),

@@ -17,7 +17,13 @@ from support.worker_functions import Tools, same, same_later
 
 
 def taken(**changes):
-    given = {"graph": {"kind": "function", "function": None}, "fingerprints": {}, "source": None, "policy": gm.Policy(), "options": {}}
+    given = {
+        "graph": {"kind": "function", "function": None},
+        "fingerprints": {},
+        "source": None,
+        "policy": gm.Policy(),
+        "options": {},
+    }
     return manifest_of(**{**given, **changes})
 
 
@@ -33,7 +39,13 @@ def test_a_manifest_is_plain_json_data():
     assert manifest["graph"] == {"kind": "workflow", "path": "a.yaml"}
     assert manifest["fingerprints"] == {"node 'a'": "12"}
     assert manifest["source"] == {"path": "rows.jsonl", "format": "jsonl"}
-    assert manifest["options"] == {"id_field": "isbn", "limit": 5, "given": {"tone": ["brisk"]}, "seed": 7, "output": None}
+    assert manifest["options"] == {
+        "id_field": "isbn",
+        "limit": 5,
+        "given": {"tone": ["brisk"]},
+        "seed": 7,
+        "output": None,
+    }
     assert manifest["seed"] == 7
 
 
@@ -46,7 +58,11 @@ def test_every_rule_of_the_policy_is_in_it():
 
 def test_what_is_not_there_is_null():
     manifest = taken()
-    assert (manifest["source"], manifest["seed"], manifest["graph"]) == (None, None, {"kind": "function", "function": None})
+    assert (manifest["source"], manifest["seed"], manifest["graph"]) == (
+        None,
+        None,
+        {"kind": "function", "function": None},
+    )
 
 
 def test_functions_are_noted_by_name_and_other_objects_by_type():
@@ -60,10 +76,24 @@ def test_functions_are_noted_by_name_and_other_objects_by_type():
         def __repr__(self):
             return self.key
 
-    options = {"client": Client(), "made": lambda: secret, "set": {"b", "a"}, "far": float("inf"), 5: (1, True), "kind": gm.Kind.CRASH}
+    options = {
+        "client": Client(),
+        "made": lambda: secret,
+        "set": {"b", "a"},
+        "far": float("inf"),
+        5: (1, True),
+        "kind": gm.Kind.CRASH,
+    }
     noted = taken(options=options)["options"]
     name = "test_functions_are_noted_by_name_and_other_objects_by_type.<locals>."
-    assert noted == {"client": name + "Client", "made": name + "<lambda>", "set": ["a", "b"], "far": "inf", "5": [1, True], "kind": "crash"}
+    assert noted == {
+        "client": name + "Client",
+        "made": name + "<lambda>",
+        "set": ["a", "b"],
+        "far": "inf",
+        "5": [1, True],
+        "kind": "crash",
+    }
 
 
 def test_the_versions_of_python_the_machine_s_kind_and_our_dependencies_are_in_it():
@@ -98,7 +128,9 @@ def test_neither_the_environment_nor_the_machine_s_name_gets_in(monkeypatch):
 
 def test_the_version_of_a_package_is_noted_that_is_installed_as_an_egg(monkeypatch, tmp_path):
     (tmp_path / "an_egg-1.5.egg-info").mkdir()
-    (tmp_path / "an_egg-1.5.egg-info" / "PKG-INFO").write_text("Metadata-Version: 1.1\nName: an-egg\nVersion: 1.5\n\nVersion: none\n")
+    (tmp_path / "an_egg-1.5.egg-info" / "PKG-INFO").write_text(
+        "Metadata-Version: 1.1\nName: an-egg\nVersion: 1.5\n\nVersion: none\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert taken(graph={"kind": "function", "function": "an_egg:made"})["versions"]["an_egg"] == "1.5"
 
@@ -119,8 +151,17 @@ def test_taking_it_down_takes_a_few_milliseconds():
     "policy",
     [
         gm.Policy(),
-        gm.Policy(concurrency=7, adaptive=True, retry=gm.Retry(attempts=2, backoff="linear"), max_failures=0.5, window=50, classify=same),
-        gm.Policy(timeout_s=None, on_failure="fail_fast", guards=gm.Guards(memory=None), alerts=gm.Alerts(stalled_s=None)),
+        gm.Policy(
+            concurrency=7,
+            adaptive=True,
+            retry=gm.Retry(attempts=2, backoff="linear"),
+            max_failures=0.5,
+            window=50,
+            classify=same,
+        ),
+        gm.Policy(
+            timeout_s=None, on_failure="fail_fast", guards=gm.Guards(memory=None), alerts=gm.Alerts(stalled_s=None)
+        ),
     ],
 )
 def test_a_policy_is_had_again_from_its_manifest(policy):
@@ -151,13 +192,16 @@ def test_a_classify_that_can_not_be_had_again_is_refused_with_the_remedy(classif
 
 
 @pytest.mark.parametrize(
-    ("function", "name"), [(same, "same"), (same_later, "same_later"), (Tools.doubled, "Tools.doubled"), (Tools.made, "Tools.made")]
+    ("function", "name"),
+    [(same, "same"), (same_later, "same_later"), (Tools.doubled, "Tools.doubled"), (Tools.made, "Tools.made")],
 )
 def test_a_function_that_its_name_leads_back_to_can_be_opened_again(function, name):
     assert openable(function) == f"support.worker_functions:{name}"
 
 
-@pytest.mark.parametrize("function", [lambda item: item, Tools(), Tools().bound, 5], ids=["lambda", "object", "method", "number"])
+@pytest.mark.parametrize(
+    "function", [lambda item: item, Tools(), Tools().bound, 5], ids=["lambda", "object", "method", "number"]
+)
 def test_any_other_can_not(function):
     assert openable(function) is None
 

@@ -40,7 +40,8 @@ def test_five_characters_last_until_november_2031():
 
 
 @pytest.mark.parametrize(
-    ("newest", "run_id"), [("a0000", "a0001"), ("a000z", "a0010"), ("b5555", "b5556"), ("zzzzz", "a00000"), ("zzzzzz", "a000000")]
+    ("newest", "run_id"),
+    [("a0000", "a0001"), ("a000z", "a0010"), ("b5555", "b5556"), ("zzzzz", "a00000"), ("zzzzzz", "a000000")],
 )
 def test_two_runs_in_one_step_and_a_clock_set_back_give_the_id_after_the_newest(newest, run_id):
     assert new_run_id(BEGAN, newest) == run_id

@@ -60,7 +60,10 @@ def test_failures_since_the_last_retry_stand_after_a_change():
     ids=["retried", "retried by name", "changed"],
 )
 def test_a_step_that_was_begun_and_has_no_outcome_may_have_happened_in_later_generations_too(found, intended):
-    notes = Notes(steps=[step("ended")], attempts=[begun("begun"), begun("ended"), begun(""), begun("unsent", kind=Kind.THROTTLED)])
+    notes = Notes(
+        steps=[step("ended")],
+        attempts=[begun("begun"), begun("ended"), begun(""), begun("unsent", kind=Kind.THROTTLED)],
+    )
     assert standing(notes, 2, found).intended == intended
 
 

@@ -43,7 +43,10 @@ def test_a_value_without_a_case_or_default_fails_for_good_and_lists_the_cases(on
 
 
 def test_a_branch_without_any_case_is_a_problem():
-    assert problem_of("branch", on="${x}") == (("cases",), "cases or a default is missing: without them every value fails")
+    assert problem_of("branch", on="${x}") == (
+        ("cases",),
+        "cases or a default is missing: without them every value fails",
+    )
     check("branch", on="${x}", default="go")
 
 

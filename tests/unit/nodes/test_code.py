@@ -26,7 +26,9 @@ def result(code, **inputs):
 
 
 def test_inputs_are_variables_and_what_is_assigned_to_result_is_the_result():
-    assert run("result = [name.upper() for name in names]", names=["a"]) == Output({"result": ["A"], "stdout": "", "stderr": ""})
+    assert run("result = [name.upper() for name in names]", names=["a"]) == Output(
+        {"result": ["A"], "stdout": "", "stderr": ""}
+    )
 
 
 def test_the_predecessor_s_typed_form_works():
@@ -37,11 +39,16 @@ def test_the_predecessor_s_typed_form_works():
     other: "list"
     result: dict = {"names": [row["name"] for row in data[:limit]], "rate": rate}
     """
-    assert result(code, data=[{"name": "a"}, {"name": "b"}], limit=None, rate=2, other=[]) == {"names": ["a", "b"], "rate": 2}
+    assert result(code, data=[{"name": "a"}, {"name": "b"}], limit=None, rate=2, other=[]) == {
+        "names": ["a", "b"],
+        "rate": 2,
+    }
 
 
 def test_text_assigned_to_next_is_the_action():
-    assert run("next: str = 'retry' if bad else 'go'\nresult = 1", bad=True) == Output({"result": 1, "stdout": "", "stderr": ""}, "retry")
+    assert run("next: str = 'retry' if bad else 'go'\nresult = 1", bad=True) == Output(
+        {"result": 1, "stdout": "", "stderr": ""}, "retry"
+    )
     assert run("next = 'go'") == Output({"result": None, "stdout": "", "stderr": ""}, "go")
     assert result("result = next(iter([5]))") == 5
     for wrong in ("5", "''", "None"):
@@ -78,7 +85,9 @@ def test_a_result_comes_back_as_json_would_give_it():
 
 
 def test_what_it_prints_is_kept():
-    output = run("import sys\nprint('a', 'ü')\nsys.stdout.buffer.write(b'raw')\nprint('no', file=sys.stderr)\nresult = 1")
+    output = run(
+        "import sys\nprint('a', 'ü')\nsys.stdout.buffer.write(b'raw')\nprint('no', file=sys.stderr)\nresult = 1"
+    )
     assert output.values == {"result": 1, "stdout": "a ü\nraw", "stderr": "no\n"}
 
 
@@ -103,7 +112,9 @@ def test_an_error_carries_the_line_of_the_code():
 
 
 def test_code_that_leaves_result_out_fails_for_good():
-    with pytest.raises(gm.Permanent, match="the code ended without an assignment to result; assign to it on every path"):
+    with pytest.raises(
+        gm.Permanent, match="the code ended without an assignment to result; assign to it on every path"
+    ):
         run("if given:\n    result = 1", given=False)
 
 
@@ -129,7 +140,9 @@ def test_a_type_that_is_not_known_is_not_checked():
 
 
 def test_code_runs_in_a_worker_process():
-    output = result_of_step("code", code="import os\nprint('hi')\nresult = [os.getpid(), it]", inputs={"it": "${not} a template"}).output
+    output = result_of_step(
+        "code", code="import os\nprint('hi')\nresult = [os.getpid(), it]", inputs={"it": "${not} a template"}
+    ).output
     assert output.values["result"][0] != os.getpid()
     assert output.values["result"][1] == "${not} a template"
     assert output.values["stdout"] == "hi\n"
@@ -174,7 +187,10 @@ def test_code_that_ends_its_process_is_a_crash_of_its_own():
             "result = 1\nreturn result",
             "code: line 2, column 1: 'return' outside function: return result; assign to result instead: result = …",
         ),
-        ("if True:\nresult = 1", "code: line 2, column 1: expected an indented block after 'if' statement on line 1: result = 1"),
+        (
+            "if True:\nresult = 1",
+            "code: line 2, column 1: expected an indented block after 'if' statement on line 1: result = 1",
+        ),
         ("x = 1", "code: nothing is assigned to result; add a line such as: result = …"),
         ("result: int", "code: nothing is assigned to result; add a line such as: result = …"),
         ("def f():\n    result = 1", "code: nothing is assigned to result; add a line such as: result = …"),

@@ -17,7 +17,9 @@ CASES = {
 )
 def test_a_job_ends_well_with_the_flag_of_its_case_and_no_default_edge_fires(on, flag, reason):
     output = output_of_step("end", on=on, cases=CASES, reason="why")
-    assert output == Output({"status": "succeeded", "flag": flag, "reason": reason}, "end", frozenset({flag} if flag else ()))
+    assert output == Output(
+        {"status": "succeeded", "flag": flag, "reason": reason}, "end", frozenset({flag} if flag else ())
+    )
 
 
 def test_a_failed_end_is_a_permanent_failure_with_its_reason():

@@ -87,5 +87,8 @@ def test_no_node_is_led_out_by_a_link_that_is_put_in_its_way(tree, name, place):
             with suppress(AttemptError):
                 act(tree / "root", "write-file", {"file_path": PATH, "content": "inside"})
     assert "outside" not in ends
-    outside = {path.relative_to(tree / "outside").as_posix(): path.is_file() and path.read_text() for path in (tree / "outside").rglob("*")}
+    outside = {
+        path.relative_to(tree / "outside").as_posix(): path.is_file() and path.read_text()
+        for path in (tree / "outside").rglob("*")
+    }
     assert outside == {"b": False, "b/file": "outside", "file": "outside"}

@@ -50,12 +50,16 @@ def test_a_function_may_stand_inside_a_class_or_be_any_callable(tmp_path, module
 
 def test_inputs_may_be_left_out_or_be_one_mapping_from_before(tmp_path, module):
     name = module("def f(**given): return given")
-    assert made(load_workflow(tmp_path, f"nodes: [{{id: n, type: python, params: {{function: '{name}:f'}}}}]"), {}) == {}
+    assert (
+        made(load_workflow(tmp_path, f"nodes: [{{id: n, type: python, params: {{function: '{name}:f'}}}}]"), {}) == {}
+    )
     graph = load_workflow(tmp_path, node(f"{name}:f", "'${it}'"))
     assert made(graph, {"it": {"a": 1, "b": [2]}}) == {"a": 1, "b": [2]}
     for wrong, kind in ((5, "a whole number"), (None, "null"), ([], "a list"), ("", "text"), ([["a", 1]], "a list")):
         message = message_of_permanent(graph, {"it": wrong})
-        assert message == f"the params do not fit python: inputs: a mapping is wanted, not {kind} ({INPUTS}) (in node 'n')"
+        assert (
+            message == f"the params do not fit python: inputs: a mapping is wanted, not {kind} ({INPUTS}) (in node 'n')"
+        )
 
 
 # --- isolation ---
@@ -100,7 +104,11 @@ def test_what_a_function_raises_is_the_item_s_failure_and_retried_by_its_kind(tm
         def hopeless(it): raise gm.Permanent("never")
     """)
     result = result_of(load_workflow(tmp_path, node(f"{name}:broken")), "luck")
-    assert (result.error.kind, result.error.message, result.attempts) == ("transient", "no luck (in node 'n')", EAGER.retry.attempts)
+    assert (result.error.kind, result.error.message, result.attempts) == (
+        "transient",
+        "no luck (in node 'n')",
+        EAGER.retry.attempts,
+    )
     assert message_of_permanent(load_workflow(tmp_path, node(f"{name}:hopeless")), 1) == "never (in node 'n')"
 
 
@@ -114,7 +122,9 @@ def test_inputs_that_do_not_fit_the_function_are_a_problem_of_the_workflow(tmp_p
 def test_wrong_arguments_that_only_show_when_it_runs_fail_for_good(tmp_path, module):
     name = module("def f(other): return other")
     workflow = f"inputs: {{it: {{required: true}}}}\nnodes: [{{id: n, type: python, params: {{function: '{name}:f', inputs: '${{it}}'}}}}]"
-    assert "unexpected keyword argument 'x'" in message_of_permanent(load_workflow(tmp_path, workflow), {"it": {"x": 1}})
+    assert "unexpected keyword argument 'x'" in message_of_permanent(
+        load_workflow(tmp_path, workflow), {"it": {"x": 1}}
+    )
 
 
 @pytest.mark.parametrize(

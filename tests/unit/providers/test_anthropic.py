@@ -21,7 +21,10 @@ CLOSED = {
     "type": "object",
     "properties": {
         "a": {"type": "integer"},
-        "b": {"type": "array", "items": {"type": "object", "properties": {"type": {"type": "string"}}, "additionalProperties": False}},
+        "b": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"type": {"type": "string"}}, "additionalProperties": False},
+        },
     },
     "additionalProperties": False,
 }
@@ -36,14 +39,20 @@ def read(data, *, has_schema=False):
 
 
 def test_the_most_tokens_are_always_sent():
-    assert asked() == {"model": "claude-sonnet-4-5", "max_tokens": 4096, "messages": [{"role": "user", "content": "hi"}]}
+    assert asked() == {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 4096,
+        "messages": [{"role": "user", "content": "hi"}],
+    }
     assert asked(max_tokens=9)["max_tokens"] == 9
 
 
 def test_the_system_stands_apart_and_every_setting_goes_by_its_name():
     tool = Tool(name="add", description="Adds.", parameters={"type": "object"})
     messages = (Message("system", "Be brief."), Message("system", "Be kind."), ASK)
-    body = asked(messages=messages, temperature=0.0, top_p=0.5, stop=("a",), seed=1, reasoning_effort="low", tools=(tool,))
+    body = asked(
+        messages=messages, temperature=0.0, top_p=0.5, stop=("a",), seed=1, reasoning_effort="low", tools=(tool,)
+    )
     assert body == {
         "model": "claude-sonnet-4-5",
         "max_tokens": 4096,
@@ -105,7 +114,14 @@ def test_a_schema_is_a_format_with_every_object_closed():
 
 
 @pytest.mark.parametrize(
-    "model", ["claude-3-5-haiku-20241022", "claude-sonnet-4-20250514", "claude-opus-4-1-20250805", "claude-opus-4-0", "claude-opus-4"]
+    "model",
+    [
+        "claude-3-5-haiku-20241022",
+        "claude-sonnet-4-20250514",
+        "claude-opus-4-1-20250805",
+        "claude-opus-4-0",
+        "claude-opus-4",
+    ],
 )
 def test_a_schema_is_a_tool_that_must_be_used_where_the_model_is_too_old(model):
     body = asked(model=model, schema=SCHEMA)
@@ -115,7 +131,8 @@ def test_a_schema_is_a_tool_that_must_be_used_where_the_model_is_too_old(model):
 
 
 @pytest.mark.parametrize(
-    "model", ["claude-sonnet-4-5-20250929", "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "claude-sonnet-5-20270101"]
+    "model",
+    ["claude-sonnet-4-5-20250929", "claude-haiku-4-5", "claude-opus-4-6", "claude-opus-5", "claude-sonnet-5-20270101"],
 )
 def test_newer_models_know_the_format(model):
     assert "output_config" in asked(model=model, schema=SCHEMA)
@@ -132,7 +149,11 @@ def test_an_answer_by_the_tool_is_its_text():
 
 
 def test_thinking_is_no_part_of_the_text():
-    blocks = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Par"}, {"type": "text", "text": "is."}]
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "text", "text": "Par"},
+        {"type": "text", "text": "is."},
+    ]
     assert read({**ANTHROPIC_ANSWER, "content": blocks}).text == "Paris."
 
 
@@ -154,9 +175,16 @@ def test_a_stop_reason_is_one_of_ours(said, reason):
 
 
 def test_a_refusal_says_why():
-    data = {**ANTHROPIC_ANSWER, "content": [], "stop_reason": "refusal", "stop_details": {"explanation": "It is not safe."}}
+    data = {
+        **ANTHROPIC_ANSWER,
+        "content": [],
+        "stop_reason": "refusal",
+        "stop_details": {"explanation": "It is not safe."},
+    }
     assert str(read(data).error()) == "the model refused: It is not safe."
-    assert str(read({**data, "stop_reason": "pause_turn"}).error()).endswith("no end of an answer: stop_reason is 'pause_turn'")
+    assert str(read({**data, "stop_reason": "pause_turn"}).error()).endswith(
+        "no end of an answer: stop_reason is 'pause_turn'"
+    )
 
 
 @pytest.mark.parametrize("changes", [{"content": []}, {"content": None}, {"stop_reason": "tool_use"}])
@@ -181,11 +209,17 @@ def test_the_version_stands_in_the_path_once(address, url):
     ("answer", "kind"),
     [
         (anthropic_error(400, "invalid_request_error", "messages: roles must alternate"), Permanent),
-        (anthropic_error(400, "invalid_request_error", "You have reached your specified API usage limits."), Unavailable),
+        (
+            anthropic_error(400, "invalid_request_error", "You have reached your specified API usage limits."),
+            Unavailable,
+        ),
         (anthropic_error(402, "billing_error", "There's an issue with your billing."), Unavailable),
         (anthropic_error(403, "permission_error", "Your key may not use this."), Unavailable),
         (anthropic_error(413, "request_too_large", "Request exceeds the maximum size"), Permanent),
-        (anthropic_error(429, "rate_limit_error", "spent", details={"error_code": "enforced_spend_limit_reached"}), Unavailable),
+        (
+            anthropic_error(429, "rate_limit_error", "spent", details={"error_code": "enforced_spend_limit_reached"}),
+            Unavailable,
+        ),
         (anthropic_error(504, "timeout_error", "Request timed out"), Transient),
         (anthropic_error(500, "overloaded_error", "Overloaded"), Throttled),
         (anthropic_error(418, "a_new_error", "?"), Permanent),

@@ -47,11 +47,19 @@ def test_an_image_is_a_part_of_the_prompt():
     assert without_secrets(text, (), request) == "bad image data:image/png;base64,… or …"
 
 
-@given(letters, letters, letters, words, st.sampled_from([str, repr, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)]))
+@given(
+    letters,
+    letters,
+    letters,
+    words,
+    st.sampled_from([str, repr, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)]),
+)
 def test_no_part_that_is_long_enough_is_ever_left_however_it_is_written(before, after, rest, secret, written):
     text = told(f"{before}{written(secret)}{after}", prompt=f"{rest}{secret}{rest}")
     assert secret not in text
     assert written(secret)[2:-2] not in text
     assert not any(
-        text[at : at + 16] in f"{rest}{secret}{rest}" for at in range(len(text) - 15) if len("".join(text[at : at + 16].split())) == 16
+        text[at : at + 16] in f"{rest}{secret}{rest}"
+        for at in range(len(text) - 15)
+        if len("".join(text[at : at + 16].split())) == 16
     )

@@ -65,7 +65,9 @@ def test_the_system_stands_apart_and_every_setting_goes_by_its_name():
 
 
 def test_from_gemini_3_on_thinking_goes_by_a_word():
-    assert asked(model="gemini-3-pro", reasoning_effort="high")["generationConfig"] == {"thinkingConfig": {"thinkingLevel": "high"}}
+    assert asked(model="gemini-3-pro", reasoning_effort="high")["generationConfig"] == {
+        "thinkingConfig": {"thinkingLevel": "high"}
+    }
 
 
 def test_messages_carry_images_calls_and_results():
@@ -105,16 +107,25 @@ def test_function_calls_are_read():
     parts = [{"functionCall": {"name": "add", "args": {"a": 1}}}, {"functionCall": {"id": "x", "name": "now"}}]
     response = read(changed(GEMINI_ANSWER, "candidates", 0, "content", "parts", to=parts))
     assert response.finish_reason is FinishReason.TOOL_CALLS
-    assert response.tool_calls == (ToolCall(id="call-0", name="add", arguments={"a": 1}), ToolCall(id="x", name="now", arguments={}))
+    assert response.tool_calls == (
+        ToolCall(id="call-0", name="add", arguments={"a": 1}),
+        ToolCall(id="x", name="now", arguments={}),
+    )
 
 
 def test_logprobs_are_read():
     result = {
-        "chosenCandidates": [{"token": "Par", "tokenId": 1, "logProbability": -0.5}, {"token": "is", "logProbability": -1}],
+        "chosenCandidates": [
+            {"token": "Par", "tokenId": 1, "logProbability": -0.5},
+            {"token": "is", "logProbability": -1},
+        ],
         "topCandidates": [{"candidates": [{"token": "Par", "logProbability": -0.5}]}],
     }
     found = read(changed(GEMINI_ANSWER, "candidates", 0, "logprobsResult", to=result)).logprobs
-    assert found == (TokenLogprob(token="Par", logprob=-0.5, top=(("Par", -0.5),)), TokenLogprob(token="is", logprob=-1.0))
+    assert found == (
+        TokenLogprob(token="Par", logprob=-0.5, top=(("Par", -0.5),)),
+        TokenLogprob(token="is", logprob=-1.0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,8 +145,13 @@ def test_a_finish_reason_is_one_of_ours_also_without_content(said, reason):
 
 
 def test_a_blocked_prompt_says_why():
-    assert str(read(GEMINI.ends["content_filter"]).error()) == "the provider's content filter stopped the answer: PROHIBITED_CONTENT"
-    data = changed(changed(GEMINI_ANSWER, "candidates", 0, "finishReason", to="SAFETY"), "candidates", 0, "finishMessage", to="no.")
+    assert (
+        str(read(GEMINI.ends["content_filter"]).error())
+        == "the provider's content filter stopped the answer: PROHIBITED_CONTENT"
+    )
+    data = changed(
+        changed(GEMINI_ANSWER, "candidates", 0, "finishReason", to="SAFETY"), "candidates", 0, "finishMessage", to="no."
+    )
     assert str(read(data).error()).endswith("stopped the answer: SAFETY: no.")
 
 

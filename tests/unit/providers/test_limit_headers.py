@@ -31,7 +31,9 @@ def test_a_duration_is_read_in_all_its_forms(text, seconds):
 
 def test_what_a_server_does_not_say_is_not_known():
     assert openai_limits({}) is None
-    assert openai_limits({"x-ratelimit-remaining-tokens": "-1", "x-ratelimit-limit-tokens": "-1"}) == RateLimits(tokens=RateLimit())
+    assert openai_limits({"x-ratelimit-remaining-tokens": "-1", "x-ratelimit-limit-tokens": "-1"}) == RateLimits(
+        tokens=RateLimit()
+    )
     assert openai_limits({"x-ratelimit-remaining-requests": "5"}) == RateLimits(requests=RateLimit(remaining=5))
     assert openai_limits({"x-ratelimit-limit-requests": "9" * 99}) == RateLimits(requests=RateLimit())
     assert plain_limits({"x-ratelimit-limit-requests": "5"}) is None

@@ -18,7 +18,12 @@ PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="ut
 def test_a_provider_s_row_has_its_address_and_variables(name):
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
     provider = find_provider(name)
-    assert re.findall(r"`([^`]+)`", row) == [name, provider.default_address, provider.address_variable, provider.key_variable]
+    assert re.findall(r"`([^`]+)`", row) == [
+        name,
+        provider.default_address,
+        provider.address_variable,
+        provider.key_variable,
+    ]
 
 
 def test_every_fault_of_a_script_is_told_and_no_other():

@@ -55,7 +55,10 @@ def test_every_setting_is_sent_by_its_name():
         "max_completion_tokens": 9,
         "tools": [
             {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": {"type": "object"}}},
-            {"type": "function", "function": {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}}},
+            {
+                "type": "function",
+                "function": {"name": "now", "description": "", "parameters": {"type": "object", "properties": {}}},
+            },
         ],
     }
 
@@ -149,7 +152,9 @@ def test_tool_calls_are_read_and_broken_arguments_stay_text():
     ]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     for finish in ("tool_calls", "stop"):
-        data = changed(changed(OPENAI_ANSWER, "choices", 0, "message", to=message), "choices", 0, "finish_reason", to=finish)
+        data = changed(
+            changed(OPENAI_ANSWER, "choices", 0, "message", to=message), "choices", 0, "finish_reason", to=finish
+        )
         response = read(data)
         assert (response.finish_reason, response.text) == (FinishReason.TOOL_CALLS, "")
         assert [call.arguments for call in response.tool_calls] == [{"a": 1}, '{"a": ', {}]
@@ -176,7 +181,13 @@ def test_content_in_parts_is_one_text():
 
 
 @pytest.mark.parametrize(
-    "used", [None, "none", {"prompt_tokens": -1}, {"prompt_tokens": "9", "completion_tokens": True, "prompt_tokens_details": 5}]
+    "used",
+    [
+        None,
+        "none",
+        {"prompt_tokens": -1},
+        {"prompt_tokens": "9", "completion_tokens": True, "prompt_tokens_details": 5},
+    ],
 )
 def test_a_usage_that_is_none_counts_the_request(used):
     assert read({**OPENAI_ANSWER, "usage": used}).usage == Usage(requests=1)
@@ -205,12 +216,33 @@ def test_an_answer_with_nothing_in_it_is_transient(way, value):
         (400, {"error": {"message": "bad", "type": "invalid_request_error"}}, Permanent),
         (400, {"error": {"message": "filtered", "code": "content_filter", "innererror": {}}}, Permanent),
         (400, {"error": {"message": "gpt-9 is not a valid model ID", "code": 400}}, Unavailable),
-        (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400}, Permanent),
+        (
+            400,
+            {"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400},
+            Permanent,
+        ),
         (402, {"error": {"message": "Insufficient credits", "code": 402}}, Unavailable),
-        (403, {"error": {"message": "Country not supported", "code": "unsupported_country_region_territory"}}, Unavailable),
-        (403, {"error": {"message": "flagged", "code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "x"}}}, Permanent),
+        (
+            403,
+            {"error": {"message": "Country not supported", "code": "unsupported_country_region_territory"}},
+            Unavailable,
+        ),
+        (
+            403,
+            {"error": {"message": "flagged", "code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "x"}}},
+            Permanent,
+        ),
         (404, {"error": 'model "qwen" not found, try pulling it first'}, Unavailable),
-        (404, {"error": {"code": "DeploymentNotFound", "message": "The API deployment for this resource does not exist."}}, Unavailable),
+        (
+            404,
+            {
+                "error": {
+                    "code": "DeploymentNotFound",
+                    "message": "The API deployment for this resource does not exist.",
+                }
+            },
+            Unavailable,
+        ),
         (404, {"detail": "Not Found"}, Unavailable),
         (405, {"detail": "Method Not Allowed"}, Unavailable),
         (408, {}, Transient),
@@ -218,8 +250,16 @@ def test_an_answer_with_nothing_in_it_is_transient(way, value):
         (413, {}, Permanent),
         (422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, Permanent),
         (429, {}, Throttled),
-        (429, {"error": {"message": "Request too large for gpt-5 on tokens per min (TPM): Limit 3, Requested 9."}}, Permanent),
-        (429, {"error": {"code": "billing_hard_limit_reached", "message": "Billing hard limit has been reached"}}, Unavailable),
+        (
+            429,
+            {"error": {"message": "Request too large for gpt-5 on tokens per min (TPM): Limit 3, Requested 9."}},
+            Permanent,
+        ),
+        (
+            429,
+            {"error": {"code": "billing_hard_limit_reached", "message": "Billing hard limit has been reached"}},
+            Unavailable,
+        ),
         (429, {"error": {"code": "credit_balance_exhausted", "message": "no balance left"}}, Unavailable),
         (500, {"error": {"code": "engine_overloaded"}}, Throttled),
         (502, {}, Transient),
@@ -235,18 +275,29 @@ def test_errors_are_of_one_kind_each(status, data, kind):
 
 
 def test_an_error_says_what_was_said_its_code_and_the_remedy():
-    said = {"error": {"message": "The model `x`\ndoes  not exist", "type": "invalid_request_error", "code": "model_not_found"}}
+    said = {
+        "error": {
+            "message": "The model `x`\ndoes  not exist",
+            "type": "invalid_request_error",
+            "code": "model_not_found",
+        }
+    }
     assert (
         str(error(404, said))
         == "openai answered 404: The model `x` does not exist (model_not_found); check the model's name and the address"
     )
-    assert str(error(404, {"detail": "Not Found"})) == "openai answered 404: Not Found; check the model's name and the address"
+    assert (
+        str(error(404, {"detail": "Not Found"}))
+        == "openai answered 404: Not Found; check the model's name and the address"
+    )
     assert str(error(422, {"detail": [{"msg": "field required"}]})) == "openai answered 422: field required"
     assert str(error(502, {})) == "openai answered 502"
     assert str(error(308, {})) == "openai answered 308; the address has moved; set the new one"
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b"[1]", b"null", b"{", b"[" * 100_000, b'{"error": []}', b'{"error": {"code": {}}}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff", b"[]", b"[1]", b"null", b"{", b"[" * 100_000, b'{"error": []}', b'{"error": {"code": {}}}']
+)
 def test_an_error_with_any_body_is_one_by_its_status(body):
     assert type(OPENAI.classify(500, {}, body)) is Transient
 

@@ -56,7 +56,9 @@ def texts(address, *requests):
 
 def test_without_a_script_a_prompt_is_its_own_answer_and_costs_nothing():
     (answer,) = answers("", ASK)
-    assert answer == ModelResponse(text="hello there", model="echo", usage=Usage(requests=1, input_tokens=3, output_tokens=3, cost_usd=0.0))
+    assert answer == ModelResponse(
+        text="hello there", model="echo", usage=Usage(requests=1, input_tokens=3, output_tokens=3, cost_usd=0.0)
+    )
 
 
 def test_the_first_rule_that_fits_answers_by_item_round_and_attempt(write):
@@ -164,7 +166,10 @@ def test_a_script_with_a_mistake_is_unavailable_and_says_where(write, text, mess
 
 def test_a_script_that_is_not_there_is_unavailable():
     (error,) = answers("nowhere/script.yaml", ASK)
-    assert (type(error), str(error)) == (Unavailable, "the script nowhere/script.yaml can not be read: No such file or directory")
+    assert (type(error), str(error)) == (
+        Unavailable,
+        "the script nowhere/script.yaml can not be read: No such file or directory",
+    )
 
 
 def test_a_function_answers_text_data_or_a_response_and_may_raise(tmp_path, monkeypatch):
@@ -202,7 +207,10 @@ def no(request):
     ("schema", "value"),
     [
         (
-            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}}},
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+            },
             {"a": "text", "b": [0]},
         ),
         ({"enum": ["x", "y"]}, "x"),

@@ -32,7 +32,10 @@ def finished_backwards(first, second):
 
 def conflicts(mappings):
     return any(
-        key in later and later[key] != value for n, one in enumerate(mappings) for key, value in one.items() for later in mappings[n:]
+        key in later and later[key] != value
+        for n, one in enumerate(mappings)
+        for key, value in one.items()
+        for later in mappings[n:]
     )
 
 
@@ -75,7 +78,10 @@ def test_merging_does_not_change_the_outputs():
 
 def test_a_conflict_names_both_jobs_the_entry_and_the_remedy():
     report = report_of({"x": 1}, {"y": 1}, {"x": 2}, ids=["one", "two", "three"])
-    with pytest.raises(gm.UsageError, match=r"'one' and 'three' give different values for 'x'; .*conflict='first', 'last', or a function"):
+    with pytest.raises(
+        gm.UsageError,
+        match=r"'one' and 'three' give different values for 'x'; .*conflict='first', 'last', or a function",
+    ):
         report.merge()
 
 
@@ -126,7 +132,9 @@ class Answer:
     text: str
 
 
-@pytest.mark.parametrize(("output", "name"), [("text", "str"), (None, "NoneType"), ([1], "list"), (Answer("a"), "Answer")])
+@pytest.mark.parametrize(
+    ("output", "name"), [("text", "str"), (None, "NoneType"), ([1], "list"), (Answer("a"), "Answer")]
+)
 def test_an_output_that_is_no_mapping_is_refused_with_its_job_and_type(output, name):
     with pytest.raises(gm.UsageError, match=f"outputs that are mappings; that of 'b' is {name}"):
         report_of({"a": 1}, output).merge()

@@ -11,7 +11,14 @@ from graphmill.report.job_text import usage_text
         (Usage(input_tokens=1000, output_tokens=200), "1,200 tokens"),
         (Usage(input_tokens=1000, cached_tokens=800), "1,000 tokens (800 cached)"),
         (
-            Usage(input_tokens=1000, output_tokens=400, cached_tokens=8, reasoning_tokens=3000, image_tokens=5, cost_usd=0.0031),
+            Usage(
+                input_tokens=1000,
+                output_tokens=400,
+                cached_tokens=8,
+                reasoning_tokens=3000,
+                image_tokens=5,
+                cost_usd=0.0031,
+            ),
             "1,400 tokens (8 cached, 3,000 reasoning, 5 image) · $0.0031",
         ),
         (Usage(cost_usd=1234.5), "$1,234.50"),

@@ -42,7 +42,10 @@ def test_the_rate_is_that_of_the_last_minute_or_if_results_are_few_since_the_pro
     going = Going(100)
     going.finish(*times_s)
     view = going.seen(at_s)
-    assert (view.rate, view.eta_s) == (rate if rate is None else pytest.approx(rate), eta_s if eta_s is None else pytest.approx(eta_s))
+    assert (view.rate, view.eta_s) == (
+        rate if rate is None else pytest.approx(rate),
+        eta_s if eta_s is None else pytest.approx(eta_s),
+    )
     assert run_record(view)["elapsed_s"] == at_s
 
 

@@ -39,7 +39,13 @@ def backwards(items, **options):
 
     done = []
     policy = gm.Policy(concurrency=max(1, len(items)))
-    report = gm.batch(graph, list(enumerate(items)), policy=policy, on_result=lambda job, result: done.append(result.position), **options)
+    report = gm.batch(
+        graph,
+        list(enumerate(items)),
+        policy=policy,
+        on_result=lambda job, result: done.append(result.position),
+        **options,
+    )
     assert done == sorted(done, reverse=True)
     return report
 
@@ -144,7 +150,9 @@ def test_results_of_one_status_or_those_for_which_something_holds():
     assert [result.position for result in report.results(status="failed")] == [1, 3, 5]
     assert [result.position for result in report.results(status=gm.Status.SUCCEEDED)] == [0, 2, 4]
     assert [result.position for result in report.results(where=lambda result: result.position > 3)] == [4, 5]
-    assert [result.position for result in report.results(status="failed", where=lambda result: result.position > 3)] == [5]
+    assert [
+        result.position for result in report.results(status="failed", where=lambda result: result.position > 3)
+    ] == [5]
     assert list(report.results(status="cancelled")) == []
     assert len(list(report.results())) == 6
 
@@ -173,7 +181,9 @@ def test_an_unknown_status_is_told_at_once_with_those_there_are():
 )
 def test_a_batch_that_kept_no_results_refuses_to_give_them_with_the_remedy(tmp_path, use):
     report = gm.batch(fail_odd, range(3), keep_results=False)
-    with pytest.raises(gm.UsageError, match="kept no results in memory; read them where its sinks wrote them, or leave keep_results on"):
+    with pytest.raises(
+        gm.UsageError, match="kept no results in memory; read them where its sinks wrote them, or leave keep_results on"
+    ):
         use(report, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

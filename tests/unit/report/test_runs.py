@@ -83,12 +83,16 @@ def test_what_only_a_program_can_go_on_with_is_named_as_that_program_writes_it()
     lines = next_lines(view(store, "jobs"))
     assert lines[0].startswith("BatchExecutor(journal=…).start(jobs, run_id='jobs')   goes on")
     assert not any("retry" in line for line in lines)
-    assert any(line.startswith("gm.retry('lambda', graph=function)   runs") for line in next_lines(view(store, "lambda")))
+    assert any(
+        line.startswith("gm.retry('lambda', graph=function)   runs") for line in next_lines(view(store, "lambda"))
+    )
 
 
 def test_a_long_command_does_not_push_away_what_the_others_do():
     store = MemoryStore()
-    record(store, "a-long-name", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={"graph": {"function": "m:f"}})
+    record(
+        store, "a-long-name", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={"graph": {"function": "m:f"}}
+    )
     first, *others = next_lines(view(store, "a-long-name"))
     assert first.startswith("gm.batch(function, items, run_id='a-long-name')   goes on")
     assert len({line.rindex("   ") for line in others}) == 1
@@ -108,5 +112,7 @@ def test_while_a_model_is_unavailable_nobody_knows_how_long_it_will_take():
     seen = replace(view(store, "a"), rate=2.0)
     going = replace(seen, run=replace(seen.run, state=RunState.RUNNING, total=9))
     assert going.eta_s == 4.0
-    assert replace(going, run=replace(going.run, reason="own/m: waits for its limit of 60 requests a minute")).eta_s == 4.0
+    assert (
+        replace(going, run=replace(going.run, reason="own/m: waits for its limit of 60 requests a minute")).eta_s == 4.0
+    )
     assert replace(going, run=replace(going.run, reason="unavailable: own/m answered 402: no credit")).eta_s is None

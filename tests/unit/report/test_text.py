@@ -11,7 +11,10 @@ from graphmill.report.text import moment, seconds, shown, size
 
 
 def failing(messages, ids=None, retry=None):
-    items = [{"id": name, "message": message} for name, message in zip(ids or map(str, range(len(messages))), messages, strict=True)]
+    items = [
+        {"id": name, "message": message}
+        for name, message in zip(ids or map(str, range(len(messages))), messages, strict=True)
+    ]
 
     async def graph(item):
         raise (gm.Transient if retry else gm.Permanent)(item["message"])
@@ -49,7 +52,19 @@ def test_columns_are_aligned():
 
 @pytest.mark.parametrize(
     "nasty",
-    ["\x1b[2J\x1b[31mred", "a\nb", "a\r\x08\x08b", "\x9b31m", "\u202egnp.exe", "a\u2028b", "\x00", "\x07", "\u200b", "\ud800", "\x7f"],
+    [
+        "\x1b[2J\x1b[31mred",
+        "a\nb",
+        "a\r\x08\x08b",
+        "\x9b31m",
+        "\u202egnp.exe",
+        "a\u2028b",
+        "\x00",
+        "\x07",
+        "\u200b",
+        "\ud800",
+        "\x7f",
+    ],
 )
 def test_nothing_that_a_terminal_would_obey_is_shown(nasty):
     (line,) = failing([nasty], ids=[nasty]).error_lines()

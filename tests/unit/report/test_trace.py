@@ -18,7 +18,9 @@ def body(value):
 
 
 def row(path, output=1, *, error=None, began_s=0.0, generation=1, usage=None, attempts=1):
-    failure = None if error is None else body({"kind": "permanent", "message": error, "type": "X", "traceback": "  File a\n"})
+    failure = (
+        None if error is None else body({"kind": "permanent", "message": error, "type": "X", "traceback": "  File a\n"})
+    )
     used = None if usage is None else body(usage.to_json())
     return StepRow(b"k", generation, path, b"c", attempts, 1.0, None if error else body(output), failure, used, began_s)
 
@@ -29,7 +31,17 @@ def shape(branch):
 
 def test_paths_become_a_tree_of_nodes_items_and_rounds():
     trace = trace_of(
-        [row(path) for path in ("fetch", "outer[1]/inner[0]@2/call", "outer[0]/x", "debate@1/solve", "debate@10/solve", "debate@2/a")]
+        [
+            row(path)
+            for path in (
+                "fetch",
+                "outer[1]/inner[0]@2/call",
+                "outer[0]/x",
+                "debate@1/solve",
+                "debate@10/solve",
+                "debate@2/a",
+            )
+        ]
     )
     assert shape(trace) == {
         "fetch": {},
@@ -53,7 +65,9 @@ def test_nodes_stand_in_the_order_in_which_they_began():
 
 
 def test_a_batch_counts_its_items_and_one_without_a_step_is_known_by_those_after_it():
-    trace = trace_of([row("b[0]"), row("b[1]", error="no"), row("b[3]/x", began_s=0), row("b[3]/y", error="late", began_s=5)])
+    trace = trace_of(
+        [row("b[0]"), row("b[1]", error="no"), row("b[3]/x", began_s=0), row("b[3]/y", error="late", began_s=5)]
+    )
     (view,) = batches_of(trace)
     assert (view.count, view.succeeded, view.failed, view.rest) == (4, 1, 2, 1)
     assert view.summary() == "1 item succeeded so far, 2 failed, 1 without a step that ended"
@@ -61,7 +75,14 @@ def test_a_batch_counts_its_items_and_one_without_a_step_is_known_by_those_after
 
 
 def summary(path, generation=1, *, succeeded=0, failed=0, cancelled=0, degraded=False):
-    told = {"succeeded": succeeded, "failed": failed, "timed_out": 1, "cancelled": cancelled, "degraded": degraded, "errors": []}
+    told = {
+        "succeeded": succeeded,
+        "failed": failed,
+        "timed_out": 1,
+        "cancelled": cancelled,
+        "degraded": degraded,
+        "errors": [],
+    }
     return StepRow(b"k", generation, f"{path}#batch", b"c", 0, 0.0, None, body(told))
 
 
@@ -100,7 +121,11 @@ def test_the_items_of_errors_come_from_outputs_that_hold_the_same_batch():
 def test_five_errors_are_shown_and_the_others_counted():
     errors = [ItemError(index=number, message="no", attempts=1) for number in range(8)]
     lines = batch_lines(BatchView(name="b", count=10, succeeded=2, failed=8, errors=errors))
-    assert lines == ["b: 2/10 items succeeded, 8 failed", *(f"  [{number}]   no (1 attempt)" for number in range(5)), "  ...and 3 more"]
+    assert lines == [
+        "b: 2/10 items succeeded, 8 failed",
+        *(f"  [{number}]   no (1 attempt)" for number in range(5)),
+        "  ...and 3 more",
+    ]
 
 
 def test_ten_thousand_items_are_folded_to_the_first_and_the_failed():
@@ -127,7 +152,9 @@ def test_usage_adds_up_and_a_step_that_calls_others_counts_them_already():
     assert trace_lines(trace)[0].endswith("2 items succeeded so far · 2,400 tokens · $0.5000")
 
 
-@pytest.mark.parametrize("usage", [Usage(reused=1, cost_usd=0.0), Usage(cost_usd=0.0)], ids=["now", "before answers were counted"])
+@pytest.mark.parametrize(
+    "usage", [Usage(reused=1, cost_usd=0.0), Usage(cost_usd=0.0)], ids=["now", "before answers were counted"]
+)
 def test_a_step_whose_answer_was_known_says_so(usage):
     assert [line.endswith("· cached") for line in trace_lines(trace_of([row("ask", usage=usage)]))] == [True]
 
@@ -148,7 +175,10 @@ def test_the_last_generation_of_a_step_counts_and_an_older_one_says_so():
 
 
 def test_failed_attempts_stand_under_their_step_also_before_it_has_ended():
-    attempts = [AttemptRow(b"k", 1, "a", number, Kind.TRANSIENT, body({"kind": "transient", "message": "busy"})) for number in range(1, 6)]
+    attempts = [
+        AttemptRow(b"k", 1, "a", number, Kind.TRANSIENT, body({"kind": "transient", "message": "busy"}))
+        for number in range(1, 6)
+    ]
     lines = trace_lines(trace_of([], attempts))
     assert lines[0].split() == ["a", "not", "ended"]
     assert lines[1].split() == ["attempt", "1", "transient:", "busy"]

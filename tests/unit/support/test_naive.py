@@ -10,7 +10,12 @@ HERE = "support.workflow_functions"
 
 
 def call(node_id, function, *, block=None, **inputs):
-    return {"id": node_id, "type": "python", "params": {"function": f"{HERE}:{function}", "inputs": inputs}, **(block or {})}
+    return {
+        "id": node_id,
+        "type": "python",
+        "params": {"function": f"{HERE}:{function}", "inputs": inputs},
+        **(block or {}),
+    }
 
 
 def edge(source, target, action=None):
@@ -23,7 +28,15 @@ def outputs_of(*nodes, edges=None, outputs, **inputs):
     return outcome.outputs if outcome.status == "succeeded" else f"failed at {outcome.error_node}"
 
 
-SCOPE = {"a": {"b-c": [10, 20, {"d": None}]}, "i": 1, "text": '{"x": [1, {"y": "é"}]}\n', "n": None, "t": True, "raw": "${i}", "word": "12"}
+SCOPE = {
+    "a": {"b-c": [10, 20, {"d": None}]},
+    "i": 1,
+    "text": '{"x": [1, {"y": "é"}]}\n',
+    "n": None,
+    "t": True,
+    "raw": "${i}",
+    "word": "12",
+}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +64,9 @@ def test_templates(written, value):
     assert resolve(written, SCOPE) == value
 
 
-@pytest.mark.parametrize("written", ["${gone}", "${a.x}", "${a.b-c[3]}", "${n.x}", "${word.x}", "${word[0]}", "${a.b-c[2].d.e}", "${a[0]}"])
+@pytest.mark.parametrize(
+    "written", ["${gone}", "${a.x}", "${a.b-c[3]}", "${n.x}", "${word.x}", "${word[0]}", "${a.b-c[2].d.e}", "${a[0]}"]
+)
 def test_what_is_missing(written):
     with pytest.raises(Missing):
         resolve(written, SCOPE)
@@ -64,7 +79,12 @@ def test_a_branch_skips_what_its_action_does_not_name_and_a_join_waits_for_the_r
         call("right", "double", n="${n}"),
         call("join", "add_one", n="${left.result ?? right.result}"),
     ]
-    edges = [edge("choose", "left", "left"), edge("choose", "right", "right"), edge("left", "join"), edge("right", "join")]
+    edges = [
+        edge("choose", "left", "left"),
+        edge("choose", "right", "right"),
+        edge("left", "join"),
+        edge("right", "join"),
+    ]
     outputs = {"left": '${left.result ?? "skipped"}', "join": "${join.result}"}
     assert outputs_of(*nodes, edges=edges, outputs=outputs, n=1) == {"left": 2, "join": 3}
     assert outputs_of(*nodes, edges=edges, outputs=outputs, n=5) == {"left": "skipped", "join": 11}
@@ -90,7 +110,10 @@ def batch(**rule):
 def test_a_batch_that_continues_keeps_what_succeeded_and_lists_what_failed():
     node = call("each", "fail_on_odd", block=batch(error_handling="continue"), n="${item}")
     found = outputs_of(node, outputs={"each": "${each}"}, list=[2, 3, 4])["each"]
-    assert found["results"] == [{"result": 2, "item": 2, "original_index": 0}, {"result": 4, "item": 4, "original_index": 2}]
+    assert found["results"] == [
+        {"result": 2, "item": 2, "original_index": 0},
+        {"result": 4, "item": 4, "original_index": 2},
+    ]
     assert found["errors"] == [{"index": 1, "item": 3, "error": "3 is odd", "kind": "permanent", "attempts": 1}]
     assert [outcome["status"] for outcome in found["outcomes"]] == ["succeeded", "failed", "succeeded"]
     assert [found[f"{word}count"] for word in ("", "success_", "error_", "cancelled_")] == [3, 2, 1, 0]
@@ -116,7 +139,12 @@ def test_when_a_batch_fails(items, rule, is_failed):
 
 
 def test_falsy_items_are_items_with_an_index_and_any_alias():
-    node = {"id": "each", "type": "value", "params": {"it": "${thing}", "at": "${__index__}"}, **batch(**{"as": "thing"})}
+    node = {
+        "id": "each",
+        "type": "value",
+        "params": {"it": "${thing}", "at": "${__index__}"},
+        **batch(**{"as": "thing"}),
+    }
     found = outputs_of(node, outputs={"rows": "${each.results}"}, list=[0, "", False, None, []])
     assert [(row["it"], row["at"]) for row in found["rows"]] == [(0, 0), ("", 1), (False, 2), (None, 3), ([], 4)]
 
@@ -137,10 +165,25 @@ def loop(**rule):
     ("node", "rounds", "best", "stop"),
     [
         (call("again", "add_one", block=loop(), n="${__round__}"), [2, 3, 4, 5], 4, "max_rounds"),
-        (call("again", "add_one", block=loop(keep={"min": "${round.result}"}), n="${__round__}"), [2, 3, 4, 5], 1, "max_rounds"),
-        (call("again", "length", block=loop(until={"full": "${round.result}"}), value='${past[0] ?? ""}'), [0, 1], 2, "full"),
+        (
+            call("again", "add_one", block=loop(keep={"min": "${round.result}"}), n="${__round__}"),
+            [2, 3, 4, 5],
+            1,
+            "max_rounds",
+        ),
+        (
+            call("again", "length", block=loop(until={"full": "${round.result}"}), value='${past[0] ?? ""}'),
+            [0, 1],
+            2,
+            "full",
+        ),
         (call("again", "fail_on_thirds", block=loop(on_error="keep"), n="${__round__}"), [1, 2], 2, "error"),
-        (call("again", "double", block=loop(repeats={"same": "${round.result}"}), n="${past[-2].result ?? 1}"), [2, 2], 2, "same"),
+        (
+            call("again", "double", block=loop(repeats={"same": "${round.result}"}), n="${past[-2].result ?? 1}"),
+            [2, 2],
+            2,
+            "same",
+        ),
     ],
 )
 def test_loops(node, rounds, best, stop):
@@ -168,7 +211,11 @@ def test_a_batch_and_a_loop_on_one_node_each_item_loops():
 
 
 def test_a_child_sees_its_inputs_only_and_its_failure_is_its_nodes():
-    child = {"inputs": {"n": {"required": True}}, "nodes": [call("try", "fail_on_odd", n="${n}")], "outputs": {"n": "${try.result}"}}
+    child = {
+        "inputs": {"n": {"required": True}},
+        "nodes": [call("try", "fail_on_odd", n="${n}")],
+        "outputs": {"n": "${try.result}"},
+    }
     node = {"id": "inner", "type": "workflow", "params": {"workflow": child, "inputs": {"n": "${item}"}}}
     assert outputs_of({**node, **batch()}, outputs={"n": "${inner.results[1].n}"}, list=[2, 4]) == {"n": 4}
     assert outputs_of({**node, **batch()}, outputs={}, list=[2, 1]) == "failed at inner/try"

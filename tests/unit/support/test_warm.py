@@ -51,7 +51,10 @@ ENDS = {
 def both(*python, **how):
     """Run the same warm and cold."""
     how = {"env": environment(PYTHONPATH="there", MORE="é"), **how}
-    started = [run([sys.executable, *python], capture_output=True, text=True, timeout=HANG_S, **how) for run in (warm.run, subprocess.run)]
+    started = [
+        run([sys.executable, *python], capture_output=True, text=True, timeout=HANG_S, **how)
+        for run in (warm.run, subprocess.run)
+    ]
     return [(done.returncode, done.stdout, done.stderr) for done in started]
 
 
@@ -64,7 +67,9 @@ def test_it_stands_in_the_same_world(tmp_path, is_session):
 
 def test_a_module_finds_what_is_beside_it(tmp_path):
     (tmp_path / "program").mkdir()
-    (tmp_path / "program" / "__main__.py").write_text("import sys, beside; print(sys.argv, sys.path[0], __name__, __spec__.name)")
+    (tmp_path / "program" / "__main__.py").write_text(
+        "import sys, beside; print(sys.argv, sys.path[0], __name__, __spec__.name)"
+    )
     (tmp_path / "beside.py").touch()
     found, wanted = both("-m", "program", "a", cwd=tmp_path)
     assert found == wanted
@@ -79,7 +84,9 @@ def test_it_ends_in_the_same_way(tmp_path, code):
 
 
 def test_it_is_waited_for_and_signalled_and_its_id_is_its_own_until_then():
-    with warm.start([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(3600)"], stdout=subprocess.PIPE) as process:
+    with warm.start(
+        [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(3600)"], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout.readline() == b"up\n"
         assert process.poll() is None
         with pytest.raises(subprocess.TimeoutExpired):
@@ -90,6 +97,11 @@ def test_it_is_waited_for_and_signalled_and_its_id_is_its_own_until_then():
 
 
 def test_what_is_said_to_python_itself_starts_it_cold():
-    warm_one, cold = (warm.start([sys.executable, "-c", ""], env=environment(**more)) for more in ({}, {"PYTHONHASHSEED": "1"}))
+    warm_one, cold = (
+        warm.start([sys.executable, "-c", ""], env=environment(**more)) for more in ({}, {"PYTHONHASHSEED": "1"})
+    )
     with warm_one, cold:
-        assert (type(warm_one), type(cold)) == (warm.WarmProcess if sys.platform == "linux" else subprocess.Popen, subprocess.Popen)
+        assert (type(warm_one), type(cold)) == (
+            warm.WarmProcess if sys.platform == "linux" else subprocess.Popen,
+            subprocess.Popen,
+        )

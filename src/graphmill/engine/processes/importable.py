@@ -14,11 +14,17 @@ _REMEDY = "with isolation='process' a function is imported by its name: write it
 def require_importable(function: Any) -> tuple[str, str]:
     """Give a function's module and qualified name; refuse one that these do not lead back to."""
     name = getattr(function, "__qualname__", None)
-    module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", None)
+    module = getattr(function, "__module__", None) or getattr(
+        getattr(function, "__objclass__", None), "__module__", None
+    )
     if not isinstance(name, str) or not isinstance(module, str):
-        raise UsageError(f"{function!r:.80} is an object without a name of its own, such as a partial or a workflow; {_REMEDY}")
+        raise UsageError(
+            f"{function!r:.80} is an object without a name of its own, such as a partial or a workflow; {_REMEDY}"
+        )
     if module == "__main__":
-        raise UsageError(f"{name} is defined in the program that was started, which workers do not run again; {_REMEDY}")
+        raise UsageError(
+            f"{name} is defined in the program that was started, which workers do not run again; {_REMEDY}"
+        )
     if "<lambda>" in name:
         raise UsageError(f"a lambda (in {module}) can not be imported; {_REMEDY}")
     if "<locals>" in name:
@@ -41,4 +47,6 @@ def _is_found(function: Any, module: str, name: str) -> bool:
         found = imported(module, name)
     except Exception:  # noqa: BLE001  importing runs user code
         return False
-    return found is function or (inspect.ismethod(function) and found == function)  # a class method is bound anew each time
+    return found is function or (
+        inspect.ismethod(function) and found == function
+    )  # a class method is bound anew each time

@@ -22,7 +22,10 @@ class MemoryWatch:
     """
 
     def __init__(
-        self, loop: AbstractEventLoop, groups: Callable[[], dict[int, Any]], weighed: Callable[[dict[int, Any], Counter[int]], None]
+        self,
+        loop: AbstractEventLoop,
+        groups: Callable[[], dict[int, Any]],
+        weighed: Callable[[dict[int, Any], Counter[int]], None],
     ) -> None:
         self._loop = loop
         self._groups = groups

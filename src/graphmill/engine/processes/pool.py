@@ -33,7 +33,9 @@ _REAPED_S = 5.0  # a killed process is gone in milliseconds, unless it hangs in 
 class Processes:
     """As many workers as there are attempts at once; idle ones are used again, the latest first. They end when closed."""
 
-    def __init__(self, loop: AbstractEventLoop, *, accept: Callable[[Any], Any] | None, memory_bytes: int | None) -> None:
+    def __init__(
+        self, loop: AbstractEventLoop, *, accept: Callable[[Any], Any] | None, memory_bytes: int | None
+    ) -> None:
         self.loop = loop
         self._accept = None if accept is None else require_importable(accept)
         self._memory_bytes = memory_bytes
@@ -43,7 +45,9 @@ class Processes:
         self._is_empty = asyncio.Event()
         self._last_graph: tuple[object, tuple[str, str]] = (None, ("", ""))
 
-    def begin(self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False) -> ProcessAttempt:
+    def begin(
+        self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False
+    ) -> ProcessAttempt:
         """Start an attempt; ``ended`` is told its value or error, once, on the loop, and never before this returns.
 
         A suspect, whose worker has died before, gets a new one: what an earlier item left in a used one must not be held against it.

@@ -59,7 +59,9 @@ def _actions(node: NodeSpec, types: Types) -> Collection[str] | None:
     return None if node_type is None else node_type.actions(node.params)
 
 
-def _tell_dead(edge: EdgeSpec, node: NodeSpec, actions: Collection[str], *, spec: WorkflowSpec, problems: Problems) -> None:
+def _tell_dead(
+    edge: EdgeSpec, node: NodeSpec, actions: Collection[str], *, spec: WorkflowSpec, problems: Problems
+) -> None:
     names = [*actions, ERROR]
     at = (*edge.at, "action")
     message = f"node {node.id!r} ({node.type}) never returns {edge.action!r}{nearest(edge.action, names)}; it returns {listed(names)}"
@@ -75,4 +77,7 @@ def _note_untaken(node: NodeSpec, actions: Collection[str], taken: Collection[st
         return
     for action in actions:
         if action not in taken:
-            problems.note(node.at, f"{problems.document.at_text(node.at)}: no edge takes its action {action!r}; nothing runs after it then")
+            problems.note(
+                node.at,
+                f"{problems.document.at_text(node.at)}: no edge takes its action {action!r}; nothing runs after it then",
+            )

@@ -36,7 +36,11 @@ def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, C
         )
         for node in spec.nodes
     }
-    outputs = None if values.outputs is None else {name: cast("Value", written.value) for name, written in values.outputs.items()}
+    outputs = (
+        None
+        if values.outputs is None
+        else {name: cast("Value", written.value) for name, written in values.outputs.items()}
+    )
     return Graph(
         name=spec.name,
         path=_path(spec.document),

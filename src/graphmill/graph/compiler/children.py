@@ -27,7 +27,9 @@ def compile_children(spec: WorkflowSpec, types: Types, library: Library, problem
     """Compile each node's child; give those that could be read."""
     found: dict[At, Child] = {}
     for node in spec.nodes:
-        if (child := _child(node, spec.document, library, problems) if _is_workflow(types[node.at]) else None) is not None:
+        if (
+            child := _child(node, spec.document, library, problems) if _is_workflow(types[node.at]) else None
+        ) is not None:
             found[node.at] = child
             _check_inputs(node, child.spec, problems)
     return found
@@ -53,7 +55,9 @@ def _child(node: NodeSpec, document: Document, library: Library, problems: Probl
 
 def _file(path: Path, library: Library) -> Child | None:
     if (chain := library.chain_to(path)) is not None:
-        raise UsageError(f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block")
+        raise UsageError(
+            f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block"
+        )
     return library.file(path)
 
 
@@ -82,7 +86,9 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
     for name, value in given.items():
         if name not in inputs:
             has = list(inputs)
-            tell(problems, (*at, name), f"the child has no input {name!r}{nearest(str(name), has)}; it has {listed(has)}")
+            tell(
+                problems, (*at, name), f"the child has no input {name!r}{nearest(str(name), has)}; it has {listed(has)}"
+            )
         elif _is_literal(value, at) and (problem := inputs[name].problem(value)):
             tell(problems, (*at, name), problem)
     for each in inputs.values():

@@ -11,6 +11,12 @@ from graphmill.graph.spec import WorkflowSpec
 def make_inputs(spec: WorkflowSpec) -> Mapping[str, Input]:
     """Give the declared inputs by name."""
     return {
-        each.name: Input(name=each.name, type=each.type, is_required=each.is_required, default=each.default, description=each.description)
+        each.name: Input(
+            name=each.name,
+            type=each.type,
+            is_required=each.is_required,
+            default=each.default,
+            description=each.description,
+        )
         for each in spec.inputs
     }

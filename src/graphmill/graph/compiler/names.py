@@ -18,7 +18,11 @@ def check_names(spec: WorkflowSpec, problems: Problems) -> None:
     for at, name, what in _owned(spec):
         if _is_name(name, at, problems):
             if name in taken:
-                tell(problems, at, f"the name {name!r} is already that of {taken[name]}; nodes and inputs have each a name of their own")
+                tell(
+                    problems,
+                    at,
+                    f"the name {name!r} is already that of {taken[name]}; nodes and inputs have each a name of their own",
+                )
             taken.setdefault(name, what)
     for node in spec.nodes:
         _check_borrowed(node, taken, problems)
@@ -42,7 +46,11 @@ def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -
         if _is_name(name, at, problems) and name in taken:
             tell(problems, at, f"the name {name!r} is already that of {taken[name]}; give another with `{key}`")
     if len(borrowed) == 2 and borrowed[0][1] == borrowed[1][1]:
-        tell(problems, borrowed[1][0], f"the name {borrowed[1][1]!r} is already that of the batch's item; give another with `history`")
+        tell(
+            problems,
+            borrowed[1][0],
+            f"the name {borrowed[1][1]!r} is already that of the batch's item; give another with `history`",
+        )
 
 
 def _is_name(name: str, at: At, problems: Problems) -> bool:

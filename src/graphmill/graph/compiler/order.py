@@ -62,7 +62,9 @@ def _chain(ids: Iterable[str]) -> tuple[Edge, ...]:
     return tuple(Edge(source=source, target=target, action=ANY_ACTION) for source, target in pairwise(ids))
 
 
-def _checked(edges: Iterable[EdgeSpec], ids: list[str], lost: Collection[str] | None, problems: Problems) -> tuple[Edge, ...]:
+def _checked(
+    edges: Iterable[EdgeSpec], ids: list[str], lost: Collection[str] | None, problems: Problems
+) -> tuple[Edge, ...]:
     """Give the edges between nodes that are there; an end that was lost, or may have been, is told already."""
     made: dict[Edge, None] = {}
     known = frozenset(ids)
@@ -73,7 +75,11 @@ def _checked(edges: Iterable[EdgeSpec], ids: list[str], lost: Collection[str] | 
             if lost is not None and name not in lost:
                 tell(problems, (*each.at, key), _no_node(name, ids))
         if each.action == ANY_ACTION:
-            tell(problems, (*each.at, "action"), "an edge fires on one action; write an edge for each, or leave it out for default")
+            tell(
+                problems,
+                (*each.at, "action"),
+                "an edge fires on one action; write an edge for each, or leave it out for default",
+            )
         if edge in made:
             tell(problems, each.at, f"from {each.source!r} to {each.target!r} on {each.action!r} there is one already")
         elif not unknown:
@@ -129,7 +135,9 @@ class _Sorted:
 
     def _cycle(self) -> list[str]:
         """Walk back against the edges among the nodes that still wait: each waits for another of them, so it comes round."""
-        sources = {target: source for source in self._waiting for target in self._targets[source] if target in self._waiting}
+        sources = {
+            target: source for source in self._waiting for target in self._targets[source] if target in self._waiting
+        }
         node_id = next(iter(self._waiting))
         path: dict[str, None] = {}
         while node_id not in path:
@@ -148,7 +156,9 @@ def _tell_cycle(cycle: list[str], spec: WorkflowSpec, problems: Problems) -> Non
     tell(problems, back.at, f"the edges go round: {shown}; what is to be repeated is a node with a `loop` block")
 
 
-def _refuse_unreachable(spec: WorkflowSpec, starts: tuple[str, ...], edges: tuple[Edge, ...], problems: Problems) -> None:
+def _refuse_unreachable(
+    spec: WorkflowSpec, starts: tuple[str, ...], edges: tuple[Edge, ...], problems: Problems
+) -> None:
     targets: dict[str, list[str]] = {}
     for edge in edges:
         targets.setdefault(edge.source, []).append(edge.target)

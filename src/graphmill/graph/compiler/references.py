@@ -17,7 +17,16 @@ from graphmill.graph.problems import Problems
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.template import Reference, compile_value
 
-BATCH_OUTPUTS = ("results", "errors", "outcomes", "count", "success_count", "error_count", "cancelled_count", "batch_metadata")
+BATCH_OUTPUTS = (
+    "results",
+    "errors",
+    "outcomes",
+    "count",
+    "success_count",
+    "error_count",
+    "cancelled_count",
+    "batch_metadata",
+)
 LOOP_OUTPUTS = ("best", "best_round", "rounds", "round_count", "stop")
 _ONLY_IN = {
     "__index__": "the params of a node with a batch",
@@ -36,7 +45,9 @@ class _Spot:
     must_use: str | None = None
 
 
-def check_references(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children], problems: Problems) -> None:
+def check_references(
+    spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children], problems: Problems
+) -> None:
     """Tell every reference that can not be found, each at every place where it stands."""
     check = _Check(spec, *known)
     for spot in _spots(spec, values):
@@ -44,7 +55,11 @@ def check_references(spec: WorkflowSpec, values: Values, known: tuple[Types, Ord
             continue
         references = spot.written.value.references
         if spot.must_use is not None and all(reference.root != spot.must_use for reference in references):
-            tell(problems, spot.written.at, f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted")
+            tell(
+                problems,
+                spot.written.at,
+                f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted",
+            )
             continue
         wrong = {reference: message for reference in references if (message := check.problem(reference, spot))}
         if wrong:
@@ -137,14 +152,18 @@ class _Check:
         if not self._is_whole or self._order.can_have_failed(source.id, here):
             return None
         where = "there is none" if here is None else f"none leads to {here!r}"
-        return f"the error of node {source.id!r} can be read only behind an edge from it with `action: error`, and {where}"
+        return (
+            f"the error of node {source.id!r} can be read only behind an edge from it with `action: error`, and {where}"
+        )
 
     def _of_round(self, reference: Reference, spot: _Spot) -> str | None:
         if spot.node is None or len(reference.segments) == 1:
             return None
         names = self._plain_outputs(spot.node)
         output = reference.segments[1].name
-        return None if names is None or output in names else _no_output(output, names, f"a round of node {spot.node.id!r}")
+        return (
+            None if names is None or output in names else _no_output(output, names, f"a round of node {spot.node.id!r}")
+        )
 
     def _outputs(self, node: NodeSpec) -> Iterable[str] | None:
         if node.batch is not None:
@@ -160,7 +179,13 @@ class _Check:
 
     @staticmethod
     def _kind(node: NodeSpec) -> str:
-        return f"{node.type}, batch" if node.batch is not None else f"{node.type}, loop" if node.loop is not None else node.type
+        return (
+            f"{node.type}, batch"
+            if node.batch is not None
+            else f"{node.type}, loop"
+            if node.loop is not None
+            else node.type
+        )
 
     def _out_of_place(self, root: str, spot: _Spot) -> str | None:
         if root in _ONLY_IN:

@@ -20,7 +20,9 @@ def check_results(spec: WorkflowSpec, types: Types, children: Children, problems
         given = _given(node, types, children)
         for name, same in (("item", f"${{{node.batch.alias}}}"), ("original_index", "${__index__}")):
             if name in given and node.params.get(name) != same:
-                message = f"the batch puts its own {name!r} into each result, in place of the node's; give that another name"
+                message = (
+                    f"the batch puts its own {name!r} into each result, in place of the node's; give that another name"
+                )
                 tell(problems, node.at, message, inside=("params", name) if name in node.params else ())
 
 

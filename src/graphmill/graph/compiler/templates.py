@@ -75,7 +75,9 @@ def compile_values(spec: WorkflowSpec, types: Types, problems: Problems) -> Valu
     nodes = {node.at: _node(node, types, problems) for node in spec.nodes}
     if spec.outputs is None:
         return Values(nodes, None)
-    return Values(nodes, {name: _written(raw, (*spec.at, "outputs", name), problems) for name, raw in spec.outputs.items()})
+    return Values(
+        nodes, {name: _written(raw, (*spec.at, "outputs", name), problems) for name, raw in spec.outputs.items()}
+    )
 
 
 def texts(raw: Any, at: At, opening: str = "${") -> Iterator[tuple[At, str]]:
@@ -98,7 +100,9 @@ def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
     rest = {key: with_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
     has_secrets = any(entry is not node.params[key] for key, entry in rest.items())
     return NodeValues(
-        params=_params(as_written, rest, (*node.at, "params"), problems, () if node_type is None else node_type.in_pieces),
+        params=_params(
+            as_written, rest, (*node.at, "params"), problems, () if node_type is None else node_type.in_pieces
+        ),
         secrets=_secrets(rest, (*node.at, "params"), problems) if has_secrets else (),
         items=None if node.batch is None else _whole(node.batch.items, (*node.batch.at, "items"), problems),
         loop=None if node.loop is None else _loop(node.loop, problems),
@@ -109,11 +113,17 @@ def _secrets(params: Mapping[str, Any], at: At, problems: Problems) -> tuple[str
     found = list(secrets_in(params, at))
     for place, secret in found:
         if not secret.is_named_well:
-            tell(problems, place, f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _")
+            tell(
+                problems,
+                place,
+                f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _",
+            )
     return tuple(dict.fromkeys(secret.name for _, secret in found))
 
 
-def _params(as_written: Mapping[str, Any], rest: Mapping[str, Any], at: At, problems: Problems, in_pieces: Collection[str] = ()) -> Written:
+def _params(
+    as_written: Mapping[str, Any], rest: Mapping[str, Any], at: At, problems: Problems, in_pieces: Collection[str] = ()
+) -> Written:
     if next(texts(as_written, at), None) is None:
         return _written({**as_written, **rest}, at, problems, in_pieces)
     found = _written(rest, at, problems, in_pieces)

@@ -17,7 +17,10 @@ _WORKFLOW_KEYS = frozenset({*grammar.WORKFLOW, *legacy.WORKFLOW.ignored})
 def is_vague(node: NodeSpec, spec: WorkflowSpec) -> bool:
     """Tell whether a block of a node, or a name that it gives, was not read as it is meant."""
     written = spec.document.get(node.at)
-    if any(written.get(key) is not None and not isinstance(written[key], Mapping) for key in ("params", "parameters", "batch", "loop")):
+    if any(
+        written.get(key) is not None and not isinstance(written[key], Mapping)
+        for key in ("params", "parameters", "batch", "loop")
+    ):
         return True
     batch, loop = written.get("batch") or {}, written.get("loop") or {}
     return (
@@ -32,7 +35,9 @@ def lost_names(spec: WorkflowSpec) -> frozenset[str] | None:
     if spec.is_whole:
         return frozenset()
     nodes, read = spec.document.get((*spec.at, "nodes")), {node.at[-1] for node in spec.nodes}
-    lost: list[Any] = [node.get("id") if isinstance(node, Mapping) else None for number, node in enumerate(nodes) if number not in read]
+    lost: list[Any] = [
+        node.get("id") if isinstance(node, Mapping) else None for number, node in enumerate(nodes) if number not in read
+    ]
     inputs, known = spec.document.get((*spec.at, "inputs")), {each.name for each in spec.inputs}
     lost += [name for name in (inputs if isinstance(inputs, Mapping) else ()) if name not in known]
     return frozenset(lost) if all(Name().fits(name) for name in lost) else None
@@ -45,7 +50,9 @@ def has_vague_inputs(spec: WorkflowSpec) -> bool:
 
 def has_vague_edges(spec: WorkflowSpec) -> bool:
     """Tell whether it is not known which edges there are."""
-    return not isinstance(spec.document.get((*spec.at, "edges")), list | tuple | None) or _is_key_misspelt("edges", spec)
+    return not isinstance(spec.document.get((*spec.at, "edges")), list | tuple | None) or _is_key_misspelt(
+        "edges", spec
+    )
 
 
 def _is_key_misspelt(key: str, spec: WorkflowSpec) -> bool:

@@ -13,7 +13,9 @@ _START = "__start__"
 
 def fingerprints_of(graph: Any) -> dict[str, str]:
     """Give them by part. A node goes by its functions as a plain function does: what they call in turn is not seen."""
-    parts = {f"node {name!r}": value_fingerprint(_code(node.bound)) for name, node in graph.nodes.items() if name != _START}
+    parts = {
+        f"node {name!r}": value_fingerprint(_code(node.bound)) for name, node in graph.nodes.items() if name != _START
+    }
     parts[ORDER] = value_fingerprint(_order(graph))
     parts["state"] = value_fingerprint(_state(graph))
     return parts

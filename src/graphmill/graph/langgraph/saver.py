@@ -17,7 +17,9 @@ def saving_of(graph: Any) -> Saving | None:
     if not saver:
         return None
     if saver is True:
-        raise UsageError("the LangGraph graph has checkpointer=True, which is for subgraphs; compile it with a checkpointer of its own")
+        raise UsageError(
+            "the LangGraph graph has checkpointer=True, which is for subgraphs; compile it with a checkpointer of its own"
+        )
     if _is_async(saver):
         return "async"
     if name := next(_async_only(graph), None):

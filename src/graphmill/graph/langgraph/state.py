@@ -37,7 +37,9 @@ def _plain(key: Any, value: Any) -> Any:
         return plain(value)
     except Permanent as error:
         reason = str(error).removeprefix("the output is not JSON: ")
-        raise Permanent(f"the state's {key!r} is not JSON: {reason}; leave it out of the graph's output schema") from error
+        raise Permanent(
+            f"the state's {key!r} is not JSON: {reason}; leave it out of the graph's output schema"
+        ) from error
 
 
 def _has_keys(graph: Any) -> bool:

@@ -28,7 +28,9 @@ class Thread:
     a run that has only the name of an earlier one.
     """
 
-    def __init__(self, graph: Any, saving: Saving | None, frame: Frame | None, *, config: dict[str, Any], given: Any) -> None:
+    def __init__(
+        self, graph: Any, saving: Saving | None, frame: Frame | None, *, config: dict[str, Any], given: Any
+    ) -> None:
         self._graph = graph
         self._saving = saving
         self._frame = frame
@@ -101,7 +103,14 @@ class Thread:
             options["durability"] = "sync"
         if self._saving == "plain":
             loop = asyncio.get_running_loop()
-            await call(_drain, self._graph, given, self._config, options, lambda chunk: loop.call_soon_threadsafe(reading.take, chunk))
+            await call(
+                _drain,
+                self._graph,
+                given,
+                self._config,
+                options,
+                lambda chunk: loop.call_soon_threadsafe(reading.take, chunk),
+            )
             return reading
         async with aclosing(self._graph.astream(given, self._config, **options)) as chunks:
             async for chunk in chunks:
@@ -132,7 +141,9 @@ def _name(interrupt: Any) -> str:
     return f"{ASK}#{interrupt.id[:_ID_CHARS]}"
 
 
-def _drain(graph: Any, given: Any, config: dict[str, Any], options: dict[str, Any], take: Callable[[Any], object]) -> None:
+def _drain(
+    graph: Any, given: Any, config: dict[str, Any], options: dict[str, Any], take: Callable[[Any], object]
+) -> None:
     for chunk in graph.stream(given, config, **options):
         take(chunk)
 

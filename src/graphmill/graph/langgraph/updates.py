@@ -46,7 +46,9 @@ class Updates:
                 self._end(self._frame, told, began_at)
 
     def _begin(self, told: dict[str, Any], now: float) -> None:
-        if self._has_ended:  # nodes begin together, and the next when all have ended: what is left was finished by an earlier attempt
+        if (
+            self._has_ended
+        ):  # nodes begin together, and the next when all have ended: what is left was finished by an earlier attempt
             self._has_ended = False
             self._open.clear()
         self._open[told["id"]] = now

@@ -19,13 +19,20 @@ from graphmill.graph.node_type import Context
 _KEY_REFUSED = "check the key"  # how providers end what they say of one
 
 
-async def ask(target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None) -> ModelResponse:
+async def ask(
+    target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None
+) -> ModelResponse:
     """Ask once. What it used is reported, whatever it comes to; what it raises repeats no secret. An attempt's own limit ends it too."""
     door = context.shared(("door", target.lane), partial(_Door, target, context))
     access = door.access
     try:
         response = await door.complete(
-            request, session=door.session, address=access.address, key=access.key, headers=access.headers, timeout_s=timeout_s
+            request,
+            session=door.session,
+            address=access.address,
+            key=access.key,
+            headers=access.headers,
+            timeout_s=timeout_s,
         )
     except asyncio.CancelledError as error:
         if (usage := getattr(error, "usage", None)) is not None:  # it was sent, and is no longer waited for
@@ -81,4 +88,8 @@ def _named(target: Target, message: str) -> str:
 def _key_told(target: Target) -> str:
     if not target.key_variable:
         return f": none was sent; name its variable, providers: {{{target.name}: {{key: {{env: NAME}}}}}} in graphmill.yaml"
-    return f" in {target.key_variable}" if os.environ.get(target.key_variable) else f": none was sent; set {target.key_variable}"
+    return (
+        f" in {target.key_variable}"
+        if os.environ.get(target.key_variable)
+        else f": none was sent; set {target.key_variable}"
+    )

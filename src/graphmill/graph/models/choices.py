@@ -41,7 +41,9 @@ class Choices:
             if not name or (is_for_role and not role):
                 raise UsageError(f"a model is written NAME or ROLE=NAME, not {text!r:.80}")
             if role in found:
-                raise UsageError(f"a model {f'for the role {role!r}' if role else 'for all nodes'} is given twice; leave one out")
+                raise UsageError(
+                    f"a model {f'for the role {role!r}' if role else 'for all nodes'} is given twice; leave one out"
+                )
             found[role] = name
         model = found.pop("", None)
         return cls(model=model, roles=MappingProxyType(found), **chosen)

@@ -63,7 +63,12 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def complete(
-    target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None, cache: bool | None = None
+    target: Target,
+    request: ModelRequest,
+    context: Context,
+    *,
+    schema: AnswerSchema | None = None,
+    cache: bool | None = None,
 ) -> Completion:
     """Give a whole answer that has its shape: one that is known, if this may be, or else asked for.
 
@@ -73,13 +78,20 @@ async def complete(
     kept = _kept(target, asked, schema, cache)
     if kept is None:
         return await _asked(target, asked, context, schema)
-    shared, is_asked = await kept.once(context, partial(_asked, target, asked, context, schema), is_wanted=cache is True)
+    shared, is_asked = await kept.once(
+        context, partial(_asked, target, asked, context, schema), is_wanted=cache is True
+    )
     made = _copied(shared)  # by all who were given it, before any of them can change it
     return made if is_asked else _used_again(made, context, target.lane)
 
 
 async def known(
-    target: Target, request: ModelRequest, context: Context, *, schema: AnswerSchema | None = None, cache: bool | None = None
+    target: Target,
+    request: ModelRequest,
+    context: Context,
+    *,
+    schema: AnswerSchema | None = None,
+    cache: bool | None = None,
 ) -> Completion | None:
     """Give the answer if it is kept; None where somebody has to be asked."""
     kept = _kept(target, _shaped(target, _seeded(request), schema), schema, cache)
@@ -87,7 +99,12 @@ async def known(
     return None if made is None else _used_again(made, context, target.lane)
 
 
-def _kept(target: Target, asked: ModelRequest, schema: AnswerSchema | None, cache: bool | None) -> Kept[Completion] | None:  # noqa: FBT001
+def _kept(
+    target: Target,
+    asked: ModelRequest,
+    schema: AnswerSchema | None,
+    cache: bool | None,  # noqa: FBT001
+) -> Kept[Completion] | None:
     """Give the way to an answer that may be used again; None for one that may not."""
     key = content_key(target, asked, schema) if is_cacheable(target, asked, cache) else None
     return None if key is None else Kept(key, target.lane, written=_written, read=partial(_read, schema))

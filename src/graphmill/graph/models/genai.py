@@ -77,7 +77,9 @@ async def _observed(
 class _Call:
     """One call under way."""
 
-    def __init__(self, target: Target, request: ModelRequest, address: str, tracer: Tracer | None, meter: Meter | None) -> None:
+    def __init__(
+        self, target: Target, request: ModelRequest, address: str, tracer: Tracer | None, meter: Meter | None
+    ) -> None:
         self._target = target
         self._instruments = None if meter is None else _instruments(meter)
         protocol = target.setting.protocol
@@ -105,7 +107,10 @@ class _Call:
         """End with an answer."""
         shared = {**self._shared, RESPONSE_MODEL: response.model} if response.model else self._shared
         if self._span is not None:
-            told = {FINISH_REASONS: [str(response.finish_reason)], **({RESPONSE_ID: response.id} if response.id else {})}
+            told = {
+                FINISH_REASONS: [str(response.finish_reason)],
+                **({RESPONSE_ID: response.id} if response.id else {}),
+            }
             self._span.set_attributes({**told, **shared})
             self._tell(OUTPUT_MESSAGES, [{**_said(_answer(response)), "finish_reason": str(response.finish_reason)}])
         self._end(shared, response.usage, None)
@@ -125,7 +130,11 @@ class _Call:
 
     def _tell(self, name: str, messages: list[dict[str, Any]]) -> None:
         """Tell what was said, if somebody has asked for that; keys are left out even then."""
-        if self._span is not None and self._span.is_recording() and os.environ.get(_CAPTURE, "").strip().lower() in _CAPTURED:
+        if (
+            self._span is not None
+            and self._span.is_recording()
+            and os.environ.get(_CAPTURE, "").strip().lower() in _CAPTURED
+        ):
             self._span.set_attribute(name, concealed_text(self._target.secrets, to_json(messages)))
 
 
@@ -148,7 +157,9 @@ def _instruments(meter: Meter) -> _Instruments:
     said, counted = "How long calls of models took.", "Tokens that calls of models used."
     return _Instruments(
         meter.create_histogram(DURATION, unit="s", description=said, explicit_bucket_boundaries_advisory=_DURATIONS),
-        meter.create_histogram(TOKENS, unit="{token}", description=counted, explicit_bucket_boundaries_advisory=_COUNTS),
+        meter.create_histogram(
+            TOKENS, unit="{token}", description=counted, explicit_bucket_boundaries_advisory=_COUNTS
+        ),
     )
 
 
@@ -158,7 +169,9 @@ def _begun(tracer: Tracer, request: ModelRequest, shared: Mapping[str, Any]) -> 
     params = {said: value for name, said in PARAMS.items() if (value := getattr(request, name)) is not None}
     shape = {} if request.schema is None else {OUTPUT_TYPE: "json"}
     stop = {STOP_SEQUENCES: list(request.stop)} if request.stop else {}
-    return tracer.start_span(f"{_CHAT} {request.model}", kind=SpanKind.CLIENT, attributes={**shared, **params, **shape, **stop})
+    return tracer.start_span(
+        f"{_CHAT} {request.model}", kind=SpanKind.CLIENT, attributes={**shared, **params, **shape, **stop}
+    )
 
 
 def _counts(usage: Usage) -> dict[str, int]:
@@ -185,9 +198,17 @@ def _said(message: Message) -> dict[str, Any]:
     """Give a message as the conventions write it; an image's data are left out."""
     content = message.content
     if message.role == "tool":
-        return {"role": "tool", "parts": [{"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}]}
-    texts = [content] if isinstance(content, str) else [part if isinstance(part, Image) else part.text for part in content]
-    return {"role": message.role, "parts": [*(_part(each) for each in texts if each), *(_called(call) for call in message.tool_calls)]}
+        return {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}],
+        }
+    texts = (
+        [content] if isinstance(content, str) else [part if isinstance(part, Image) else part.text for part in content]
+    )
+    return {
+        "role": message.role,
+        "parts": [*(_part(each) for each in texts if each), *(_called(call) for call in message.tool_calls)],
+    }
 
 
 def _part(content: str | Image) -> dict[str, Any]:

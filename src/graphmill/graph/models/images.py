@@ -14,7 +14,12 @@ from graphmill.core.errors import Permanent
 from graphmill.core.model_call import Image
 
 _MOST_BYTES = 20 * 1024 * 1024
-_KINDS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"))
+_KINDS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
 
 
 async def images_of(given: Iterable[Any], root: Path | None) -> tuple[Image, ...]:

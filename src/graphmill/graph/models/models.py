@@ -34,7 +34,9 @@ class Models:
 
     def find(self, model: Any = None, role: Any = None, *, is_node: bool = True) -> Target:
         """Give what a node, or a call of a function's, with this model or role asks; UsageError names the remedy."""
-        known = self._found.get((model, role)) if isinstance(model, str | None) and isinstance(role, str | None) else None
+        known = (
+            self._found.get((model, role)) if isinstance(model, str | None) and isinstance(role, str | None) else None
+        )
         if known is None:
             known = self._found[model, role] = self._target(self._setting(model, role, is_node=is_node))
         return known
@@ -49,7 +51,11 @@ class Models:
 
     def shown(self, name: str) -> Target:
         """Give what a name or, where no model has it, a role means."""
-        return self.named(name) if name not in self.settings.roles or name in self.settings.models else self.find(role=name)
+        return (
+            self.named(name)
+            if name not in self.settings.roles or name in self.settings.models
+            else self.find(role=name)
+        )
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -78,7 +84,9 @@ class Models:
             )
         if DEFAULT in self.settings.models:
             return self._by_name(DEFAULT)
-        here, option = ("model: provider/model", ", or say --model") if is_node else ("gm.complete('provider/model', …)", "")
+        here, option = (
+            ("model: provider/model", ", or say --model") if is_node else ("gm.complete('provider/model', …)", "")
+        )
         raise UsageError(f"no model is named; write {here}, or models: {{{DEFAULT}: provider/model}} in {NAME}{option}")
 
     def _of_role(self, role: str, own: ModelSetting) -> ModelSetting:
@@ -128,4 +136,6 @@ class Models:
         if own is not None and own.protocol not in (registry := provider_registry().names):
             near = suggestion(own.protocol, registry)
             return f"providers.{name} in {NAME} speaks no protocol that is known{near}; write protocol: and one of {', '.join(registry)}"
-        return "" if name in known else f"no provider {name!r:.80}{suggestion(name, known)}; there are {', '.join(known)}"
+        return (
+            "" if name in known else f"no provider {name!r:.80}{suggestion(name, known)}; there are {', '.join(known)}"
+        )

@@ -27,7 +27,9 @@ def require_models(graph: Graph) -> None:
         if _is_known(node):
             target = _of(models, node)
             if lacking := target.lacking():
-                raise UsageError(f"node {node.id!r} asks {target.lane}, and the environment has no {', '.join(lacking)}; set it first")
+                raise UsageError(
+                    f"node {node.id!r} asks {target.lane}, and the environment has no {', '.join(lacking)}; set it first"
+                )
             _require_address(node, target)
 
 
@@ -45,7 +47,11 @@ def _require_address(node: Node, target: Target) -> None:
 def asked_models(graph: Graph) -> tuple[str, ...]:
     """Name the models that a graph asks, as far as that is known before it has items; UsageError where a node has none."""
     models = graph.models()
-    return () if models is None else tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
+    return (
+        ()
+        if models is None
+        else tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
+    )
 
 
 def unset_models(graph: Graph) -> tuple[str, ...]:
@@ -70,7 +76,11 @@ def models_by_node(graph: Graph) -> dict[str, str]:
     if models is None:
         return {}
     asking = {node: [each for each in nodes_within(node) if _is_known(each)] for node in graph.nodes.values()}
-    named = {f"node {node.id!r}": dict.fromkeys(_of(models, each).lane for each in within) for node, within in asking.items() if within}
+    named = {
+        f"node {node.id!r}": dict.fromkeys(_of(models, each).lane for each in within)
+        for node, within in asking.items()
+        if within
+    }
     return {part: ", ".join(lanes) for part, lanes in named.items()}
 
 
@@ -78,14 +88,18 @@ def require_use(graph: Graph, choices: Choices) -> None:
     """Refuse choices that would change nothing."""
     nodes = list(graph.model_nodes())
     if not nodes and choices.to_json():
-        raise UsageError(f"workflow {graph.name!r} asks no model: there is nothing to choose one, its params or its cache for")
+        raise UsageError(
+            f"workflow {graph.name!r} asks no model: there is nothing to choose one, its params or its cache for"
+        )
     roles = [node.raw_params["role"] for node in nodes if isinstance(node.raw_params.get("role"), str)]
     if any(is_open(role) for role in roles):
         return
     for role in choices.roles:
         if role not in roles:
             there = ", ".join(sorted(set(roles))) or "none"
-            raise UsageError(f"workflow {graph.name!r} has no node of the role {role!r}{suggestion(role, roles)}; its roles are {there}")
+            raise UsageError(
+                f"workflow {graph.name!r} has no node of the role {role!r}{suggestion(role, roles)}; its roles are {there}"
+            )
 
 
 def model_marks(graph: Graph) -> dict[str, str]:

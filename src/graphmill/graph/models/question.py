@@ -32,7 +32,9 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
     return tuple(made)
 
 
-def request_of(target: Target, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN) -> ModelRequest:
+def request_of(
+    target: Target, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN
+) -> ModelRequest:
     """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
     found = {name: value for name, value in params.items() if value is not None and value != {}}
     if target.defaults or target.chosen:

@@ -23,15 +23,26 @@ T = TypeVar("T")
 
 SETTINGS: Final[Block] = MappingProxyType(
     {
-        "models": Key(MappingOf("a mapping from names to models"), "Names for models: a name → `provider/model`, or a mapping as below."),
-        "roles": Key(MappingOf("a mapping from roles to models"), "What nodes with a `role` ask: a role → a model's name, or a mapping."),
-        "providers": Key(MappingOf("a mapping from names to providers"), "Where providers are, by name; a new name needs a `protocol`."),
+        "models": Key(
+            MappingOf("a mapping from names to models"),
+            "Names for models: a name → `provider/model`, or a mapping as below.",
+        ),
+        "roles": Key(
+            MappingOf("a mapping from roles to models"),
+            "What nodes with a `role` ask: a role → a model's name, or a mapping.",
+        ),
+        "providers": Key(
+            MappingOf("a mapping from names to providers"),
+            "Where providers are, by name; a new name needs a `protocol`.",
+        ),
     }
 )
 MODEL: Final[Block] = MappingProxyType(
     {
         "model": Key(Text(), "`provider/model`; under `roles` also a name of `models`.", is_required=True),
-        "temperature": Key(Number(most=100), "This and all below: the params of its calls, where a node does not say otherwise."),
+        "temperature": Key(
+            Number(most=100), "This and all below: the params of its calls, where a node does not say otherwise."
+        ),
         "top_p": Key(Number(most=1), "As the node's param."),
         "max_tokens": Key(Count(1), "As the node's param."),
         "stop": Key(Either(Text(), ListOf("a list of texts")), "As the node's param."),
@@ -44,7 +55,10 @@ PROVIDER: Final[Block] = MappingProxyType(
     {
         "protocol": Key(Text(), "The provider whose protocol it speaks; without it, the one of its own name."),
         "address": Key(Anything(), "Where it is, without the path of a call; a text, or `{env: NAME}`."),
-        "key": Key(Anything(), "`{env: NAME}`, or the name alone, of the variable that holds its key; `none` where it wants none."),
+        "key": Key(
+            Anything(),
+            "`{env: NAME}`, or the name alone, of the variable that holds its key; `none` where it wants none.",
+        ),
         "headers": Key(MappingOf("a mapping from names to texts or {env: NAME}"), "Sent with every call."),
         "output_schema": Key(Choice(("native", "prompt")), "How an answer of a given shape is asked for."),
         "limits": Key(MappingOf(), "What each of its models bears; see below."),
@@ -101,13 +115,18 @@ class _Reader:
         if isinstance(value, str):
             value = {"model": value}
         if not isinstance(value, Mapping):
-            self._problems.add(at, f"{at[0]}.{name} is provider/model, or a mapping with {', '.join(MODEL)}, not {shown(value)}")
+            self._problems.add(
+                at, f"{at[0]}.{name} is provider/model, or a mapping with {', '.join(MODEL)}, not {shown(value)}"
+            )
             return None
         block = self._block(value, at, MODEL)
         if not block.has("model"):
             return None
         if at[0] == "models" and not _is_whole(block["model"]):
-            block.wrong(f"model is written provider/model, not {shown(block['model'])}; roles may use a name", block.at_key("model"))
+            block.wrong(
+                f"model is written provider/model, not {shown(block['model'])}; roles may use a name",
+                block.at_key("model"),
+            )
         return ModelSetting(model=block["model"], params=self._params(block))
 
     @staticmethod
@@ -147,7 +166,9 @@ class _Reader:
         if problem := _address_problem(value):
             block.wrong(f"address {problem}", block.at_key("address"))
             return None
-        beside = None if self._problems.document.root is None or "://" in value else self._problems.document.root / value
+        beside = (
+            None if self._problems.document.root is None or "://" in value else self._problems.document.root / value
+        )
         return str(beside) if beside is not None and beside.is_file() else str(value)
 
     def _key(self, block: BlockReader) -> str | None:
@@ -158,7 +179,10 @@ class _Reader:
             return None if value is None else ""
         if not isinstance(value, str) or not _VARIABLE.fullmatch(value):
             # What stands there may be the key itself: it is not repeated.
-            block.wrong("key is the name of a variable of the environment, {env: NAME}, and never a key itself", block.at_key("key"))
+            block.wrong(
+                "key is the name of a variable of the environment, {env: NAME}, and never a key itself",
+                block.at_key("key"),
+            )
             return None
         return value
 
@@ -170,7 +194,9 @@ class _Reader:
             elif isinstance(name, str) and isinstance(value, str) and "\n" not in value and "\r" not in value:
                 made[name] = value
             else:
-                block.wrong(f"headers: {shown(name)} is one line of text, or {{env: NAME}}", (*block.at_key("headers"), name))
+                block.wrong(
+                    f"headers: {shown(name)} is one line of text, or {{env: NAME}}", (*block.at_key("headers"), name)
+                )
         return MappingProxyType(made)
 
     def _block(self, found: Mapping[Any, Any], at: At, block: Block) -> BlockReader:
@@ -188,11 +214,17 @@ def _address_problem(value: Any) -> str:
         return "is http://… or https://…, or {env: NAME}"
     try:
         parts = urlsplit(value)
-        is_right = "://" not in value or (parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0)
+        is_right = "://" not in value or (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        )
     except ValueError:
         is_right = False
     if not is_right:
         return "is http://… or https://…, or {env: NAME}"
-    if parts.username or parts.password or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
+    if (
+        parts.username
+        or parts.password
+        or any(_SECRET.search(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    ):
         return "holds no user, password or key: what is secret comes from the environment, as a key, a header or {env: NAME}"
     return ""

@@ -100,7 +100,10 @@ class Target:
         """Read the environment; Unavailable names what it lacks."""
         if lacking := self.lacking():
             raise Unavailable(f"{self.lane} can not be asked: the environment has no {', '.join(lacking)}")
-        headers = {name: os.environ[value.name] if isinstance(value, Secret) else value for name, value in self.setting.headers.items()}
+        headers = {
+            name: os.environ[value.name] if isinstance(value, Secret) else value
+            for name, value in self.setting.headers.items()
+        }
         self.require_address()
         return Access(address=self.address, key=os.environ.get(self.key_variable) or None, headers=headers)
 

@@ -187,7 +187,9 @@ class _Batch:
         if self._rule.error_handling == "fail_fast":
             message = f"item {first.number} failed: {failure.message}"
         else:
-            message = f"{self._failures} of {values['count']} items failed; the first, item {first.number}: {failure.message}"
+            message = (
+                f"{self._failures} of {values['count']} items failed; the first, item {first.number}: {failure.message}"
+            )
         return NodeFailed(replace(failure, message=message), attempts=first.attempts, values=values)
 
 
@@ -199,7 +201,9 @@ def items_of(value: Any) -> Iterable[Any]:
     """Give the items that a batch's ``items`` stand for: an array, an array as JSON text, or anything that gives them one by one."""
     if isinstance(value, str):
         value = _array_in(value)
-    if isinstance(value, list | tuple) or (isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | set | frozenset)):
+    if isinstance(value, list | tuple) or (
+        isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | set | frozenset)
+    ):
         return value
     raise Permanent(f"a batch's items are an array, not {_said(value)}")
 

@@ -31,7 +31,9 @@ def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *
     }
 
 
-def batch_summary(values: Mapping[str, Any], errors: list[dict[str, Any]], *, timed_out: int, is_degraded: bool) -> dict[str, Any]:
+def batch_summary(
+    values: Mapping[str, Any], errors: list[dict[str, Any]], *, timed_out: int, is_degraded: bool
+) -> dict[str, Any]:
     """Give the output of a batch node in short: how many items ended how, and its first errors."""
     return {
         "succeeded": values["success_count"],

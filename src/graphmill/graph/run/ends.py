@@ -33,5 +33,10 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
 
     def output(self) -> Output:
         """Give what the nodes behind an error edge read."""
-        error = {"message": self.failure.message, "kind": str(self.failure.kind), "type": self.failure.type, "attempts": self.attempts}
+        error = {
+            "message": self.failure.message,
+            "kind": str(self.failure.kind),
+            "type": self.failure.type,
+            "attempts": self.attempts,
+        }
         return Output({**self.values, "error": error}, "error")

@@ -88,7 +88,9 @@ class _Flow:
         node = self._graph.nodes[node_id]
         try:
             if node_id in self._plan.plain:
-                output: Output = yield from run_step(node, self._plan.rules[node_id], self._place, self._place.prefix + node_id)
+                output: Output = yield from run_step(
+                    node, self._plan.rules[node_id], self._place, self._place.prefix + node_id
+                )
             else:
                 output = yield from self._run_node(self._plan, node, self._place)
         except NodeFailed as failed:
@@ -174,4 +176,6 @@ def _placed(failed: NodeFailed, node: Node) -> NodeFailed:
     message = failed.failure.message
     if "(in node " in message:
         return failed
-    return NodeFailed(replace(failed.failure, message=f"{message} {place}"), attempts=failed.attempts, values=failed.values)
+    return NodeFailed(
+        replace(failed.failure, message=f"{message} {place}"), attempts=failed.attempts, values=failed.values
+    )

@@ -24,7 +24,9 @@ RunRound = Callable[[Place, str], Program]
 Content = Callable[[], bytes]
 
 
-def run_loop(rule: LoopRule, place: Place, path: str, run_round: RunRound, *, content_in: Callable[[Place], Content]) -> Program:
+def run_loop(
+    rule: LoopRule, place: Place, path: str, run_round: RunRound, *, content_in: Callable[[Place], Content]
+) -> Program:
     """Run rounds until one of the rule's reasons holds; give the loop's Output, or raise NodeFailed.
 
     ``content_in`` gives what hashes all that decides a round in a place.
@@ -146,7 +148,9 @@ class _Loop:
         try:
             is_better = value > self._best[0] if wants_more else value < self._best[0]
         except TypeError as error:
-            raise Permanent(f"loop.keep can not compare {type(value).__name__} with {type(self._best[0]).__name__}") from error
+            raise Permanent(
+                f"loop.keep can not compare {type(value).__name__} with {type(self._best[0]).__name__}"
+            ) from error
         if is_better:
             self._best = (value, len(self._done))
 
@@ -166,7 +170,11 @@ def _is_alike(one: str, other: str, similarity: float) -> bool:
     if one == other:
         return True
     matcher = SequenceMatcher(None, one, other, autojunk=False)
-    return matcher.real_quick_ratio() >= similarity and matcher.quick_ratio() >= similarity and matcher.ratio() >= similarity
+    return (
+        matcher.real_quick_ratio() >= similarity
+        and matcher.quick_ratio() >= similarity
+        and matcher.ratio() >= similarity
+    )
 
 
 _RINGS = object()

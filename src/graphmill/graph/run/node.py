@@ -27,7 +27,11 @@ def run_node(plan: Plan, node: Node, place: Place) -> Program:
     path = place.path_of(node.id)
     try:
         if node.batch is not None:
-            return (yield from run_batch(node.batch, plan.rules[node.id], place, path, lambda inner, at: _run_item(plan, node, inner, at)))
+            return (
+                yield from run_batch(
+                    node.batch, plan.rules[node.id], place, path, lambda inner, at: _run_item(plan, node, inner, at)
+                )
+            )
         return (yield from _run_item(plan, node, place, path))
     except GraphmillError as error:
         raise NodeFailed.of(error, plan.told) from error
@@ -48,7 +52,9 @@ def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
         if node.child is None:
             return (yield from run_step(node, plan.rules[node.id], place, path))
         child = plan.children[node.id]
-        inner = Place(child.bind(_inputs(node, place)), f"{path}/", place.meter, place.flags, place.room, child.root, place.models)
+        inner = Place(
+            child.bind(_inputs(node, place)), f"{path}/", place.meter, place.flags, place.room, child.root, place.models
+        )
         return Output((yield from run_flow(child, inner, run_node)))
     except GraphmillError as error:
         raise NodeFailed.of(error, plan.told) from error

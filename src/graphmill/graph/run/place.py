@@ -59,4 +59,6 @@ class Place:
 
     def within(self, names: Mapping[str, Any], *, meter: Meter | None = None) -> Place:
         """Give the same place with more names in sight."""
-        return Place({**self.scope, **names}, self.prefix, meter or self.meter, self.flags, self.room, self.root, self.models)
+        return Place(
+            {**self.scope, **names}, self.prefix, meter or self.meter, self.flags, self.room, self.root, self.models
+        )

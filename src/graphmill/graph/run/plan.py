@@ -27,17 +27,38 @@ class Plan:
     ``told`` gives a failure as it may be kept: without secrets; ``models`` are those that its nodes ask, None if they ask none.
     """
 
-    __slots__ = ("bind", "children", "graph", "incoming", "is_list", "models", "nodes", "plain", "root", "rules", "told")
+    __slots__ = (
+        "bind",
+        "children",
+        "graph",
+        "incoming",
+        "is_list",
+        "models",
+        "nodes",
+        "plain",
+        "root",
+        "rules",
+        "told",
+    )
 
     def __init__(
-        self, graph: Graph, retry: Retry, timeout_s: float | None, told: Told | None = None, *, models: Models | None = None
+        self,
+        graph: Graph,
+        retry: Retry,
+        timeout_s: float | None,
+        told: Told | None = None,
+        *,
+        models: Models | None = None,
     ) -> None:
         self.graph = graph
         self.nodes = tuple(graph.nodes.values())
         self.bind = Binding(graph).bind
         self.plain = {node.id for node in self.nodes if node.batch is None and node.loop is None and node.child is None}
         self.incoming = {node.id: len(node.incoming) for node in graph.nodes.values()}
-        self.is_list = all(edge.action == "*" for node in graph.nodes.values() for edge in node.outgoing) and len(graph.starts) == 1
+        self.is_list = (
+            all(edge.action == "*" for node in graph.nodes.values() for edge in node.outgoing)
+            and len(graph.starts) == 1
+        )
         self.root = None if graph.path is None else Path(graph.path).parent
         self.rules: dict[str, StepRules] = {}
         self.told = told or Concealment(tuple(dict.fromkeys(_secrets(graph))))

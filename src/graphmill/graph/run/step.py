@@ -53,7 +53,9 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
         raise NodeFailed(end.failure, attempts=end.attempts)
     output = _output(end.output)
     if output.action == "error":
-        raise NodeFailed.of(Permanent("the action error stands for a failure, and this went well; give it another name"))
+        raise NodeFailed.of(
+            Permanent("the action error stands for a failure, and this went well; give it another name")
+        )
     return output
 
 

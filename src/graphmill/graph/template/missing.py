@@ -25,7 +25,9 @@ class Missing(Permanent):
 
 def missing(lookup: Lookup, scope: Mapping[str, Any], texts: Texts) -> Missing:
     """Explain of each reference why it is missing, by going its way again."""
-    reasons = [_reason(reference, scope, texts) for reference in lookup.alternatives if isinstance(reference, Reference)]
+    reasons = [
+        _reason(reference, scope, texts) for reference in lookup.alternatives if isinstance(reference, Reference)
+    ]
     return Missing(f"{cut(str(lookup), _MOST_LOOKUP_LETTERS)} is missing: {'; '.join(reasons)}")
 
 
@@ -59,7 +61,11 @@ def _stop(key: str | int | Reference, value: Any, *, way: str, scope: Mapping[st
         index = walk(steps_of(key), scope, texts)
     except LookupError:
         return f"of its index, {_reason(key, scope, texts)}"
-    return _gap(index, value, way=way) if is_index(index) else f"its index ${{{key}}} is {_kind(index)}, not a whole number"
+    return (
+        _gap(index, value, way=way)
+        if is_index(index)
+        else f"its index ${{{key}}} is {_kind(index)}, not a whole number"
+    )
 
 
 def _gap(key: str | int, value: Any, *, way: str) -> str:
@@ -93,7 +99,9 @@ def _nearest(key: str | int, value: Mapping[Any, Any]) -> str:
     """Suggest a name; to compare many or long ones would take longer than anyone waits for an error."""
     if not isinstance(key, str) or len(key) > _MOST_LETTERS:
         return ""
-    return suggestion(key, [name for name in islice(value, _MOST_CANDIDATES) if isinstance(name, str) and len(name) <= _MOST_LETTERS])
+    return suggestion(
+        key, [name for name in islice(value, _MOST_CANDIDATES) if isinstance(name, str) and len(name) <= _MOST_LETTERS]
+    )
 
 
 def _kind(value: Any) -> str:

@@ -26,11 +26,15 @@ _LITERAL_BEGINNINGS = tuple('"-0123456789[{')
 _A_NAME = "a name has letters, digits, _ and -, and begins with a letter or _"
 _A_MISSING_NAME = "a name is wanted, of letters, digits, _ and -, that begins with a letter or _"
 _A_LOOKUP = "names joined by dots, [index] and ?? are all that can stand in it; for the text ${ write $${"
-_AN_INDEX = "an index is a whole number, as [0] or [-1], or one reference, as [${i}]; a key is written behind a dot, as .key"
+_AN_INDEX = (
+    "an index is a whole number, as [0] or [-1], or one reference, as [${i}]; a key is written behind a dot, as .key"
+)
 _A_DEFAULT = 'a default is written behind ??, as ${name ?? "text"}'
 _A_TEXT = "a text stands in double quotes"
 _A_DEEP_LITERAL = f"this JSON literal is nested deeper than {MOST_LITERAL_LEVELS} levels"
-_A_RESULT = "a template only looks up; let a code node compare or compute, and look up its result; for the text ${ write $${"
+_A_RESULT = (
+    "a template only looks up; let a code node compare or compute, and look up its result; for the text ${ write $${"
+)
 _REMEDIES = {
     **dict.fromkeys("<>=!+*/%&^~", _A_RESULT),
     "(": "nothing can be called",
@@ -160,7 +164,9 @@ class _Reader:
         if not self._skip("${"):
             raise self._unexpected(_AN_INDEX)
         if level == MOST_INDEX_LEVELS:
-            raise self._mistake(f"indices are nested deeper than {MOST_INDEX_LEVELS} levels; split it with a value node", self._at)
+            raise self._mistake(
+                f"indices are nested deeper than {MOST_INDEX_LEVELS} levels; split it with a value node", self._at
+            )
         reference = self._reference(level + 1)
         self._take("}", _AN_INDEX)
         return reference
@@ -170,7 +176,9 @@ class _Reader:
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
-            raise self._mistake(f"behind ?? stands a reference or a JSON literal, and this is neither: {error.msg}", error.pos) from None
+            raise self._mistake(
+                f"behind ?? stands a reference or a JSON literal, and this is neither: {error.msg}", error.pos
+            ) from None
         except ValueError as error:
             raise self._mistake(f"this JSON literal can not be read: {error}", start) from None
         except RecursionError:

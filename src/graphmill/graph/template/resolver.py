@@ -46,7 +46,9 @@ def entries_of(value: Value) -> tuple[Value, ...] | None:
     if not isinstance(value, _Container) or not isinstance(value.base, list):
         return None
     changing = dict(value.changing)
-    return tuple([changing[number] if number in changing else _Constant(entry) for number, entry in enumerate(value.base)])
+    return tuple(
+        [changing[number] if number in changing else _Constant(entry) for number, entry in enumerate(value.base)]
+    )
 
 
 def look_up(reference: Reference, scope: Mapping[str, Any]) -> Any:
@@ -180,7 +182,9 @@ def _whole(lookup: Lookup) -> _Whole:
 def _container(written: Any, base: Any, keys: Iterable[Any], in_pieces: Collection[str] = ()) -> _Compiled:
     entries = [(key, _in_pieces(base[key]) if key in in_pieces else _compiled(base[key])) for key in keys]
     changing = tuple([(key, entry) for key, entry in entries if not isinstance(entry, _Constant)])
-    unescaped = [(key, entry.value) for key, entry in entries if isinstance(entry, _Constant) and entry.value is not base[key]]
+    unescaped = [
+        (key, entry.value) for key, entry in entries if isinstance(entry, _Constant) and entry.value is not base[key]
+    ]
     for key, value in unescaped:
         base[key] = value
     if changing:

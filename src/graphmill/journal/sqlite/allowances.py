@@ -64,7 +64,9 @@ class SqliteAllowances:
             if opens_at > now:
                 self._put(connection, wish.account, row, now)
                 return Grant(wait_s=opens_at - now, sharers=sharers)
-            return self._given(connection, wish, row, now, sum(tokens for _, tokens, _ in given))._replace(sharers=sharers)
+            return self._given(connection, wish, row, now, sum(tokens for _, tokens, _ in given))._replace(
+                sharers=sharers
+            )
 
     def give_back(self, wish: Wish) -> None:
         """Take back what is returned."""
@@ -79,7 +81,9 @@ class SqliteAllowances:
             row = self._row(connection, learned.account, now)
             closed_until = max(row.closed_until, now + learned.closed_s) if learned.closed_s else row.closed_until
             self._put(connection, learned.account, row._replace(closed_until=closed_until), now)
-            connection.execute(SQL["note_learned"], (learned.requests_per_minute, learned.tokens_per_minute, learned.account))
+            connection.execute(
+                SQL["note_learned"], (learned.requests_per_minute, learned.tokens_per_minute, learned.account)
+            )
 
     def learned(self) -> list[Learned]:
         """Give what was kept; nothing where there is no file."""
@@ -87,7 +91,10 @@ class SqliteAllowances:
             return []
         with self._changing() as connection:
             now, rows = self._clock(), connection.execute(SQL["learned"]).fetchall()
-            return [Learned(account.decode(), requests, tokens, max(0.0, until - now)) for account, requests, tokens, until in rows]
+            return [
+                Learned(account.decode(), requests, tokens, max(0.0, until - now))
+                for account, requests, tokens, until in rows
+            ]
 
     def close(self) -> None:
         """Let go of the file."""
@@ -104,7 +111,9 @@ class SqliteAllowances:
                 with writing(connection, busy_s=_BUSY_S):
                     yield connection
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(f"{self._path}, by which runs share limits, can not be used ({error}); it may be deleted") from error
+            raise JournalError(
+                f"{self._path}, by which runs share limits, can not be used ({error}); it may be deleted"
+            ) from error
 
     def _open_one(self) -> sqlite3.Connection:
         """Give the connection; a new one where the file is not the one that was opened, or this process not the one that opened it."""
@@ -135,7 +144,9 @@ class SqliteAllowances:
         connection = connect_writer(self._path, busy_s=_BUSY_S)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")  # a crash of the machine may cost the last minute, and nothing else
+            connection.execute(
+                "PRAGMA synchronous = NORMAL"
+            )  # a crash of the machine may cost the last minute, and nothing else
             with writing(connection, busy_s=_BUSY_S):
                 connection.execute(SQL["make_allowances"])
                 connection.execute(SQL["make_slices"])
@@ -150,7 +161,9 @@ class SqliteAllowances:
         (last,) = connection.execute(SQL["last_slice"], (wish.account,)).fetchone()
         for number, requests, tokens in wish.returns:
             if connection.execute(SQL["return_tokens"], (tokens, number, wish.account, wish.holder)).rowcount:
-                is_last = number == last  # the time of requests that were not made is only free while nobody has taken what follows
+                is_last = (
+                    number == last
+                )  # the time of requests that were not made is only free while nobody has taken what follows
                 row = row.given_back(requests * wish.request_s if is_last else 0.0, tokens * wish.token_s, now)
         connection.execute(SQL["forget_slices"], (wish.account, now - MINUTE_S))
         return row

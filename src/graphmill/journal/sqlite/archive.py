@@ -52,7 +52,9 @@ class SqliteArchive:
         """Count the results since this time."""
         with self._database.reading() as connection:
             stored = self._read(connection, run)
-            found: int = connection.execute(SQL["results_since"], (stored.number, stored.first, stored.last, at)).fetchone()[0]
+            found: int = connection.execute(
+                SQL["results_since"], (stored.number, stored.first, stored.last, at)
+            ).fetchone()[0]
             return found
 
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
@@ -63,7 +65,9 @@ class SqliteArchive:
             some = rows[start : start + SOME]
             with self._database.reading() as connection:
                 stored = connection.execute(SQL["results_by_row"], padded(some.tolist(), SOME)).fetchall()
-                found = {row[0]: row for row in stored if row[1] == run.number}  # the number of a deleted row may be given again
+                found = {
+                    row[0]: row for row in stored if row[1] == run.number
+                }  # the number of a deleted row may be given again
                 if len(found) < len(some):
                     self._explain_missing(connection, run, next(row for row in some if row not in found))
             for row in some:
@@ -99,7 +103,12 @@ class SqliteArchive:
     def ask(self, run: RunRecord, request: Request) -> None:
         """Ask something of a live run."""
         with self._database.writing() as connection:
-            values = (self._read(connection, run).number, bytes_of(request.word), bytes_of(request.argument), self._database.clock() + 0.0)
+            values = (
+                self._read(connection, run).number,
+                bytes_of(request.word),
+                bytes_of(request.argument),
+                self._database.clock() + 0.0,
+            )
             connection.execute(SQL["insert_request"], (*values, digest_of(values)))
 
     @staticmethod
@@ -120,11 +129,19 @@ class SqliteArchive:
         return runs[meant_run(name, list(runs), store=self._name)]
 
     def _record(self, connection: sqlite3.Connection, run: StoredRun) -> RunRecord:
-        return run.record(read_manifest(connection, run, self._name), is_owned=self._database.owners.is_owned(run.number))
+        return run.record(
+            read_manifest(connection, run, self._name), is_owned=self._database.owners.is_owned(run.number)
+        )
 
     def _matching(self, run: RunRecord, query: Query) -> tuple[array[int], frozenset[bytes]]:
         statuses = None if query.statuses is None else {STATUS_CODES[status] for status in query.statuses}
-        kinds = {DEGRADED} if query.is_degraded else None if query.kinds is None else {KIND_CODES[kind] for kind in query.kinds}
+        kinds = (
+            {DEGRADED}
+            if query.is_degraded
+            else None
+            if query.kinds is None
+            else {KIND_CODES[kind] for kind in query.kinds}
+        )
         rows = array("q")
         with self._database.reading() as connection:
             stored = self._read(connection, run)

@@ -152,7 +152,9 @@ class CacheFile:
             return
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         write_alone(connection, "PRAGMA journal_mode = WAL", (), busy_s=_BUSY_S)
-        connection.execute("PRAGMA synchronous = NORMAL")  # the last answers may be lost with the power; the file is not
+        connection.execute(
+            "PRAGMA synchronous = NORMAL"
+        )  # the last answers may be lost with the power; the file is not
         with writing(connection, busy_s=_BUSY_S):
             if not self._is_known():  # another process may have been faster
                 connection.execute(SQL["cache_schema"])
@@ -169,7 +171,9 @@ class CacheFile:
         if mark != _MARK:
             raise JournalError(f"{self.path} is no cache of Graphmill; move it away")
         if version > _VERSION:
-            raise JournalError(f"the cache {self.path} is of a later version of Graphmill; use that, or delete the file")
+            raise JournalError(
+                f"the cache {self.path} is of a later version of Graphmill; use that, or delete the file"
+            )
         return True
 
 

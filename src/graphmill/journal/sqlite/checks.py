@@ -12,7 +12,16 @@ from graphmill.journal.entry import to_entry
 from graphmill.journal.last_step import last_step_of
 from graphmill.journal.records import Entry, Notes, RunRecord, StepRow, SuspectRow
 from graphmill.journal.sqlite.faults import damaged
-from graphmill.journal.sqlite.rows import HEAD, PACKING, STEP_HEAD, Stored, decode_attempt, decode_result, decode_step, is_sealed
+from graphmill.journal.sqlite.rows import (
+    HEAD,
+    PACKING,
+    STEP_HEAD,
+    Stored,
+    decode_attempt,
+    decode_result,
+    decode_step,
+    is_sealed,
+)
 from graphmill.journal.sqlite.stored_run import StoredRun
 
 T = TypeVar("T")
@@ -46,7 +55,9 @@ class Checks:
             count += 1
             yield head
         if count != run.rows:
-            raise damaged(self._name, f"the number of results of run {run.name} ({count}, where {run.rows} were written)")
+            raise damaged(
+                self._name, f"the number of results of run {run.name} ({count}, where {run.rows} were written)"
+            )
 
     def notes(self, *, attempts: Iterable[Stored], steps: Iterable[Stored], suspects: Iterable[Stored]) -> Notes:
         """Decode what is recorded of an item beside its results."""
@@ -90,7 +101,9 @@ class Checks:
             row = decode(tuple(values)) if values[0] == self._run.number else None
             if row is None:
                 item_id = values[HEAD + 6] if table == "results" else None  # it may itself be what is damaged
-                raise self.damaged_row(table, number, item_id.decode(errors="replace") if isinstance(item_id, bytes) else None)
+                raise self.damaged_row(
+                    table, number, item_id.decode(errors="replace") if isinstance(item_id, bytes) else None
+                )
             decoded.append(row)
         return decoded
 

@@ -65,7 +65,9 @@ def begin_write(connection: sqlite3.Connection, *, busy_s: float) -> None:
     write_alone(connection, "BEGIN IMMEDIATE", (), busy_s=busy_s)
 
 
-def write_alone(connection: sqlite3.Connection, statement: str, values: Sequence[object], *, busy_s: float) -> sqlite3.Cursor:
+def write_alone(
+    connection: sqlite3.Connection, statement: str, values: Sequence[object], *, busy_s: float
+) -> sqlite3.Cursor:
     """Execute what needs to be the only one that writes when no other does.
 
     SQLite itself asks again only ten times a second, and beside a run that commits without a pause it may never get its turn.

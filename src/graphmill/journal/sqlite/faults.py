@@ -20,7 +20,11 @@ _SAYINGS = {
     sqlite3.SQLITE_LOCKED: "the journal {name} was held by another process for too long ({error}); see which one has it open, and resume",
     sqlite3.SQLITE_IOERR: "the journal {name} could not be read or written ({error}); see to the disk and resume",
 }
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: tables are not as we made them
+_DAMAGE = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+)  # the last: tables are not as we made them
 
 
 class translated:  # noqa: N801  used as `with translated(name):`, and not a generator: it is entered at every commit
@@ -32,7 +36,9 @@ class translated:  # noqa: N801  used as `with translated(name):`, and not a gen
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
         if error is not None and (found := _translation(self._name, error)) is not None:
             raise found from error
 
@@ -40,7 +46,9 @@ class translated:  # noqa: N801  used as `with translated(name):`, and not a gen
 def _translation(name: str, error: BaseException) -> JournalError | None:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
-        return None if code is None else _journal_error(name, error, code)  # without one raised by Python's own side: our fault
+        return (
+            None if code is None else _journal_error(name, error, code)
+        )  # without one raised by Python's own side: our fault
     if isinstance(error, UnicodeDecodeError):  # Python could not read what SQLite says, which cites the damaged text
         return DamagedError(f"the journal {name} is damaged (its tables are not as they were made); {_RESTORE}")
     if not isinstance(error, OSError):

@@ -60,7 +60,10 @@ def make_room(path: Path) -> None:
         descriptor = os.open(f"{path}-wal", os.O_WRONLY | os.O_CLOEXEC)
         try:
             length = os.fstat(descriptor).st_size
-            if 0 < length < _LOG_BYTES and os.pwrite(descriptor, bytes(_LOG_BYTES - length), length) < _LOG_BYTES - length:
+            if (
+                0 < length < _LOG_BYTES
+                and os.pwrite(descriptor, bytes(_LOG_BYTES - length), length) < _LOG_BYTES - length
+            ):
                 os.ftruncate(descriptor, length)
         finally:
             os.close(descriptor)

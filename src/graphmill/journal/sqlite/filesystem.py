@@ -42,7 +42,16 @@ _UNTRUSTED = frozenset(
             "fuse.gcsfuse",
             "fuse.glusterfs",
         ),
-        *("fuse.goofys", "fuse.grpcfuse", "fuse.juicefs", "fuse.mountpoint-s3", "fuse.osxfs", "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs"),
+        *(
+            "fuse.goofys",
+            "fuse.grpcfuse",
+            "fuse.juicefs",
+            "fuse.mountpoint-s3",
+            "fuse.osxfs",
+            "fuse.rclone",
+            "fuse.s3fs",
+            "fuse.smbnetfs",
+        ),
         *("fuse.sshfs", "fuse.vmhgfs-fuse"),
     }
 )

@@ -231,7 +231,9 @@ class SqliteLedger:
             raise self._fenced()
 
     def _fenced(self) -> OwnedError:
-        return OwnedError(f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded")
+        return OwnedError(
+            f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded"
+        )
 
 
 def _with_spent(usage: Spent, rows: Iterable[Any]) -> Spent:

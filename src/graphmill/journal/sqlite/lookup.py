@@ -53,7 +53,8 @@ class SqliteLookup:
                     found[head[1]] = head  # the newest comes last
             wanted = self._wanted(connection, list(found)) if self._stored.wanted else {}
         return {
-            key: Outcome(head[_ROW], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]]) for key, head in found.items()
+            key: Outcome(head[_ROW], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]])
+            for key, head in found.items()
         }
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
@@ -147,7 +148,9 @@ class _Reader:
         self._kept: dict[bytes, Stored] = {}
         self._next = run.first
         (generations,) = connection.execute(SQL["newest_generation"], (run.number, run.first, run.last)).fetchone()
-        self._is_of_use = generations == 1  # else the first row of an item that comes by need not be the one that counts
+        self._is_of_use = (
+            generations == 1
+        )  # else the first row of an item that comes by need not be the one that counts
 
     @property
     def has_seen_all(self) -> bool:
@@ -189,7 +192,9 @@ class _Reader:
             self._is_of_use = False
             self._kept.clear()
             return
-        page = self._connection.execute(SQL["next_heads"], (self._run.number, self._next, self._run.last, _PAGE)).fetchall()
+        page = self._connection.execute(
+            SQL["next_heads"], (self._run.number, self._next, self._run.last, _PAGE)
+        ).fetchall()
         for head in self._checks.heads(page):
             self._kept[head[1]] = head
         self._next = page[-1][_ROW] + 1 if len(page) == _PAGE else self._run.last + 1

@@ -14,7 +14,9 @@ from graphmill.journal.sqlite.statements import SQL
 
 APPLICATION_ID = 1198344812  # "GmJl", at the place where SQLite files tell whose they are
 
-MIGRATIONS = tuple(path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "migrations").glob("[0-9]*.sql")))
+MIGRATIONS = tuple(
+    path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "migrations").glob("[0-9]*.sql"))
+)
 
 
 def prepare(connection: sqlite3.Connection, name: str, *, migrations: Sequence[str] = MIGRATIONS) -> None:
@@ -25,7 +27,9 @@ def prepare(connection: sqlite3.Connection, name: str, *, migrations: Sequence[s
     if version == 0 and _value(connection, "SELECT count(*) FROM sqlite_master"):
         raise JournalError(f"{name} is a database, but not a Graphmill journal; name another file")
     if version and _value(connection, "PRAGMA application_id") != APPLICATION_ID:
-        raise JournalError(f"{name} is not a Graphmill journal, or its header is damaged; name another file, or restore it from a backup")
+        raise JournalError(
+            f"{name} is not a Graphmill journal, or its header is damaged; name another file, or restore it from a backup"
+        )
     if version == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can not be changed later
     mode = _value(connection, "PRAGMA journal_mode = WAL")

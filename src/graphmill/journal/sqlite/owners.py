@@ -99,7 +99,9 @@ class Owners:
         return True
 
     def _busy(self) -> JournalError:
-        return JournalError(f"another process has been preparing the journal beside {self._path} for too long; see which one has it open")
+        return JournalError(
+            f"another process has been preparing the journal beside {self._path} for too long; see which one has it open"
+        )
 
 
 def owners_of(path: Path) -> Owners:
@@ -122,7 +124,11 @@ def let_go(owners: Owners) -> None:
 
 
 def _is_locked(descriptor: int, number: int) -> bool:
-    start = (number, 1, 0, fcntl.F_WRLCK, os.SEEK_SET) if sys.platform == "darwin" else (fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+    start = (
+        (number, 1, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        if sys.platform == "darwin"
+        else (fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+    )
     found = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(_FLOCK, *start)))
     return bool(found[3 if sys.platform == "darwin" else 0] != fcntl.F_UNLCK)
 

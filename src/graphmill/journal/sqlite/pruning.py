@@ -38,14 +38,20 @@ def forget(database: Database, run: RunRecord) -> bool:
 def sweep(database: Database) -> int:
     """Delete the rows of forgotten runs, also of those that a killed process left, and shrink the file; tell the bytes set free."""
     with translated(database.name), closing(database.connect()) as connection:
-        pages = sum(_delete(database, connection, *leftover) for leftover in connection.execute(SQL["leftovers"]).fetchall())
+        pages = sum(
+            _delete(database, connection, *leftover) for leftover in connection.execute(SQL["leftovers"]).fetchall()
+        )
         left = _value(connection, "PRAGMA freelist_count")
         while left > 0:
             with writing(connection, busy_s=database.busy_s):
                 for _ in range(_STEP_PAGES):
-                    connection.execute("PRAGMA incremental_vacuum(1)")  # of more, Python's execute would stop after the first
+                    connection.execute(
+                        "PRAGMA incremental_vacuum(1)"
+                    )  # of more, Python's execute would stop after the first
             left -= _STEP_PAGES
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()  # the others wait for readers, and make writers wait
+        connection.execute(
+            "PRAGMA wal_checkpoint(PASSIVE)"
+        ).fetchall()  # the others wait for readers, and make writers wait
         return pages * _value(connection, "PRAGMA page_size")
 
 

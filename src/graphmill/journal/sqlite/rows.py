@@ -171,7 +171,17 @@ def decode_step(stored: Stored) -> StepRow | None:
         return None
     _, key, generation, path, _, content, attempts, duration_s, began_s = place
     return StepRow(
-        key, generation, text_of(path), content, attempts, duration_s, _body(output), _body(error), usage, began_s, _spent(spent)
+        key,
+        generation,
+        text_of(path),
+        content,
+        attempts,
+        duration_s,
+        _body(output),
+        _body(error),
+        usage,
+        began_s,
+        _spent(spent),
     )
 
 
@@ -198,7 +208,9 @@ def decode_attempt(stored: Stored) -> AttemptRow | None:
 def _attempt_digest(place: Stored, bodies: Stored) -> bytes:
     """Hash an attempt; one without usage, or without what was spent, as before there was a place for it."""
     error, usage, spent = bodies
-    return digest_of((place, *bodies) if spent is not None else (place, error) if usage is None else (place, error, usage))
+    return digest_of(
+        (place, *bodies) if spent is not None else (place, error) if usage is None else (place, error, usage)
+    )
 
 
 def encode_wanted(run: int, row: WantedRow) -> Stored:

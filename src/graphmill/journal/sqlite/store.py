@@ -31,7 +31,9 @@ from graphmill.journal.sqlite.verification import verify
 class SqliteStore:
     """Runs in the file at ``path``, which is made if it is not there. A database that is busy is waited for ``busy_s``."""
 
-    def __init__(self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time, busy_s: float = 30.0) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time, busy_s: float = 30.0
+    ) -> None:
         self._database = Database(Path(os.path.realpath(path)), clock=clock, busy_s=busy_s)
         self.name = self._database.name
         self.archive = SqliteArchive(self._database)

@@ -116,7 +116,9 @@ def read_runs(connection: sqlite3.Connection, name: str) -> list[StoredRun]:
     return runs
 
 
-def read_run(connection: sqlite3.Connection, number: int, run_id: str, name: str, *, is_strict: bool = False) -> StoredRun:
+def read_run(
+    connection: sqlite3.Connection, number: int, run_id: str, name: str, *, is_strict: bool = False
+) -> StoredRun:
     """Read one run that was there before."""
     for stored in connection.execute(SQL["one_run"], (number,)).fetchall():
         return _whole(connection, stored, name, is_strict=is_strict)
@@ -127,7 +129,8 @@ def read_run(connection: sqlite3.Connection, number: int, run_id: str, name: str
 def read_named(connection: sqlite3.Connection, run_id: str, name: str) -> StoredRun | None:
     """Read the run of this id without reading the others; None if the index leads to none, or to another, which may be its fault."""
     found = [
-        _whole(connection, stored, name, is_strict=True) for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),)).fetchall()
+        _whole(connection, stored, name, is_strict=True)
+        for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),)).fetchall()
     ]
     return next((run for run in found if run.name == run_id), None)
 

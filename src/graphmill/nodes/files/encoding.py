@@ -25,7 +25,9 @@ def require_encoding(name: str, *, appends: bool = False) -> None:
         ) from error
     plain = codecs.lookup(name).name
     if appends and plain in _WITH_MARK:
-        raise ValueError(f"{name} says its byte order at the beginning of a file only; to append, name it: {_WITH_MARK[plain]}")
+        raise ValueError(
+            f"{name} says its byte order at the beginning of a file only; to append, name it: {_WITH_MARK[plain]}"
+        )
 
 
 def decoded(data: bytes, encoding: str) -> str:

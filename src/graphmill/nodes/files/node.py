@@ -52,7 +52,9 @@ class FileNode(NodeType[P]):
 
     def _act(self, params: P, root: Path | None) -> Mapping[str, Any]:
         allowed: list[str] = params.allow_paths  # type: ignore[attr-defined]
-        return self.act(params, {name: route_of(name, getattr(params, name), root=root, allowed=allowed) for name in self.in_pieces})
+        return self.act(
+            params, {name: route_of(name, getattr(params, name), root=root, allowed=allowed) for name in self.in_pieces}
+        )
 
     def act(self, params: P, routes: Mapping[str, Route]) -> Mapping[str, Any]:
         """Do what the node does; ``routes`` are the ways of its paths."""
@@ -61,7 +63,9 @@ class FileNode(NodeType[P]):
 
 def _require_path(name: str, written: Any) -> None:
     if not isinstance(written, str):
-        raise ParamError(f"{name}: a path is told in outputs and messages, so it can not be a secret; make it an input", at=(name,))
+        raise ParamError(
+            f"{name}: a path is told in outputs and messages, so it can not be a secret; make it an input", at=(name,)
+        )
     if not is_open(written):
         _require((name,), require_name, written)
 

@@ -121,7 +121,9 @@ def _filled(param: str, shown: str, folder: str, path: str, grounds: tuple[Groun
     if not folder and path.startswith("/"):
         found = next(((ground, names) for ground in grounds if (names := ground.names_to(path)) is not None), None)
         if found is None:
-            raise ValueError("an absolute path that a template came to has to lie in the workflow's folder or one of `allow_paths`")
+            raise ValueError(
+                "an absolute path that a template came to has to lie in the workflow's folder or one of `allow_paths`"
+            )
         return Route(param, shown, found[0], tuple(found[1]), grounds)
     start = _absolute(folder, grounds[0].path)
     rest = names_in(path[len(folder) :])
@@ -145,10 +147,14 @@ def _require_data(pieces: Sequence[str | Filled], rest: str) -> None:
         if isinstance(piece, Filled) and piece.text.startswith("/"):
             raise ValueError(f"the value {piece.text[:80]!r} is an absolute path, and something is written before it")
     if ".." in rest.split("/"):
-        raise ValueError("`..` leads out of where a template's value has to stay; only the text before the first template may hold it")
+        raise ValueError(
+            "`..` leads out of where a template's value has to stay; only the text before the first template may hold it"
+        )
 
 
 def _kind(value: object) -> str:
     if value is None:
         return "null"
-    return {bool: "true or false", dict: "a mapping", list: "a list", float: "a number with a fraction"}.get(type(value), "such a value")
+    return {bool: "true or false", dict: "a mapping", list: "a list", float: "a number with a fraction"}.get(
+        type(value), "such a value"
+    )

@@ -110,7 +110,9 @@ class _Walk:
         while self._left:
             name = self._left.pop()
             if is_journal(name):
-                raise Permanent(f"{self._about}: this leads to {JOURNAL_FOLDER}, the journal's own folder; file nodes leave it alone")
+                raise Permanent(
+                    f"{self._about}: this leads to {JOURNAL_FOLDER}, the journal's own folder; file nodes leave it alone"
+                )
             if name == "..":
                 self._up()
             elif self._left:

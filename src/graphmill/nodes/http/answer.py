@@ -20,7 +20,9 @@ MOST_RETRY_AFTER_S = 900.0
 _MOST_SHOWN = 300
 _LEAST_HIDDEN = 4
 _JSON = re.compile(r"(?:[^/]+/)?(?:[^/]+\+)?json")
-_TEXT = re.compile(r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|csv|jsonl|x-ndjson|graphql|sql)")
+_TEXT = re.compile(
+    r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|csv|jsonl|x-ndjson|graphql|sql)"
+)
 _CHARSET = re.compile(r"""(?:^|;)\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
@@ -117,7 +119,9 @@ def _decoded(body: bytes, charset: str) -> str:
     except LookupError:
         raise Transient(f"the answer is in {charset!r:.40}, which is no known charset") from None
     except UnicodeError as error:
-        raise Transient(f"the answer is not the {charset or 'utf-8'} that it should be, or is cut: {message_of(error)}") from None
+        raise Transient(
+            f"the answer is not the {charset or 'utf-8'} that it should be, or is cut: {message_of(error)}"
+        ) from None
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -17,7 +17,18 @@ from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import pieces_of
 from graphmill.nodes.http.hosts import is_entry
 from graphmill.nodes.http.redirects import Bounds, follow
-from graphmill.nodes.http.request import METHODS, READING, Request, basic, bearer, body_of, form_of, header_lines, header_problem, query_of
+from graphmill.nodes.http.request import (
+    METHODS,
+    READING,
+    Request,
+    basic,
+    bearer,
+    body_of,
+    form_of,
+    header_lines,
+    header_problem,
+    query_of,
+)
 from graphmill.nodes.http.url import target_of, whole_url
 
 _MOST_BYTES = 32 * 1024 * 1024
@@ -49,12 +60,19 @@ class HttpParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ]
     method: Annotated[str | None, Meta(description="`GET` where left out, `POST` with a `body` or a `form`.")] = None
     headers: Annotated[dict[str, Any], Meta(description="Name → value; null leaves one out.")] = {}
-    params: Annotated[dict[str, Any], Meta(description="The query: name → value. A list is a pair for each entry, null none.")] = {}
+    params: Annotated[
+        dict[str, Any], Meta(description="The query: name → value. A list is a pair for each entry, null none.")
+    ] = {}
     body: Annotated[Any, Meta(description="What is sent: text as it is, any other value as JSON, null nothing.")] = None
-    form: Annotated[dict[str, Any] | None, Meta(description="What is sent as the fields of a form, instead of a `body`.")] = None
-    auth: Annotated[Auth | None, Meta(description="`{bearer: …}` or `{basic: {user: …, password: …}}`, usually with `{env: NAME}`.")] = None
+    form: Annotated[
+        dict[str, Any] | None, Meta(description="What is sent as the fields of a form, instead of a `body`.")
+    ] = None
+    auth: Annotated[
+        Auth | None, Meta(description="`{bearer: …}` or `{basic: {user: …, password: …}}`, usually with `{env: NAME}`.")
+    ] = None
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds for the whole attempt, the last byte of the body included.")
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Seconds for the whole attempt, the last byte of the body included."),
     ] = None
     allow_hosts: Annotated[
         list[str],
@@ -77,7 +95,9 @@ class Http(NodeType[HttpParams]):
     """Sends one request for each attempt, and no more."""
 
     name = "http"
-    summary = "Asks a server over HTTP; an answer other than 2xx is a failure, by whose status it is tried again or not."
+    summary = (
+        "Asks a server over HTTP; an answer other than 2xx is a failure, by whose status it is tried again or not."
+    )
     Params = HttpParams
     outputs: ClassVar[Mapping[str, str]] = {
         "response": "the body: data if its content type is JSON, text if that is text, else base64; null if there is none",
@@ -107,13 +127,20 @@ class Http(NodeType[HttpParams]):
         _require_headers(params.get("headers"))
         for number, entry in enumerate(params.get("allow_hosts") or ()):
             if not is_entry(entry):
-                raise ParamError(f"allow_hosts: {entry!r:.80} is no host; write name, *.name, name:port, or *", at=("allow_hosts", number))
+                raise ParamError(
+                    f"allow_hosts: {entry!r:.80} is no host; write name, *.name, name:port, or *",
+                    at=("allow_hosts", number),
+                )
         if not math.isfinite(params.get("timeout") or 0.0):
             raise ParamError("timeout: a number of seconds is wanted; leave it out for none", at=("timeout",))
 
     def effect_of(self, params: Mapping[str, Any]) -> Effect:
         """Say that only what asks and changes nothing may be sent twice; a method that is not known yet may be any."""
-        return "repeatable" if _method(params.get("method"), params.get("body"), params.get("form")) in READING else "unsafe"
+        return (
+            "repeatable"
+            if _method(params.get("method"), params.get("body"), params.get("form")) in READING
+            else "unsafe"
+        )
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
         """Give the limit of an attempt."""
@@ -174,7 +201,10 @@ def _known_method(params: HttpParams) -> str:
 
 def _require_method(method: Any) -> None:
     if isinstance(method, str) and not is_open(method) and method.upper() not in METHODS:
-        raise ParamError(f"method: {method!r:.40} is not one of {', '.join(METHODS)}{suggestion(method.upper(), METHODS)}", at=("method",))
+        raise ParamError(
+            f"method: {method!r:.40} is not one of {', '.join(METHODS)}{suggestion(method.upper(), METHODS)}",
+            at=("method",),
+        )
 
 
 def _require_url(url: Any) -> None:

@@ -27,13 +27,17 @@ class Bounds:
     ok_codes: Sequence[int]
 
 
-async def follow(request: Request, context: Context, bounds: Bounds, *, is_host_written: bool) -> tuple[Answer, Content]:
+async def follow(
+    request: Request, context: Context, bounds: Bounds, *, is_host_written: bool
+) -> tuple[Answer, Content]:
     """Send a request and follow where it leads; give the last answer, or raise what it means."""
     has_happened = False
     try:
         for _ in range(_MOST_HOPS + 1):
             wire = _wire(context, is_guarded=not is_host_written and not is_allowed(request.url, bounds.allow_hosts))
-            answer = await wire.send(request, most=bounds.max_bytes, within_s=context.timeout_s, ok_codes=bounds.ok_codes)
+            answer = await wire.send(
+                request, most=bounds.max_bytes, within_s=context.timeout_s, ok_codes=bounds.ok_codes
+            )
             location = answer.headers.get("location")
             if answer.status not in _LEADING or location is None:
                 return answer, _content(request, answer)
@@ -58,7 +62,9 @@ def _next_url(request: Request, location: str) -> Url:
     except (Permanent, ValueError) as error:
         raise Permanent(f"{request.shown}: redirected to what is no URL: {error}") from None
     if request.url.scheme == "https" and url.scheme == "http":
-        raise Permanent(f"{request.shown}: redirected from https to {url.shown}, where everybody can read it; ask for that url itself")
+        raise Permanent(
+            f"{request.shown}: redirected from https to {url.shown}, where everybody can read it; ask for that url itself"
+        )
     return url
 
 

@@ -17,7 +17,9 @@ from graphmill.nodes.text import param_bytes, param_text
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS = (*sorted(READING), "DELETE", "PATCH", "POST", "PUT")
-OURS = frozenset({"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
+OURS = frozenset(
+    {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]|^[ \t]|[ \t]\Z")
 _KEPT_ACROSS_ORIGINS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
@@ -54,7 +56,9 @@ class Request:
         method, body = self.method, self.body
         if self.turns_to_get(status):
             method, body = "GET", None
-            headers = {name: value for name, value in headers.items() if name not in _OF_A_BODY and name != "idempotency-key"}
+            headers = {
+                name: value for name, value in headers.items() if name not in _OF_A_BODY and name != "idempotency-key"
+            }
         if url.origin != self.url.origin:
             headers = {name: value for name, value in headers.items() if name in _KEPT_ACROSS_ORIGINS}
         return replace(self, method=method, url=url, headers=headers, body=body)

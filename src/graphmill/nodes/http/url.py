@@ -54,7 +54,10 @@ class Url:
     @property
     def shown(self) -> str:
         """As a message may repeat it: the values of its query are often keys."""
-        names = [f"{name}=…" if is_set else "…" for name, is_set, _ in (pair.partition("=") for pair in self.query.split("&"))]
+        names = [
+            f"{name}=…" if is_set else "…"
+            for name, is_set, _ in (pair.partition("=") for pair in self.query.split("&"))
+        ]
         return f"{self.place}{self.path}?{'&'.join(names)}" if self.query else f"{self.place}{self.path}"
 
     def with_query(self, more: str) -> Url:
@@ -105,7 +108,9 @@ def encoded(text: str, at: str = "url") -> str:
 def _in_host(text: str) -> str:
     if not _IN_HOST.fullmatch(text):
         remedy = "write the / behind the host, or give the whole URL as one template"
-        raise Permanent(f"a value in the host part of the url is a part of a name, or a port, not {text!r:.60}; {remedy}")
+        raise Permanent(
+            f"a value in the host part of the url is a part of a name, or a port, not {text!r:.60}; {remedy}"
+        )
     return text
 
 
@@ -194,6 +199,8 @@ def _path(segments: list[tuple[str, bool]]) -> str:
     for segment, has_value in segments:
         if has_value and unquote(segment) in ("", ".", ".."):
             said = repr(unquote(segment)) if segment else "nothing"
-            raise Permanent(f"a value makes a whole part of the url's path {said}, which names another path than is written")
+            raise Permanent(
+                f"a value makes a whole part of the url's path {said}, which names another path than is written"
+            )
     path = "/".join(segment for segment, _ in segments)
     return path if path.startswith("/") else f"/{path}"

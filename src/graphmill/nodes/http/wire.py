@@ -63,7 +63,9 @@ class Wire:
         """Close all connections."""
         await self._pool.close()
 
-    async def send(self, request: Request, *, most: int, within_s: float | None, ok_codes: Collection[int] = ()) -> Answer:
+    async def send(
+        self, request: Request, *, most: int, within_s: float | None, ok_codes: Collection[int] = ()
+    ) -> Answer:
         """Send a request and read its whole answer; an AttemptError says what went wrong, and whether it was surely not sent.
 
         An answer is good if its status is 2xx or one of ``ok_codes``.
@@ -161,10 +163,16 @@ def _translated(error: Exception, request: Request) -> AttemptError:
         return _forbidden(request)
     if (why := unconnected(error)) is not None:
         said = f"{request.shown}: {why}"
-        return Permanent(said) if isinstance(error, ClientConnectorCertificateError) else Transient(said, is_unsent=True)
+        return (
+            Permanent(said) if isinstance(error, ClientConnectorCertificateError) else Transient(said, is_unsent=True)
+        )
     if isinstance(error, InvalidURL):
         return Permanent(f"{request.shown}: not a URL that can be asked for")
-    odd = f"the answer is no HTTP: {error.message:.200}" if isinstance(error, ClientResponseError) else f"{described(error):.200}"
+    odd = (
+        f"the answer is no HTTP: {error.message:.200}"
+        if isinstance(error, ClientResponseError)
+        else f"{described(error):.200}"
+    )
     said = broken_off(error) or odd
     return Transient(f"{request.shown}: {said}")
 

@@ -63,11 +63,17 @@ def _judge_command(words: Sequence[Word]) -> Findings:
     if words[0].has_value:
         raise RefusedError("it stands where a command is named: the value would choose what is run")
     name = _name_of(words)
-    if EXPANDED in name or not (words[0].is_steady or ("/" in words[0].text and not any(letter in name for letter in "*?[{"))):
+    if EXPANDED in name or not (
+        words[0].is_steady or ("/" in words[0].text and not any(letter in name for letter in "*?[{"))
+    ):
         _refuse_any(words, "it is given to a command that is not known before it runs, and which may parse it")
         return Reads("a command that is not known"), Reads("a command", "is not known before it runs", words[0].written)
     rule = _rule_of(words) or _judge_unknown
-    unsure = () if EXPANDED not in words[0].text else (Reads(name, "is in a folder that is not known before it runs", words[0].written),)
+    unsure = (
+        ()
+        if EXPANDED not in words[0].text
+        else (Reads(name, "is in a folder that is not known before it runs", words[0].written),)
+    )
     return *unsure, *rule(name, words)
 
 
@@ -123,7 +129,9 @@ def _fills(name: str, words: Sequence[Word]) -> Findings:
 def _settings(words: Sequence[Word]) -> Findings:
     """Tell which variables that decide what is run are set to what is not known before."""
     unsure = [word for word in words if word.name is not None and is_ruling(word.name) and not word.is_literal]
-    return tuple([Reads(str(word.name), "decides what is run, and is not known before", word.written) for word in unsure])
+    return tuple(
+        [Reads(str(word.name), "decides what is run, and is not known before", word.written) for word in unsure]
+    )
 
 
 def _is_input(word: Word) -> bool:
@@ -152,7 +160,9 @@ def _judge_naming(name: str, words: Sequence[Word]) -> Findings:
         raise RefusedError(f"{name} is given an option, and with some of them values are computed; leave it out")
     for word in words[1:]:
         if word.has_value and (word.name is None or any(each.is_option for each in words[1:])):
-            raise RefusedError(f"it is given to {name}, which would take it for a name; write {name} NAME=VALUE, without options")
+            raise RefusedError(
+                f"it is given to {name}, which would take it for a name; write {name} NAME=VALUE, without options"
+            )
         _require_data(word)
     return *_settings(words[1:]), *_known(name, [word for word in words if word.name is None])
 
@@ -234,11 +244,18 @@ def _judge_code(program: str, words: Sequence[Word]) -> Findings:
     flags = [at for at, word in enumerate(words) if at and word.is_option and _has_flag(word.text, letters)]
     start = flags[0] + 1 if flags else 1
     code = _operand(words, start)
-    _refuse_any(words[: code + 1], f"it is given to {program}, which would parse it as its program or take that from where it says")
+    _refuse_any(
+        words[: code + 1],
+        f"it is given to {program}, which would parse it as its program or take that from where it says",
+    )
     _require_steady(program, words[: code + 1])
     if flags and not all(word.is_literal for word in words[: code + 1]):
-        raise RefusedError(f"the program of {program} is not known before it runs, and might hold a value; put it in single quotes")
-    is_from_input = not flags and (code >= len(words) or _is_input(words[code]) or any(word.text == "-s" for word in words[:code]))
+        raise RefusedError(
+            f"the program of {program} is not known before it runs, and might hold a value; put it in single quotes"
+        )
+    is_from_input = not flags and (
+        code >= len(words) or _is_input(words[code]) or any(word.text == "-s" for word in words[:code])
+    )
     if is_from_input:
         return (Reads(program),)
     if not flags:
@@ -263,7 +280,9 @@ def _operand(words: Sequence[Word], start: int) -> int:
 def _judge_sed(name: str, words: Sequence[Word]) -> Findings:
     """Let values be names of files only: GNU's sed runs commands."""
     by_option = [at for at, word in enumerate(words) if word.text.startswith(("-e", "-f", "--expression", "--file"))]
-    programs = [at + 1 for at in by_option if words[at].text in ("-e", "-f", "--expression", "--file")] or [_operand(words, 1)]
+    programs = [at + 1 for at in by_option if words[at].text in ("-e", "-f", "--expression", "--file")] or [
+        _operand(words, 1)
+    ]
     _require_steady(name, words[: programs[0] + 1])
     parsed = [word for at, word in enumerate(words) if word.is_option or at in programs]
     _refuse_any(parsed, f"it stands in the program of {name}, which can run commands; use awk with ENVIRON")
@@ -276,7 +295,9 @@ def _judge_awk(name: str, words: Sequence[Word]) -> Findings:
         at += 1 if len(words[at].text) > 2 else 2
     is_option = at < len(words) and words[at].is_option
     _require_steady(name, words[: at + 1])
-    _refuse_any(words[at : at + 2 if is_option else at + 1], f"it stands in the program of {name}; use {name} -v, or env")
+    _refuse_any(
+        words[at : at + 2 if is_option else at + 1], f"it stands in the program of {name}; use {name} -v, or env"
+    )
     is_from_input = is_option and any(_is_input(word) or _is_input(Word(word.text[2:])) for word in words[at : at + 2])
     return (Reads(name),) if is_from_input else ()
 
@@ -290,9 +311,12 @@ def _judge_test(name: str, words: Sequence[Word]) -> Findings:
         given = given[1:]
     if not _is_one_comparison(given):
         _refuse_any(
-            words, f"it is given to {name} with more than one comparison, where it could be taken for an operator; join tests by && and ||"
+            words,
+            f"it is given to {name} with more than one comparison, where it could be taken for an operator; join tests by && and ||",
         )
-    is_unsure = len(given) == 2 and not (given[0].is_literal and (given[1].is_literal or given[0].text not in ("-v", "-R")))
+    is_unsure = len(given) == 2 and not (
+        given[0].is_literal and (given[1].is_literal or given[0].text not in ("-v", "-R"))
+    )
     return _known(name, given) if is_unsure else ()
 
 
@@ -301,12 +325,18 @@ def _is_one_comparison(given: Sequence[Word]) -> bool:
         return given[0].is_literal and given[0].is_option and given[0].text not in ("-v", "-R", "-o")
     if len(given) == 3:
         operator = given[1]
-        return operator.is_literal and (operator.is_option or operator.text in ("=", "==", "!=")) and operator.text not in ("-a", "-o")
+        return (
+            operator.is_literal
+            and (operator.is_option or operator.text in ("=", "==", "!="))
+            and operator.text not in ("-a", "-o")
+        )
     return len(given) < 2
 
 
 def _judge_printf(name: str, words: Sequence[Word]) -> Findings:
-    is_unclear = len(words) > 1 and (words[1].text[:1] in (VALUE, EXPANDED) or words[1].text.startswith("-v") or not words[1].is_steady)
+    is_unclear = len(words) > 1 and (
+        words[1].text[:1] in (VALUE, EXPANDED) or words[1].text.startswith("-v") or not words[1].is_steady
+    )
     if is_unclear:
         _refuse_any(words, f"it is given to {name} in the place of the format; write {name} '%s' before it")
     if len(words) < 2 or not words[1].text.startswith(("-v", EXPANDED)):
@@ -327,7 +357,9 @@ def _judge_find(_name: str, words: Sequence[Word]) -> Findings:
             inner = words[at + 1 :]
             findings += _judge_command(inner)
             if inner and _is_program(inner) and any("{}" in each.text and each.text != "{}" for each in inner):
-                raise RefusedError("find puts the names of files into a program, where they would be parsed; give {} as a word of its own")
+                raise RefusedError(
+                    "find puts the names of files into a program, where they would be parsed; give {} as a word of its own"
+                )
     return tuple(findings)
 
 

@@ -94,9 +94,13 @@ class _Script:
         filled = self._filled()
         for text in self.lexer.computed:
             if has_arguments and takes_arguments(text):
-                raise RefusedError("$((…)) computes with $1, which may hold it; some shells run what stands there; use expr")
+                raise RefusedError(
+                    "$((…)) computes with $1, which may hold it; some shells run what stands there; use expr"
+                )
             for name in sorted(filled & names_in(text)):
-                raise RefusedError(f"it becomes {name}, and $((…)) computes with that; some shells run what stands in it; use expr")
+                raise RefusedError(
+                    f"it becomes {name}, and $((…)) computes with that; some shells run what stands in it; use expr"
+                )
 
     def judge(self, command: _Command) -> None:
         """Refuse a command that would parse a value; note the variables that one makes."""
@@ -134,7 +138,9 @@ class _Script:
     def _filled(self) -> set[str]:
         """Name the variables that may hold a value, one by way of another too."""
         found: set[str] = set()
-        while more := {name for name, text in self.lexer.assigned if name not in found and _holds(text, found - {name})}:
+        while more := {
+            name for name, text in self.lexer.assigned if name not in found and _holds(text, found - {name})
+        }:
             found |= more
         return found
 
@@ -233,7 +239,9 @@ class _Commands:
             self._frames.append(_Frame.SUBSHELL)
             return
         self._lexer.skip_blanks()
-        is_function = len(words) == 1 and words[0].is_plain and words[0].name is None and not self._command.has_redirection
+        is_function = (
+            len(words) == 1 and words[0].is_plain and words[0].name is None and not self._command.has_redirection
+        )
         if not is_function or self._lexer.peek() != ")":
             raise RefusedError("a parenthesis stands where sh knows none")
         self._lexer.at += 1

@@ -18,7 +18,19 @@ _ENDS_WORD = " \t\n;&|()<>"
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _NAME = _NAME_START | frozenset("0123456789")
 _SPECIAL = frozenset("0123456789@*#?-$!")
-_FORMS = ("}", "-", "=", "?", "+", "%", "#", ":-", ":=", ":?", ":+")  # what may follow a name in ${…}, as every sh knows it
+_FORMS = (
+    "}",
+    "-",
+    "=",
+    "?",
+    "+",
+    "%",
+    "#",
+    ":-",
+    ":=",
+    ":?",
+    ":+",
+)  # what may follow a name in ${…}, as every sh knows it
 
 
 class Place(Enum):
@@ -204,7 +216,9 @@ class Lexer:
         began = self.at
         self._substitution()
         if outer and "\n" in self.text[began : self.at]:
-            raise RefusedError("$(…) of several lines stands between << and its here-document; shells do not agree where that begins")
+            raise RefusedError(
+                "$(…) of several lines stands between << and its here-document; shells do not agree where that begins"
+            )
         self.pending = outer
 
     def _arithmetic(self) -> None:
@@ -213,7 +227,9 @@ class Lexer:
         depth = 0
         while (letter := self.peek()) != ")" or depth:
             if letter in ("", "'", '"', "#"):
-                raise RefusedError("$((…)) is not closed, or holds quotes; for a subshell in $(…) write a blank: $( (…) )")
+                raise RefusedError(
+                    "$((…)) is not closed, or holds quotes; for a subshell in $(…) write a blank: $( (…) )"
+                )
             depth += {"(": 1, ")": -1}.get(letter, 0)
             if letter == "\\":
                 self._escaped()
@@ -223,7 +239,9 @@ class Lexer:
                 self._letter(letter, Place.BARE)
         self.computed.append(self.text[began : self.at])
         if self.peek(1) != ")":
-            raise RefusedError("$((…) is read as arithmetic by some shells; for a subshell in $(…) write a blank: $( (…) )")
+            raise RefusedError(
+                "$((…) is read as arithmetic by some shells; for a subshell in $(…) write a blank: $( (…) )"
+            )
         self.at += 2
 
     def _braces(self, *, in_quotes: bool) -> None:
@@ -240,11 +258,15 @@ class Lexer:
         name = inside[: next(at for at, letter in enumerate(inside) if letter not in _NAME)] or inside[:1]
         form = inside[len(name) :]
         if (name[0] not in _NAME and name not in _SPECIAL) or not form.startswith(_FORMS):
-            raise RefusedError(f"${{{inside[:40]} is not known to every sh, and some run what stands in a variable there")
+            raise RefusedError(
+                f"${{{inside[:40]} is not known to every sh, and some run what stands in a variable there"
+            )
         if form.startswith(("=", ":=")):
             self.assigned.append((name, form))
             if is_ruling(name):
-                raise RefusedError(f"${{{name}{form[:2]}…}} sets what decides what is run or how words are read; write {name}=… for that")
+                raise RefusedError(
+                    f"${{{name}{form[:2]}…}} sets what decides what is run or how words are read; write {name}=… for that"
+                )
 
     def _until_brace(self, *, in_quotes: bool) -> None:
         while (letter := self.peek()) != "}":
@@ -269,7 +291,9 @@ class Lexer:
             _require_no_value(letter, "it stands in backticks, which the shell reads twice; write $(…) instead")
             self.at += 1
             if letter == "\\":
-                _require_no_value(self.peek(), "it stands in backticks, which the shell reads twice; write $(…) instead")
+                _require_no_value(
+                    self.peek(), "it stands in backticks, which the shell reads twice; write $(…) instead"
+                )
                 self.at += 1
         self.at += 1
 
@@ -277,7 +301,9 @@ class Lexer:
         close, after = self._closing_line(document)
         inside = self.text[self.at : close]
         if document.is_quoted and VALUE in inside:
-            raise RefusedError(f"it stands in a here-document whose end {document.end!r} is quoted: nothing is put in there")
+            raise RefusedError(
+                f"it stands in a here-document whose end {document.end!r} is quoted: nothing is put in there"
+            )
         if not document.is_quoted:
             self._expanded(close)
         self.at = min(after, self.end)
@@ -297,7 +323,13 @@ class Lexer:
             stop = self.end if newline < 0 else newline
             line = self.text[at:stop]
             bare = line.lstrip("\t") if document.is_indented else line
-            if before is not None and document.end in (bare, line, before + line, before + bare, (before + line).lstrip("\t")):
+            if before is not None and document.end in (
+                bare,
+                line,
+                before + line,
+                before + bare,
+                (before + line).lstrip("\t"),
+            ):
                 raise RefusedError("a line of a here-document that ends in a backslash is followed by its end")
             if bare == document.end:
                 return at, stop + 1

@@ -5,13 +5,49 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _RULING_NAMES = frozenset(
-    {"PATH", "IFS", "ENV", "BASH_ENV", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "OPTIND", "CDPATH", "FPATH"}
-    | {"RANDOM", "SECONDS", "LINENO", "HISTCMD", "BASH_COMPAT", "PYTHONSTARTUP", "PYTHONPATH", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS"}
+    {
+        "PATH",
+        "IFS",
+        "ENV",
+        "BASH_ENV",
+        "PS1",
+        "PS2",
+        "PS4",
+        "PROMPT_COMMAND",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "OPTIND",
+        "CDPATH",
+        "FPATH",
+    }
+    | {
+        "RANDOM",
+        "SECONDS",
+        "LINENO",
+        "HISTCMD",
+        "BASH_COMPAT",
+        "PYTHONSTARTUP",
+        "PYTHONPATH",
+        "PERL5OPT",
+        "RUBYOPT",
+        "NODE_OPTIONS",
+    }
 )
 _RULING_PREFIXES = ("LD_", "DYLD_", "BASH_FUNC")
 
-SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "yash", "zsh", "fish", "csh", "tcsh", "rbash"})
-INTERPRETERS = {"python": "cm", "pypy": "cm", "perl": "eEmM", "ruby": "er", "node": "epr", "nodejs": "epr", "php": "rBRE", "lua": "el"}
+SHELLS = frozenset(
+    {"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "pdksh", "yash", "zsh", "fish", "csh", "tcsh", "rbash"}
+)
+INTERPRETERS = {
+    "python": "cm",
+    "pypy": "cm",
+    "perl": "eEmM",
+    "ruby": "er",
+    "node": "epr",
+    "nodejs": "epr",
+    "php": "rBRE",
+    "lua": "el",
+}
 PARSING = frozenset(
     {".", "source", "unalias", "read", "unset", "getopts", "mapfile", "readarray", "hash"}
     | {"bind", "complete", "compgen", "enable", "fc", "ssh", "su", "runuser"}

@@ -45,7 +45,9 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         ),
     ]
     args: Annotated[list[Any], Meta(description='Given as `"$1"`, `"$2"` and so on; objects and lists as JSON.')] = []
-    stdin: Annotated[Any, Meta(description="What the command reads: text, or an object or a list, which is sent as JSON.")] = None
+    stdin: Annotated[
+        Any, Meta(description="What the command reads: text, or an object or a list, which is sent as JSON.")
+    ] = None
     cwd: Annotated[
         str | None,
         Meta(
@@ -53,12 +55,17 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             "A template leads no further than below the folder that is written before it."
         ),
     ] = None
-    env: Annotated[dict[str, Any], Meta(description="Variables beside those that Graphmill itself has; `{env: NAME}` for a secret.")] = {}
+    env: Annotated[
+        dict[str, Any],
+        Meta(description="Variables beside those that Graphmill itself has; `{env: NAME}` for a secret."),
+    ] = {}
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type.")
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type."),
     ] = None
     ok_codes: Annotated[
-        list[Annotated[int, Meta(ge=0, le=255)]], Meta(description="Exit codes that are no failure.", extra_json_schema={"minItems": 1})
+        list[Annotated[int, Meta(ge=0, le=255)]],
+        Meta(description="Exit codes that are no failure.", extra_json_schema={"minItems": 1}),
     ] = msgspec.field(default_factory=lambda: [0])
     strip_newline: Annotated[bool, Meta(description="Leave out the line ends behind `stdout`, as `$(…)` does.")] = False
 
@@ -158,15 +165,23 @@ def _check_arithmetic(command: str, params: Mapping[str, Any]) -> None:
 
 def _check_names(env: Mapping[Any, Any]) -> None:
     if names_secret(env):
-        raise ParamError("env is a mapping of variables; a secret stands below the name of one: env: {NAME: {env: NAME}}", at=("env",))
+        raise ParamError(
+            "env is a mapping of variables; a secret stands below the name of one: env: {NAME: {env: NAME}}",
+            at=("env",),
+        )
     for name, value in env.items():
         if not is_name(str(name)):
             raise ParamError(f"{name!r} is no name of a variable: letters of ASCII, digits and _", at=("env", name))
         if name.startswith(VARIABLE):
-            raise ParamError(f"names that begin with {VARIABLE} are taken: values of templates have them", at=("env", name))
+            raise ParamError(
+                f"names that begin with {VARIABLE} are taken: values of templates have them", at=("env", name)
+            )
         if is_ruling(name) and is_open(value) and not (isinstance(value, Mapping) and names_secret(value)):
             hint = "give the value another name, and use that in the command"
-            raise ParamError(f"{name} decides what is run, or how words are read, so no template may stand in it; {hint}", at=("env", name))
+            raise ParamError(
+                f"{name} decides what is run, or how words are read, so no template may stand in it; {hint}",
+                at=("env", name),
+            )
 
 
 def _written(parts: list[str | None]) -> tuple[str, ...]:
@@ -204,7 +219,9 @@ def _environment(params: ShellParams, values: Sequence[Filled]) -> dict[bytes, b
     environment = dict(os.environb)
     for number, value in enumerate(values):
         name = variable(number)
-        environment[name.encode()] = _argument(value.text, f"the value of template {number + 1} in command", len(name) + 1)
+        environment[name.encode()] = _argument(
+            value.text, f"the value of template {number + 1} in command", len(name) + 1
+        )
     for name, given in params.env.items():
         environment[name.encode()] = _argument(param_text(given, f"env.{name}"), f"env.{name}", len(name) + 1)
     return environment
@@ -216,7 +233,9 @@ def _argument(text: str, what: str, more: int = 0) -> bytes:
     if b"\0" in data:
         raise Permanent(f"{what} holds a NUL, which no argument and no variable can; give it by stdin")
     if len(data) + more + 1 > _MOST_BYTES:
-        raise Permanent(f"{what} has {len(data):,} bytes, and an argument or a variable can not have 128 KiB; give it by stdin")
+        raise Permanent(
+            f"{what} has {len(data):,} bytes, and an argument or a variable can not have 128 KiB; give it by stdin"
+        )
     return data
 
 
@@ -257,7 +276,9 @@ async def _ended(invocation: Invocation) -> Process:
         return await ended(invocation)
     except OSError as error:
         if error.errno == E2BIG:
-            raise Permanent("all values together are too large for a command's arguments and variables; give them by stdin") from error
+            raise Permanent(
+                "all values together are too large for a command's arguments and variables; give them by stdin"
+            ) from error
         if isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
             raise
         raise Transient(f"the command could not be started: {message_of(error)}") from error

@@ -34,7 +34,11 @@ class Anthropic(HttpProvider):
     def url(self, address: str, model: str | None) -> str:
         """Give the URL of the messages, or of the list of models."""
         base = [] if _VERSIONED.search(address) else ["v1"]
-        return joined(address, *base, "models", query="limit=1000") if model is None else joined(address, *base, "messages")
+        return (
+            joined(address, *base, "models", query="limit=1000")
+            if model is None
+            else joined(address, *base, "messages")
+        )
 
     def credentials(self, key: str) -> Mapping[str, str]:
         """Give the key as the API wants it."""

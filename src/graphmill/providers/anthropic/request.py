@@ -62,7 +62,11 @@ def _below(name: str, value: Any) -> Any:
 
 
 def _tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": name, "description": description, "input_schema": dict(parameters) or {"type": "object", "properties": {}}}
+    return {
+        "name": name,
+        "description": description,
+        "input_schema": dict(parameters) or {"type": "object", "properties": {}},
+    }
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -71,7 +75,9 @@ def _message(message: Message) -> dict[str, Any]:
         return {"role": "user", "content": [result]}
     if isinstance(message.content, str) and not message.tool_calls:
         return {"role": message.role, "content": message.content}
-    calls = [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in message.tool_calls]
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in message.tool_calls
+    ]
     return {"role": message.role, "content": [*_blocks(message), *calls]}
 
 

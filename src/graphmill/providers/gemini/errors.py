@@ -16,7 +16,9 @@ _BY_STATUS: dict[str, type[AttemptError]] = {
     "UNAUTHENTICATED": Unavailable,
     "UNAVAILABLE": Throttled,
 }
-_OF_THE_KEY = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED", "BILLING_DISABLED", "SERVICE_DISABLED"})
+_OF_THE_KEY = frozenset(
+    {"API_KEY_INVALID", "API_KEY_EXPIRED", "API_KEY_SERVICE_BLOCKED", "BILLING_DISABLED", "SERVICE_DISABLED"}
+)
 
 
 def kind_of(status: int, said: Said, data: dict[str, Any]) -> type[AttemptError] | None:
@@ -24,7 +26,9 @@ def kind_of(status: int, said: Said, data: dict[str, Any]) -> type[AttemptError]
     details = list_at(data, "error", "details")
     if any(text_at(detail, "reason") in _OF_THE_KEY for detail in details) or "API key not valid" in said.message:
         return Unavailable
-    if status == 429 and any("PerDay" in text_at(each, "quotaId") for detail in details for each in list_at(detail, "violations")):
+    if status == 429 and any(
+        "PerDay" in text_at(each, "quotaId") for detail in details for each in list_at(detail, "violations")
+    ):
         return Unavailable
     return _BY_STATUS.get(said.type)
 

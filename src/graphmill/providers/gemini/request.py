@@ -12,7 +12,9 @@ _BUDGETS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 2457
 def body_of(request: ModelRequest) -> dict[str, Any]:
     """Write a request; what is not set is left out."""
     names = {call.id: call.name for message in request.messages for call in message.tool_calls}
-    body: dict[str, Any] = {"contents": [_content(message, names) for message in request.messages if message.role != "system"]}
+    body: dict[str, Any] = {
+        "contents": [_content(message, names) for message in request.messages if message.role != "system"]
+    }
     if system := [{"text": message.text} for message in request.messages if message.role == "system"]:
         body["systemInstruction"] = {"parts": system}
     if config := _config(request):
@@ -51,7 +53,9 @@ def _content(message: Message, names: dict[str, str]) -> dict[str, Any]:
     if message.role == "tool":
         name = names.get(message.tool_call_id or "", message.tool_call_id)
         return {"role": "user", "parts": [{"functionResponse": {"name": name, "response": {"result": message.text}}}]}
-    parts = [{"text": message.content}] if isinstance(message.content, str) else [_part(part) for part in message.content]
+    parts = (
+        [{"text": message.content}] if isinstance(message.content, str) else [_part(part) for part in message.content]
+    )
     calls = [{"functionCall": {"name": call.name, "args": call.arguments}} for call in message.tool_calls]
     return {
         "role": "model" if message.role == "assistant" else "user",

@@ -27,7 +27,9 @@ def response_of(data: dict[str, Any], limits: RateLimits | None) -> ModelRespons
     reason = FinishReason.CONTENT_FILTER if blocked else _REASONS.get(said, FinishReason.OTHER)
     parts = list_at(candidate, "content", "parts")
     if (candidate is None and not blocked) or (reason is FinishReason.STOP and not parts):
-        error = Transient("the answer has no candidates" if candidate is None else "the answer has a candidate with nothing in it")
+        error = Transient(
+            "the answer has no candidates" if candidate is None else "the answer has a candidate with nothing in it"
+        )
         error.usage = usage
         raise error
     calls = tuple(_tool_call(number, part) for number, part in enumerate(parts) if entry(part, "functionCall"))
@@ -50,7 +52,8 @@ def usage_of(data: dict[str, Any]) -> Usage:
     details = list_at(data, "usageMetadata", "promptTokensDetails")
     return Usage(
         requests=1,
-        input_tokens=count_at(data, "usageMetadata", "promptTokenCount") + count_at(data, "usageMetadata", "toolUsePromptTokenCount"),
+        input_tokens=count_at(data, "usageMetadata", "promptTokenCount")
+        + count_at(data, "usageMetadata", "toolUsePromptTokenCount"),
         output_tokens=count_at(data, "usageMetadata", "candidatesTokenCount") + thoughts,
         reasoning_tokens=thoughts,
         cached_tokens=count_at(data, "usageMetadata", "cachedContentTokenCount"),
@@ -64,7 +67,9 @@ def _why(said: str, candidate: Any) -> str:
 
 def _tool_call(number: int, part: Any) -> ToolCall:
     call = part["functionCall"]
-    return ToolCall(id=text_at(call, "id") or f"call-{number}", name=text_at(call, "name"), arguments=entry(call, "args") or {})
+    return ToolCall(
+        id=text_at(call, "id") or f"call-{number}", name=text_at(call, "name"), arguments=entry(call, "args") or {}
+    )
 
 
 def _logprobs(candidate: Any) -> tuple[TokenLogprob, ...] | None:

@@ -32,7 +32,9 @@ _BY_CODE: dict[str, type[AttemptError]] = {
     "slow_down": Throttled,
 }
 _TOO_LARGE = re.compile(r"request too large|must be reduced|maximum context length|context window", re.IGNORECASE)
-_NO_MODEL = re.compile(r"is not a valid model id|the model `?[^`]*`? does not exist|no endpoints found for", re.IGNORECASE)
+_NO_MODEL = re.compile(
+    r"is not a valid model id|the model `?[^`]*`? does not exist|no endpoints found for", re.IGNORECASE
+)
 
 
 def said_in(data: dict[str, Any]) -> Said:

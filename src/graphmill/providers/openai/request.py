@@ -88,4 +88,8 @@ def _tool_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _function(tool: Any) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters) or {"type": "object", "properties": {}}}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters) or {"type": "object", "properties": {}},
+    }

@@ -32,7 +32,14 @@ class Scripted:
         return Stage()
 
     async def complete(
-        self, request: ModelRequest, *, session: Stage, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
+        self,
+        request: ModelRequest,
+        *,
+        session: Stage,
+        address: str,
+        key: str | None,
+        headers: Mapping[str, str],
+        timeout_s: float | None,
     ) -> ModelResponse:
         """Answer by the script."""
         del key, headers

@@ -73,7 +73,9 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def rule_for(self, request: ModelRequest) -> Rule:
         """Give the rule that counts; without one the model repeats what it was asked."""
         for number, rule in enumerate(self.rules):
-            if _fits(rule, request) and (rule.share == 1.0 or chance(request, f"{self.seed} rule {number}") < rule.share):
+            if _fits(rule, request) and (
+                rule.share == 1.0 or chance(request, f"{self.seed} rule {number}") < rule.share
+            ):
                 return rule
         return Rule()
 
@@ -89,7 +91,9 @@ def read_script(path: str) -> Script:
     for rule in script.rules:
         if rule.fault is not None and rule.fault not in FAULTS:
             near = suggestion(rule.fault, FAULTS)
-            raise Unavailable(f"the script {path}: there is no fault {rule.fault!r:.60}{near}; there are {', '.join(FAULTS)}")
+            raise Unavailable(
+                f"the script {path}: there is no fault {rule.fault!r:.60}{near}; there are {', '.join(FAULTS)}"
+            )
     return script
 
 

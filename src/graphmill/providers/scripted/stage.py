@@ -43,7 +43,9 @@ class Stage:
             async with asyncio.timeout(timeout_s):
                 return await (play.answer(request) if isinstance(play, Play) else _called(request, play))
         except TimeoutError:
-            error = Transient(f"scripted: no whole answer within {timeout_s:g} s" if timeout_s else "scripted: no answer in time")
+            error = Transient(
+                f"scripted: no whole answer within {timeout_s:g} s" if timeout_s else "scripted: no answer in time"
+            )
             error.usage = Usage(requests=1, cost_usd=0.0)
             raise error from None
 
@@ -109,7 +111,9 @@ def _text(answer: Any, request: ModelRequest) -> str:
     if answer is None:
         return request.messages[-1].text if request.schema is None else to_json(sample_of(request.schema))
     origin, prompt = request.origin, request.messages[-1].text
-    known = {name: str(getattr(origin, name)) for name in ("item", "path", "round", "sample", "attempt")} | {"prompt": prompt}
+    known = {name: str(getattr(origin, name)) for name in ("item", "path", "round", "sample", "attempt")} | {
+        "prompt": prompt
+    }
     return _PLACE.sub(lambda found: known[found[1]], answer) if isinstance(answer, str) else to_json(answer)
 
 
@@ -117,7 +121,11 @@ async def _called(request: ModelRequest, function: Function) -> ModelResponse:
     given = function(request)
     if inspect.isawaitable(given):
         given = await given
-    return given if isinstance(given, ModelResponse) else response_of(given if isinstance(given, str) else to_json(given), request)
+    return (
+        given
+        if isinstance(given, ModelResponse)
+        else response_of(given if isinstance(given, str) else to_json(given), request)
+    )
 
 
 def script_at(address: str) -> Script | None:

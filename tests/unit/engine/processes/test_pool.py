@@ -97,7 +97,9 @@ def test_a_worker_that_died_idle_is_replaced_though_nobody_had_heard_of_it():
     assert value != pid
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a socket does not tell that the other side left something unread")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere a socket does not tell that the other side left something unread"
+)
 @pytest.mark.parametrize("length", [1, 10 * MB])
 def test_a_worker_that_died_before_it_had_read_its_request_is_replaced(length):
     async def play(pool):
@@ -125,14 +127,18 @@ def test_a_worker_that_can_not_be_started_is_a_transient_failure(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(24, "Too many open files"), RuntimeError("can't start new thread")], ids=["descriptors", "threads"]
+    "error",
+    [OSError(24, "Too many open files"), RuntimeError("can't start new thread")],
+    ids=["descriptors", "threads"],
 )
 def test_a_system_that_gives_no_more_is_a_transient_failure_told_after_the_beginning(monkeypatch, error):
     def refuse(*_, **__):
         raise error
 
     async def play(pool):
-        monkeypatch.setattr("graphmill.engine.threads.Thread.start" if isinstance(error, RuntimeError) else "socket.socketpair", refuse)
+        monkeypatch.setattr(
+            "graphmill.engine.threads.Thread.start" if isinstance(error, RuntimeError) else "socket.socketpair", refuse
+        )
         ends = Ends()
         pool.begin(functions.same, 1, ends)
         assert ends.told == []
@@ -234,8 +240,12 @@ def test_two_hundred_kills_leave_nothing_behind():
         for turn in range(20):
             ends = [Ends() for _ in range(10)]
             attempts = [pool.begin(functions.same, 1, end) for end in ends]
-            if turn % 2:  # in every other turn they are killed when they are born, in the others before or while they are
-                await asyncio.to_thread(wait_until, lambda: all(worker.pid for worker in tuple(pool._workers) if worker.attempt))
+            if (
+                turn % 2
+            ):  # in every other turn they are killed when they are born, in the others before or while they are
+                await asyncio.to_thread(
+                    wait_until, lambda: all(worker.pid for worker in tuple(pool._workers) if worker.attempt)
+                )
             for attempt in attempts:
                 attempt.interrupt()
             for end in ends:
@@ -304,7 +314,9 @@ def test_a_loop_torn_down_without_a_close_in_full_leaves_no_process():
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])
-@pytest.mark.parametrize("function", [functions.same, functions.same_later, functions.promised], ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function", [functions.same, functions.same_later, functions.promised], ids=lambda function: function.__name__
+)
 def test_every_output_is_shown_to_accept_where_it_was_made(isolation, function):
     async def main():
         workers = Workers(Policy(isolation=isolation), accept=functions.refused, abandoned=lambda: None)

@@ -12,7 +12,9 @@ outputs: {greeting: "${greet.text}"}
 def test_a_child_is_found_by_path_and_by_name_and_compiled_once(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "child.yaml").write_text(CHILD)
-    (tmp_path / "sub" / "mid.yml").write_text("nodes: [{id: x, type: workflow, params: {workflow: ../child.yaml, inputs: {name: n}}}]")
+    (tmp_path / "sub" / "mid.yml").write_text(
+        "nodes: [{id: x, type: workflow, params: {workflow: ../child.yaml, inputs: {name: n}}}]"
+    )
     (tmp_path / "other.json").write_text(json.dumps({"nodes": [{"id": "x", "type": "value"}]}))
     graph = compiled(
         tmp_path,
@@ -34,14 +36,17 @@ def test_a_child_is_found_by_path_and_by_name_and_compiled_once(tmp_path):
 
 def test_inputs_that_are_a_template_are_known_when_they_are_resolved(tmp_path):
     (tmp_path / "child.yaml").write_text(CHILD)
-    compiled(tmp_path, "inputs: {all: {}}\nnodes: [{id: a, type: workflow, params: {workflow: child, inputs: '${all}'}}]")
+    compiled(
+        tmp_path, "inputs: {all: {}}\nnodes: [{id: a, type: workflow, params: {workflow: child, inputs: '${all}'}}]"
+    )
 
 
 def test_an_input_that_is_a_template_or_a_secret_may_be_of_any_type(tmp_path):
     (tmp_path / "child.yaml").write_text(CHILD)
     for value in ("'${x}'", "{env: NAME}"):
         compiled(
-            tmp_path, f"inputs: {{x: {{}}}}\nnodes: [{{id: a, type: workflow, params: {{workflow: child, inputs: {{name: {value}}}}}}}]"
+            tmp_path,
+            f"inputs: {{x: {{}}}}\nnodes: [{{id: a, type: workflow, params: {{workflow: child, inputs: {{name: {value}}}}}}}]",
         )
 
 
@@ -49,17 +54,24 @@ def test_two_files_that_run_each_other_are_refused_wherever_one_begins(tmp_path)
     (tmp_path / "a.yaml").write_text("nodes: [{id: x, type: workflow, params: {workflow: b}}]")
     inline = "{nodes: [{id: z, type: workflow, params: {workflow: a}}]}"
     (line,) = problems_of(tmp_path, f"nodes: [{{id: y, type: workflow, params: {{workflow: {inline}}}}}]", "b.yaml")
-    assert line.startswith("a.yaml:1:52: node 'x': params.workflow: a workflow can not run itself: b.yaml → a.yaml → b.yaml; ")
+    assert line.startswith(
+        "a.yaml:1:52: node 'x': params.workflow: a workflow can not run itself: b.yaml → a.yaml → b.yaml; "
+    )
 
 
 def test_a_link_to_a_file_is_that_file(tmp_path):
     (tmp_path / "link.yaml").symlink_to(tmp_path / "w.yaml")
-    assert "can not run itself" in problems_of(tmp_path, "nodes: [{id: x, type: workflow, params: {workflow: link.yaml}}]")[0]
+    assert (
+        "can not run itself"
+        in problems_of(tmp_path, "nodes: [{id: x, type: workflow, params: {workflow: link.yaml}}]")[0]
+    )
 
 
 def test_a_long_chain_of_files_is_refused_and_ends(tmp_path):
     for number in range(80):
-        (tmp_path / f"c{number}.yaml").write_text(f"nodes: [{{id: x, type: workflow, params: {{workflow: c{number + 1}}}}}]")
+        (tmp_path / f"c{number}.yaml").write_text(
+            f"nodes: [{{id: x, type: workflow, params: {{workflow: c{number + 1}}}}}]"
+        )
     assert problems_of(tmp_path, "nodes: [{id: x, type: workflow, params: {workflow: c0}}]") == [
         "c49.yaml:1:1: workflow: workflows run one another more than 50 levels deep"
     ]

@@ -34,7 +34,9 @@ texts = st.one_of(
 )
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-3, 2000), st.floats(), texts)
 values = st.recursive(
-    scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts | names, inner, max_size=3)), max_leaves=8
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts | names, inner, max_size=3)),
+    max_leaves=8,
 )
 
 
@@ -52,7 +54,13 @@ batches = block(
     **{"as": names},
 )
 reasons = st.dictionaries(names, texts, max_size=2)
-loops = block(max=texts | st.integers(0, 3), until=reasons, repeats=reasons, keep=st.dictionaries(st.just("max"), texts), history=names)
+loops = block(
+    max=texts | st.integers(0, 3),
+    until=reasons,
+    repeats=reasons,
+    keep=st.dictionaries(st.just("max"), texts),
+    history=names,
+)
 types = st.sampled_from(["value", "value", "value", "branch", "end", "code", "workflow", "nothing"])
 edges = block(**{"from": names, "to": names, "action": st.sampled_from(["default", "error"])})
 
@@ -65,12 +73,19 @@ def workflows(children):
         block(workflow=children | texts, inputs=st.dictionaries(names, values, max_size=2)),
     )
     nodes = block(id=names, type=types, params=params, batch=batches, loop=loops)
-    sure = st.builds(lambda node, name, kind: {"id": name, "type": kind, **node} if isinstance(node, dict) else node, nodes, names, types)
+    sure = st.builds(
+        lambda node, name, kind: {"id": name, "type": kind, **node} if isinstance(node, dict) else node,
+        nodes,
+        names,
+        types,
+    )
     return block(
         nodes=st.lists(sure, min_size=1, max_size=4),
         edges=st.lists(edges, max_size=4),
         inputs=st.dictionaries(
-            names, block(type=st.sampled_from(["string", "any", "x"]), default=values, required=st.booleans()), max_size=2
+            names,
+            block(type=st.sampled_from(["string", "any", "x"]), default=values, required=st.booleans()),
+            max_size=2,
         ),
         outputs=st.dictionaries(names, values, max_size=2),
         start_node=names,
@@ -79,18 +94,24 @@ def workflows(children):
 
 
 ids = st.sampled_from(["n0", "n1", "n2", "n3"])
-outputs = st.sampled_from(["", "", ".x", ".results", ".results[0]", ".outcomes[${n0.i}]", ".error.message", ".best", ".action", ".x ?? 1"])
+outputs = st.sampled_from(
+    ["", "", ".x", ".results", ".results[0]", ".outcomes[${n0.i}]", ".error.message", ".best", ".action", ".x ?? 1"]
+)
 lookups = st.builds(
-    lambda root, rest: f"${{{root}{rest}}}", ids | st.sampled_from(["url", "url", "item", "past", "__index__", "__round__", "no"]), outputs
+    lambda root, rest: f"${{{root}{rest}}}",
+    ids | st.sampled_from(["url", "url", "item", "past", "__index__", "__round__", "no"]),
+    outputs,
 )
 right_params = st.dictionaries(
     st.sampled_from(["x", "y", "error"]), lookups | st.lists(lookups | st.just("text ${url}"), max_size=2), max_size=2
 )
 right_batches = st.fixed_dictionaries(
-    {"items": lookups | st.lists(lookups, max_size=2)}, optional={"error_handling": st.just("continue"), "as": st.just("user")}
+    {"items": lookups | st.lists(lookups, max_size=2)},
+    optional={"error_handling": st.just("continue"), "as": st.just("user")},
 )
 right_loops = st.fixed_dictionaries(
-    {"max": st.integers(1, 3)}, optional={"until": st.just({"done": "${round.x}"}), "keep": st.just({"max": "${round}"})}
+    {"max": st.integers(1, 3)},
+    optional={"until": st.just({"done": "${round.x}"}), "keep": st.just({"max": "${round}"})},
 )
 
 
@@ -103,7 +124,10 @@ def shaped(draw, levels=1):
         if levels and draw(st.integers(0, 5)) == 0:
             node |= {
                 "type": "workflow",
-                "params": {"workflow": draw(shaped(levels - 1)), "inputs": draw(st.sampled_from([{}, {"url": "${url}"}]))},
+                "params": {
+                    "workflow": draw(shaped(levels - 1)),
+                    "inputs": draw(st.sampled_from([{}, {"url": "${url}"}])),
+                },
             }
         if draw(st.integers(0, 3)) == 0:
             node["batch"] = draw(right_batches)
@@ -115,7 +139,11 @@ def shaped(draw, levels=1):
     found = draw(
         st.none()
         | st.lists(
-            st.builds(lambda pair, action: {"from": pair[0], "to": pair[1], "action": action}, ends, st.sampled_from(["default", "error"])),
+            st.builds(
+                lambda pair, action: {"from": pair[0], "to": pair[1], "action": action},
+                ends,
+                st.sampled_from(["default", "error"]),
+            ),
             max_size=3,
         )
     )

@@ -107,8 +107,15 @@ def test_what_a_person_changes_is_named_and_what_means_the_same_is_no_change(pri
 
 
 def test_the_code_of_a_node_counts_and_its_comments_do_not(prints):
-    assert changed(prints(), prints(functions=FUNCTIONS.replace("judge(page):", 'judge(page):  # a page\n    """Judge."""'))) == []
-    assert changed(prints(), prints(functions=FUNCTIONS.replace("len(page)", "len(page) + 1", 1))) == ["node 'judge' changed"]
+    assert (
+        changed(
+            prints(), prints(functions=FUNCTIONS.replace("judge(page):", 'judge(page):  # a page\n    """Judge."""'))
+        )
+        == []
+    )
+    assert changed(prints(), prints(functions=FUNCTIONS.replace("len(page)", "len(page) + 1", 1))) == [
+        "node 'judge' changed"
+    ]
 
 
 def test_a_child_counts_by_what_it_does_not_by_where_it_stands(prints):

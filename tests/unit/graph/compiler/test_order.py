@@ -79,7 +79,10 @@ def test_either_there_is_a_cycle_and_it_is_real_or_before_and_after_are_as_the_e
 def test_each_knot_of_cycles_is_told():
     with pytest.raises(gm.WorkflowError) as caught:
         load_data(workflow(5, [edge(0, 1), edge(1, 0), edge(2, 3), edge(3, 4), edge(4, 2), edge(1, 2)]))
-    assert [line.split("round: ")[1].split(";")[0] for line in caught.value.problems] == ["n0 → n1 → n0", "n2 → n3 → n4 → n2"]
+    assert [line.split("round: ")[1].split(";")[0] for line in caught.value.problems] == [
+        "n0 → n1 → n0",
+        "n2 → n3 → n4 → n2",
+    ]
 
 
 def test_what_can_have_failed_lies_behind_an_error_edge(tmp_path):

@@ -44,7 +44,9 @@ def test_what_is_there_can_be_looked_up(tmp_path):
 
 def test_what_is_taken_as_written_is_no_template():
     code = "result: str = '${nothing}' + '${'"
-    graph = load_data({"inputs": {"x": {}}, "nodes": [{"id": "a", "type": "code", "params": {"code": code, "inputs": {"x": "${x}"}}}]})
+    graph = load_data(
+        {"inputs": {"x": {}}, "nodes": [{"id": "a", "type": "code", "params": {"code": code, "inputs": {"x": "${x}"}}}]}
+    )
     params = graph.nodes["a"].params
     assert params.resolve({"x": 5}) == {"code": code, "inputs": {"x": 5}}
     assert [str(reference) for reference in params.references] == ["x"]
@@ -57,13 +59,17 @@ def test_a_literal_template_is_text():
 
 
 def test_items_may_end_with_a_line_s_end(tmp_path):
-    graph = compiled(tmp_path, "inputs: {x: {}}\nnodes:\n  - id: a\n    type: value\n    batch:\n      items: |\n        ${x}\n")
+    graph = compiled(
+        tmp_path, "inputs: {x: {}}\nnodes:\n  - id: a\n    type: value\n    batch:\n      items: |\n        ${x}\n"
+    )
     assert graph.nodes["a"].batch.items.resolve({"x": [1]}) == [1]
 
 
 def test_a_child_without_declared_outputs_may_have_any():
     child = {"nodes": [{"id": "b", "type": "value"}]}
-    load_data({"nodes": [{"id": "a", "type": "workflow", "params": {"workflow": child}}], "outputs": {"x": "${a.anything}"}})
+    load_data(
+        {"nodes": [{"id": "a", "type": "workflow", "params": {"workflow": child}}], "outputs": {"x": "${a.anything}"}}
+    )
 
 
 @pytest.mark.parametrize("place", ["params", "items", "max", "outputs"])

@@ -24,7 +24,12 @@ def test_what_a_node_leaves_out_comes_from_the_policy():
 
 
 def test_a_node_s_own_rules_are_kept():
-    node = node_of(retry={"attempts": 5, "wait_s": 1, "backoff": "linear", "cap_s": 9}, timeout=7, effect="unsafe", on_ambiguous="retry")
+    node = node_of(
+        retry={"attempts": 5, "wait_s": 1, "backoff": "linear", "cap_s": 9},
+        timeout=7,
+        effect="unsafe",
+        on_ambiguous="retry",
+    )
     assert node.retry == RetryRule(attempts=5, wait_s=1, backoff="linear", cap_s=9)
     assert (node.timeout_s, node.effect, node.on_ambiguous) == (7, "unsafe", "retry")
 
@@ -88,7 +93,13 @@ def test_a_loop_block_is_a_rule():
     assert loop.until["done"].resolve({"round": {"a": 1}}) == 1
     assert loop.repeats["same"].resolve({"round": {"b": 2}}) == 2
     assert (loop.keep[0], loop.keep[1].resolve({"round": {"c": 3}})) == ("min", 3)
-    assert (loop.similarity, loop.history, loop.timeout_s, loop.budget_usd, loop.on_error) == (0.5, "before", 5, 2, "keep")
+    assert (loop.similarity, loop.history, loop.timeout_s, loop.budget_usd, loop.on_error) == (
+        0.5,
+        "before",
+        5,
+        2,
+        "keep",
+    )
     assert node_of(loop={"max": 3}).loop == LoopRule(max=3)
 
 
@@ -96,7 +107,11 @@ def test_secrets_stand_in_params_at_any_depth_and_hold_no_value(monkeypatch):
     monkeypatch.setenv("KEY", "the secret itself")
     params = {"key": {"env": "KEY"}, "deep": [{"token": {"env": "OTHER"}}, "${x}"], "again": {"env": "KEY"}}
     node = node_of(params=params)
-    assert node.params.resolve({"x": 1}) == {"key": Secret("KEY"), "deep": [{"token": Secret("OTHER")}, 1], "again": Secret("KEY")}
+    assert node.params.resolve({"x": 1}) == {
+        "key": Secret("KEY"),
+        "deep": [{"token": Secret("OTHER")}, 1],
+        "again": Secret("KEY"),
+    }
     assert node.raw_params == params
     assert node.secrets == ("KEY", "OTHER")
     assert "the secret itself" not in repr(node)

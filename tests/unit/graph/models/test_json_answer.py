@@ -53,7 +53,15 @@ def test_what_could_be_mistaken_is_refused(text, said):
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 300_000, "{" * 300_000, '{"a":' * 100_000, "```\n" * 100_000, "```\n{}\n" * 50_000, "`" * 300_000, "[1," * 100_000],
+    [
+        "[" * 300_000,
+        "{" * 300_000,
+        '{"a":' * 100_000,
+        "```\n" * 100_000,
+        "```\n{}\n" * 50_000,
+        "`" * 300_000,
+        "[1," * 100_000,
+    ],
 )
 def test_no_text_takes_long(text):
     began = time.process_time()

@@ -49,8 +49,15 @@ providers:
     assert found.models["fast"].model == "openai/gpt-5-mini"
     assert found.models["careful"].params == {"temperature": 0.2, "stop": ["a", "b"], "extra": {"k": 1}}
     assert found.roles["judge"].model == "careful"
-    assert (found.providers["openai"].key, found.providers["openai"].headers) == ("MY_KEY", {"X-A": "b", "X-B": Secret("MY_HEADER")})
-    assert (found.providers["local"].protocol, found.providers["local"].key, found.providers["local"].output_schema) == (
+    assert (found.providers["openai"].key, found.providers["openai"].headers) == (
+        "MY_KEY",
+        {"X-A": "b", "X-B": Secret("MY_HEADER")},
+    )
+    assert (
+        found.providers["local"].protocol,
+        found.providers["local"].key,
+        found.providers["local"].output_schema,
+    ) == (
         "openai",
         "",
         "prompt",
@@ -73,7 +80,10 @@ def test_a_file_that_changes_is_read_again(folder):
     ("text", "said"),
     [
         ("models:\n  a: gpt\n", ":2:6: models.a: model is written provider/model, not 'gpt'"),
-        ("models: {a: {model: x/y, temprature: 1}}", ":1:26: models.a: unknown key 'temprature' (did you mean 'temperature'?)"),
+        (
+            "models: {a: {model: x/y, temprature: 1}}",
+            ":1:26: models.a: unknown key 'temprature' (did you mean 'temperature'?)",
+        ),
         ("models: {a: {temperature: 1}}", "models.a: 'model' is missing"),
         ("models: {a: {model: x/y, stop: [1]}}", "stop is text or a list of texts"),
         ("models: {a: 3}", "models.a is provider/model, or a mapping with model"),
@@ -101,9 +111,14 @@ def test_mistakes_are_told_with_their_place_and_without_what_may_be_secret(folde
 def test_a_provider_of_another_name_than_its_protocol_s_is_never_sent_that_one_s_key(folder, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "planted")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
-    written(folder, "providers: {local: {protocol: openai, address: 'http://127.0.0.1:1/v1'}, bare: {protocol: openai}}")
+    written(
+        folder, "providers: {local: {protocol: openai, address: 'http://127.0.0.1:1/v1'}, bare: {protocol: openai}}"
+    )
     models = Models.here()
-    assert (models.named("local/m").access().key, models.named("local/m").access().address) == (None, "http://127.0.0.1:1/v1")
+    assert (models.named("local/m").access().key, models.named("local/m").access().address) == (
+        None,
+        "http://127.0.0.1:1/v1",
+    )
     assert models.named("bare/m").access().address == "https://api.openai.com/v1"
     own = models.named("openai/m").access()
     assert (own.key, own.address) == ("planted", "http://elsewhere/v1")

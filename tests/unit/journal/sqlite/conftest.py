@@ -36,7 +36,9 @@ def small_disk(tmp_path):
     """A disk of two megabytes; needs the right to mount one."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], check=False, capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], check=False, capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("a small disk can be mounted by root only")
     yield folder

@@ -95,7 +95,9 @@ class Run:
             self._calls.pop(0)
             reserved = self._pace.started(now, most)
             self._world.starts.append((now, used))
-            self._world.at(now + takes_s, lambda reserved=reserved, used=used: self._is_alive and self._end(reserved, used))
+            self._world.at(
+                now + takes_s, lambda reserved=reserved, used=used: self._is_alive and self._end(reserved, used)
+            )
 
     def _end(self, reserved, used):
         self._pace.settled(reserved, used)
@@ -106,8 +108,15 @@ class Run:
         return not self._calls
 
 
-CALL = st.tuples(st.integers(0, 500), st.integers(0, 100), st.floats(0, 10)).map(lambda call: (call[0], call[0] * call[1] // 100, call[2]))
-RUN = st.tuples(st.lists(CALL, min_size=1, max_size=40), st.floats(0, 5), st.floats(0.0001, 0.05), st.sampled_from([3.0, 10.0, 1e9, 1e9]))
+CALL = st.tuples(st.integers(0, 500), st.integers(0, 100), st.floats(0, 10)).map(
+    lambda call: (call[0], call[0] * call[1] // 100, call[2])
+)
+RUN = st.tuples(
+    st.lists(CALL, min_size=1, max_size=40),
+    st.floats(0, 5),
+    st.floats(0.0001, 0.05),
+    st.sampled_from([3.0, 10.0, 1e9, 1e9]),
+)
 
 
 @settings(deadline=None, max_examples=60)
@@ -139,7 +148,9 @@ def test_four_that_are_always_busy_use_nearly_all_of_a_limit_and_no_more(tmp_pat
         Run(world, wanted, calls=[(10, 10, 1.0)] * 1000, delay_s=0.004, dies_at=1e9).begin(0.0)
     world.pass_by(130.0)
     world.allowances.close()
-    minutes = [sum(begun <= at < begun + 60 for at, _ in world.starts) for begun, _ in world.starts[:: len(world.starts) // 40]]
+    minutes = [
+        sum(begun <= at < begun + 60 for at, _ in world.starts) for begun, _ in world.starts[:: len(world.starts) // 40]
+    ]
     assert 0.97 * 600 <= max(minutes) <= 600 if requests != 60 else 58 <= max(minutes) <= 60
 
 
@@ -151,7 +162,9 @@ class Shared:
         self.allowances = SqliteAllowances(folder / "runs.db", clock=lambda: self.now)
 
     def take(self, holder="a", **more):
-        return self.allowances.take(Wish(**{"account": "m@1", "holder": holder, "request_s": REQUEST_S, "token_s": 0.0, **more}))
+        return self.allowances.take(
+            Wish(**{"account": "m@1", "holder": holder, "request_s": REQUEST_S, "token_s": 0.0, **more})
+        )
 
 
 @pytest.fixture
@@ -172,15 +185,21 @@ def test_one_slice_is_given_at_a_time(shared):
 def test_what_is_given_back_can_be_taken_at_once_and_only_once(shared):
     slice_ = shared.take(slice_s=5.0).slice
     assert shared.take("b").wait_s > 4
-    shared.allowances.give_back(Wish(account="m@1", holder="a", request_s=REQUEST_S, token_s=0.0, returns=(Return(slice_, 50),)))
+    shared.allowances.give_back(
+        Wish(account="m@1", holder="a", request_s=REQUEST_S, token_s=0.0, returns=(Return(slice_, 50),))
+    )
     assert shared.take("b", slice_s=5.0).slice
-    shared.allowances.give_back(Wish(account="m@1", holder="a", request_s=REQUEST_S, token_s=0.0, returns=(Return(slice_, 50),)))
+    shared.allowances.give_back(
+        Wish(account="m@1", holder="a", request_s=REQUEST_S, token_s=0.0, returns=(Return(slice_, 50),))
+    )
     assert shared.take("c").wait_s > 4
 
 
 def test_nobody_gives_back_what_another_holds(shared):
     slice_ = shared.take(slice_s=5.0).slice
-    shared.allowances.give_back(Wish(account="m@1", holder="b", request_s=REQUEST_S, token_s=0.0, returns=(Return(slice_, 50),)))
+    shared.allowances.give_back(
+        Wish(account="m@1", holder="b", request_s=REQUEST_S, token_s=0.0, returns=(Return(slice_, 50),))
+    )
     assert shared.take("b").wait_s > 4
 
 

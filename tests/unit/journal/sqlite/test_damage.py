@@ -11,7 +11,16 @@ import pytest
 from graphmill.core.errors import JournalError, UnknownRunError
 from graphmill.core.keys import canonical, digest, item_key
 from graphmill.core.result import Kind
-from graphmill.journal.records import EVERYTHING, AttemptRow, OrphansRow, Request, RunRow, StepRow, SuspectRow, WantedRow
+from graphmill.journal.records import (
+    EVERYTHING,
+    AttemptRow,
+    OrphansRow,
+    Request,
+    RunRow,
+    StepRow,
+    SuspectRow,
+    WantedRow,
+)
 from graphmill.journal.sqlite import connection
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_rows import CONTENT, failed, result
@@ -38,8 +47,16 @@ def appends():
             AttemptRow(key, 1, "", 1, Kind.TRANSIENT, b"{}", b'{"requests":1}'),
             RunRow(more_s=1.0, total=number),
         ]
-    yield [result("item-3", 3, generation=2), WantedRow(KEYS[5], 2), SuspectRow(KEYS[6], 2, 1), OrphansRow([KEYS[7], KEYS[8]])]
-    yield [result("item-7", 7, generation=3, output=canonical(random.Random(7).randbytes(9000).hex())), RunRow(reason="end")]
+    yield [
+        result("item-3", 3, generation=2),
+        WantedRow(KEYS[5], 2),
+        SuspectRow(KEYS[6], 2, 1),
+        OrphansRow([KEYS[7], KEYS[8]]),
+    ]
+    yield [
+        result("item-7", 7, generation=3, output=canonical(random.Random(7).randbytes(9000).hex())),
+        RunRow(reason="end"),
+    ]
 
 
 def seen(store, *, is_owner):
@@ -48,7 +65,17 @@ def seen(store, *, is_owner):
     [listed, other] = archive.runs()
     run = archive.find("the-run")
     found = {
-        "run": (run.rows, run.total, run.reason, run.elapsed_s, run.manifest, run.generation, listed.id, other.id, other.rows),
+        "run": (
+            run.rows,
+            run.total,
+            run.reason,
+            run.elapsed_s,
+            run.manifest,
+            run.generation,
+            listed.id,
+            other.id,
+            other.rows,
+        ),
         "counts": sorted(map(str, archive.counts(run))),
         "entries": list(archive.entries(run, EVERYTHING)),
     }
@@ -158,7 +185,9 @@ def test_a_byte_changed_in_the_database_gives_the_truth_or_an_error(written, tmp
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_byte_changed_among_results_that_are_not_counted_yet_gives_the_truth_of_some_moment_or_an_error(uncounted, tmp_path, seed):
+def test_a_byte_changed_among_results_that_are_not_counted_yet_gives_the_truth_of_some_moment_or_an_error(
+    uncounted, tmp_path, seed
+):
     folder, truths = uncounted
     noticed = 0
     for place, value in places((folder / "closed" / "runs.db").stat().st_size, seed):

@@ -28,8 +28,12 @@ def small_pages():
 recorded = st.dictionaries(st.integers(0, 60), st.integers(1, 3), max_size=60)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each example has its own run
-@given(recorded=recorded, asked=st.lists(st.integers(0, 70), max_size=90), seed=st.integers(0, 999), in_order=st.booleans())
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # each example has its own run
+@given(
+    recorded=recorded, asked=st.lists(st.integers(0, 70), max_size=90), seed=st.integers(0, 999), in_order=st.booleans()
+)
 def test_what_is_found_is_what_was_recorded(store, recorded, asked, seed, in_order):
     rows = [result(str(number), number, generation=n) for number, last in recorded.items() for n in range(1, last + 1)]
     rows.sort(key=lambda row: row.position) if in_order else random.Random(seed).shuffle(rows)
@@ -51,7 +55,9 @@ def test_what_is_found_is_what_was_recorded(store, recorded, asked, seed, in_ord
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    recorded=st.lists(st.sampled_from(["good", "edited", "bad", "new"]), max_size=60), seed=st.integers(0, 999), shuffled=st.integers(0, 3)
+    recorded=st.lists(st.sampled_from(["good", "edited", "bad", "new"]), max_size=60),
+    seed=st.integers(0, 999),
+    shuffled=st.integers(0, 3),
 )
 @example(recorded=["edited"] * 5 + ["new"] + ["good"] * 17, seed=0, shuffled=0)
 def test_what_is_settled_has_succeeded_as_it_is_and_the_rest_can_be_asked_for(store, recorded, seed, shuffled):
@@ -68,10 +74,15 @@ def test_what_is_settled_has_succeeded_as_it_is_and_the_rest_can_be_asked_for(st
             some = places[start : start + 9]
             settled = lookup.settled([KEYS[place] for place in some], [CONTENT] * len(some))
             assert all(
-                row is None or (recorded[place], row_of[KEYS[place]]) == ("good", row) for place, row in zip(some, settled, strict=True)
+                row is None or (recorded[place], row_of[KEYS[place]]) == ("good", row)
+                for place, row in zip(some, settled, strict=True)
             )
-            in_order = not shuffled and "new" not in recorded  # for what is new all is read, and may be too much to be kept
-            assert not in_order or all(row is not None for place, row in zip(some, settled, strict=True) if recorded[place] == "good")
+            in_order = (
+                not shuffled and "new" not in recorded
+            )  # for what is new all is read, and may be too much to be kept
+            assert not in_order or all(
+                row is not None for place, row in zip(some, settled, strict=True) if recorded[place] == "good"
+            )
             asked = [place for place, row in zip(some, settled, strict=True) if row is None]
             found = lookup.outcomes([KEYS[place] for place in asked])
             assert {key: outcome.row for key, outcome in found.items()} == {

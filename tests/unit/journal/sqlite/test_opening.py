@@ -32,7 +32,9 @@ def test_folder_and_files_are_for_their_owner_alone_whatever_the_umask(path, uma
     finally:
         os.umask(before)
     assert mode(path.parent) == 0o700
-    assert {file.name: mode(file) for file in path.parent.iterdir() if file.is_file() and file.name != ".gitignore"} == {
+    assert {
+        file.name: mode(file) for file in path.parent.iterdir() if file.is_file() and file.name != ".gitignore"
+    } == {
         "runs.db": 0o600,
         "runs.db-wal": 0o600,
         "runs.db-shm": 0o600,
@@ -110,7 +112,8 @@ def test_a_store_of_a_later_version_is_refused_by_name(store, path):
         connection.execute("UPDATE meta SET value = '9.8.7' WHERE name = 'graphmill'")
         connection.commit()
     with pytest.raises(
-        JournalError, match=rf"version {len(MIGRATIONS) + 6}, written by Graphmill 9\.8\.7; .*{__version__} reads .* newer Graphmill"
+        JournalError,
+        match=rf"version {len(MIGRATIONS) + 6}, written by Graphmill 9\.8\.7; .*{__version__} reads .* newer Graphmill",
     ):
         SqliteStore(path)
 

@@ -6,7 +6,16 @@ import pytest
 from graphmill.core.errors import UnknownRunError
 from graphmill.core.keys import canonical, item_key
 from graphmill.core.result import Kind
-from graphmill.journal.records import EVERYTHING, AttemptRow, OrphansRow, RunRow, RunState, StepRow, SuspectRow, WantedRow
+from graphmill.journal.records import (
+    EVERYTHING,
+    AttemptRow,
+    OrphansRow,
+    RunRow,
+    RunState,
+    StepRow,
+    SuspectRow,
+    WantedRow,
+)
 from graphmill.journal.sqlite import pruning
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_process import journal_process
@@ -42,7 +51,18 @@ def fill(store, run_id, count=3000):
 
 def test_a_pruned_run_leaves_nothing_and_its_space_is_given_back(store, path):
     keep = fill(store, "keep")
-    tables = ("runs", "manifests", "results", "steps", "attempts", "wanted", "suspects", "orphans", "requests", "leftovers")
+    tables = (
+        "runs",
+        "manifests",
+        "results",
+        "steps",
+        "attempts",
+        "wanted",
+        "suspects",
+        "orphans",
+        "requests",
+        "leftovers",
+    )
 
     def counts():
         with store._database.reading() as connection:
@@ -133,7 +153,9 @@ def test_a_prune_deletes_in_small_steps(store, path, monkeypatch):
     run = fill(store, "r")
     begun = []
     writing = pruning.writing
-    monkeypatch.setattr(pruning, "writing", lambda connection, busy_s: begun.append(1) or writing(connection, busy_s=busy_s))
+    monkeypatch.setattr(
+        pruning, "writing", lambda connection, busy_s: begun.append(1) or writing(connection, busy_s=busy_s)
+    )
     twin = SqliteStore(path)
     twin.prune([run])
     twin.close()

@@ -25,14 +25,36 @@ def test_every_word_has_a_number_of_its_own():
 
 
 def test_the_numbers_that_were_ever_written_keep_their_meaning():
-    assert [STATUS_CODES[Status(word)] for word in ("succeeded", "failed", "timed_out", "cancelled", "paused")] == [1, 2, 3, 4, 5]
-    kinds = ("throttled", "unavailable", "transient", "permanent", "timeout", "crash", "ambiguous", "cancelled", "paused")
+    assert [STATUS_CODES[Status(word)] for word in ("succeeded", "failed", "timed_out", "cancelled", "paused")] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+    kinds = (
+        "throttled",
+        "unavailable",
+        "transient",
+        "permanent",
+        "timeout",
+        "crash",
+        "ambiguous",
+        "cancelled",
+        "paused",
+    )
     assert [KIND_CODES[Kind(word)] for word in kinds] == list(range(1, 10))
-    assert [STATE_CODES[RunState(word)] for word in ("running", "held", "paused", "finished", "cancelled", "failed")] == [1, 2, 3, 4, 5, 6]
+    assert [
+        STATE_CODES[RunState(word)] for word in ("running", "held", "paused", "finished", "cancelled", "failed")
+    ] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_row_comes_back_as_it_was_and_whole_seconds_and_minus_nought_do_too():
-    for row in (result("a", 5, queued_s=0, duration_s=-0.0), failed("\ud800", -1), result("", 2**62, output=b'"' + b"x" * 9000 + b'"')):
+    for row in (
+        result("a", 5, queued_s=0, duration_s=-0.0),
+        failed("\ud800", -1),
+        result("", 2**62, output=b'"' + b"x" * 9000 + b'"'),
+    ):
         assert decode_result(_stored(7, row, 12.5)) == (row, 12.5)
 
 
@@ -69,12 +91,18 @@ def test_results_that_go_into_one_statement_have_the_same_columns_and_no_more_th
 def _stored(run, row, at):
     """Give a row as the database gives it back."""
     values = encode_result(run, row, at)
-    return tuple(bytes(value) if isinstance(value, bytearray) else value for value in values) + (None,) * (_COLUMNS - len(values))
+    return tuple(bytes(value) if isinstance(value, bytearray) else value for value in values) + (None,) * (
+        _COLUMNS - len(values)
+    )
 
 
 def _others(value):
     if isinstance(value, bytes):
-        return [value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :] for place in range(len(value)) for bit in range(8)]
+        return [
+            value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :]
+            for place in range(len(value))
+            for bit in range(8)
+        ]
     if value is None:
         return [0, b""]
     return [None, value + 1, -value - 1, value + 256]

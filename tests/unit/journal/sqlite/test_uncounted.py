@@ -80,7 +80,9 @@ def test_never_more_of_them_than_a_reader_looks_for(store, ledger, path):
 
 
 @pytest.mark.parametrize("by_s", [0.5, 86_400, -0.25, -86_400])
-def test_they_are_counted_with_the_next_append_after_half_a_second_or_when_the_clock_was_set_back(ledger, path, clock, by_s):
+def test_they_are_counted_with_the_next_append_after_half_a_second_or_when_the_clock_was_set_back(
+    ledger, path, clock, by_s
+):
     append(ledger, 0, 1)
     clock.now += by_s
     append(ledger, 2)
@@ -89,7 +91,9 @@ def test_they_are_counted_with_the_next_append_after_half_a_second_or_when_the_c
     assert counted(path) == 3
 
 
-@pytest.mark.parametrize("row", [RunRow(state=RunState.FINISHED), StepRow(b"k" * 16, 1, "a", CONTENT, 1, 0.5, b"1", None)])
+@pytest.mark.parametrize(
+    "row", [RunRow(state=RunState.FINISHED), StepRow(b"k" * 16, 1, "a", CONTENT, 1, 0.5, b"1", None)]
+)
 def test_they_are_counted_when_something_else_is_recorded(store, ledger, path, row):
     append(ledger, 0, 1, 2)
     ledger.append([row])
@@ -130,7 +134,9 @@ def test_the_last_one_may_be_lost_and_is_then_as_if_it_had_never_been(store, led
     later.release()
 
 
-@pytest.mark.parametrize("damage", ["position = 77", "output = CAST('7' AS BLOB)", "at = 7.0", "key = CAST('k' AS BLOB)"])
+@pytest.mark.parametrize(
+    "damage", ["position = 77", "output = CAST('7' AS BLOB)", "at = 7.0", "key = CAST('k' AS BLOB)"]
+)
 def test_a_changed_one_is_damage_that_names_its_row(store, ledger, path, damage):
     append(ledger, *range(10))
     change(path, f"UPDATE results SET {damage} WHERE row = 7")

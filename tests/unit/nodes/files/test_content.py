@@ -45,7 +45,9 @@ def test_a_format_that_is_named_counts(content, form, text):
     assert text_of(content, "x.txt", form) == text
 
 
-@pytest.mark.parametrize(("content", "form", "why"), [(None, None, 'give ""'), ([1], "text", "no text"), ({}, "text", "no text")])
+@pytest.mark.parametrize(
+    ("content", "form", "why"), [(None, None, 'give ""'), ([1], "text", "no text"), ({}, "text", "no text")]
+)
 def test_what_is_no_text_is_a_permanent_failure_with_the_remedy(content, form, why):
     with pytest.raises(Permanent, match=f"^content: .*{why}"):
         text_of(content, "x", form)

@@ -12,7 +12,9 @@ def written(text, encoding, **more):
     return b"".join(encoded([text], encoding, **more))
 
 
-@pytest.mark.parametrize("name", ["utf-8", "UTF8", "utf-8-sig", "latin-1", "cp1252", "utf-16", "utf-16-le", "shift_jis", "binary"])
+@pytest.mark.parametrize(
+    "name", ["utf-8", "UTF8", "utf-8-sig", "latin-1", "cp1252", "utf-16", "utf-16-le", "shift_jis", "binary"]
+)
 def test_text_encodings_are_taken(name):
     require_encoding(name)
 

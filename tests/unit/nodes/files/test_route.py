@@ -119,7 +119,13 @@ def test_a_long_path_is_shown_short_and_what_would_steer_a_terminal_is_escaped()
 _TEXT = st.text(st.sampled_from("./~a\0\n") | st.characters(), max_size=12)
 
 
-@given(st.lists(st.one_of(_TEXT.map(lambda text: [text]), st.sampled_from(["/", "out/", ".", "-", "sub/x"])), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.one_of(_TEXT.map(lambda text: [text]), st.sampled_from(["/", "out/", ".", "-", "sub/x"])),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_no_value_leads_out_of_the_root_whatever_it_is_and_wherever_it_stands(pieces):
     if pieces[0] == "/" or not any(isinstance(piece, list) for piece in pieces):
         return

@@ -27,7 +27,10 @@ def tree(tmp_path):
 
 def read(tree, *pieces, allowed=(), **options):
     route = route_of(
-        "file_path", pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieced(pieces), root=tree / "root", allowed=allowed
+        "file_path",
+        pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieced(pieces),
+        root=tree / "root",
+        allowed=allowed,
     )
     with spot_of(route, **options) as spot, spot.opened(os.O_RDONLY) as file:
         return os.read(file, 100).decode()
@@ -149,7 +152,10 @@ def test_folders_are_made_only_where_they_are_asked_for_and_none_outside(tree):
     with spot_of(route, creates=True) as spot:
         assert spot.file() is None
     assert (tree / "root/x/y/z").is_dir()
-    with pytest.raises(Permanent, match="leads out"), spot_of(route_of("p", "link/file", root=tree / "root"), creates=True):
+    with (
+        pytest.raises(Permanent, match="leads out"),
+        spot_of(route_of("p", "link/file", root=tree / "root"), creates=True),
+    ):
         pass
     assert not (tree / "outside/new").exists()
 
@@ -175,7 +181,11 @@ def test_the_journals_folder_is_known_also_by_another_name(tree, monkeypatch):
     (tree / "root/.graphmill").mkdir()
     (tree / "root/.graphmill/x").write_text("journal")
     real = os.open
-    monkeypatch.setattr(os, "open", lambda path, *rest, **more: real(".graphmill" if path == ".graph\u200cmill" else path, *rest, **more))
+    monkeypatch.setattr(
+        os,
+        "open",
+        lambda path, *rest, **more: real(".graphmill" if path == ".graph\u200cmill" else path, *rest, **more),
+    )
     with pytest.raises(Permanent, match="journal's own folder"):
         read(tree, ".graph\u200cmill/x")
 

@@ -75,10 +75,17 @@ def test_all_other_addresses_are_not_in_any_form(address):
 @given(st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)))
 def test_what_the_standard_library_calls_local_is_never_public(address):
     found = address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
-    if found.version == 6 and found in IPv6Network("64:ff9b::/96"):  # which leads to an address of IPv4, and is as public as that
+    if found.version == 6 and found in IPv6Network(
+        "64:ff9b::/96"
+    ):  # which leads to an address of IPv4, and is as public as that
         found = IPv4Address(int(found) & 0xFFFFFFFF)
     is_local = (
-        found.is_private or found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified or found.is_reserved
+        found.is_private
+        or found.is_loopback
+        or found.is_link_local
+        or found.is_multicast
+        or found.is_unspecified
+        or found.is_reserved
     )
     if is_local and found not in (IPv4Address("192.0.0.9"), IPv4Address("192.0.0.10")):
         assert not is_public(str(address))
@@ -111,6 +118,8 @@ def test_an_author_allows_hosts_by_name_below_a_name_and_by_port(url, entry, fit
     assert is_allowed(whole_url(url), ["other.example", entry]) is fits
 
 
-@pytest.mark.parametrize("entry", ["", "http://a", "a/b", "10.0.0.0/8", "*.", "a*", "**", "a b", "a:b", "${x}", "*a.org", "[::1"])
+@pytest.mark.parametrize(
+    "entry", ["", "http://a", "a/b", "10.0.0.0/8", "*.", "a*", "**", "a b", "a:b", "${x}", "*a.org", "[::1"]
+)
 def test_what_names_no_host_can_not_be_allowed(entry):
     assert not is_entry(entry)

@@ -18,7 +18,18 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 @example("..", "a")
 def test_values_behind_the_host_are_data_whatever_they_are(first, second):
     target = target_of(
-        ["https://example.org/a/", Filled(first), "-/b/x", Filled(second), "?q=", Filled(second), "&r=", Filled(first), "#f", Filled("f")]
+        [
+            "https://example.org/a/",
+            Filled(first),
+            "-/b/x",
+            Filled(second),
+            "?q=",
+            Filled(second),
+            "&r=",
+            Filled(first),
+            "#f",
+            Filled("f"),
+        ]
     )
     path = target.url.path.split("/")
     assert [unquote(part, errors="strict") for part in path] == ["", "a", f"{first}-", "b", f"x{second}"]

@@ -25,7 +25,9 @@ def watched():
 
 
 def invocation(command, folder=None, stdin=None):
-    return Invocation(words=["/bin/sh", "-c", command], environment=dict(os.environb), folder=folder and str(folder), stdin=stdin)
+    return Invocation(
+        words=["/bin/sh", "-c", command], environment=dict(os.environb), folder=folder and str(folder), stdin=stdin
+    )
 
 
 def run(command, folder=None, stdin=None):
@@ -46,7 +48,10 @@ async def cancelled_when(condition, work):
 @pytest.mark.parametrize("redirection", ["", ">/dev/null 2>&1"])
 def test_a_background_child_ends_with_its_command(redirection, tmp_path):
     began = time.monotonic()
-    done = run(f"(trap '' TERM HUP; echo $$ > x.tmp; exec sleep 600) {redirection} & echo $! > a.tmp; mv a.tmp a.pid; echo done", tmp_path)
+    done = run(
+        f"(trap '' TERM HUP; echo $$ > x.tmp; exec sleep 600) {redirection} & echo $! > a.tmp; mv a.tmp a.pid; echo done",
+        tmp_path,
+    )
     assert (done.status, done.stdout.text()) == (0, "done\n")
     assert time.monotonic() - began < HANG_S
     (pid,) = pids_in(tmp_path)
@@ -54,7 +59,10 @@ def test_a_background_child_ends_with_its_command(redirection, tmp_path):
 
 
 def test_a_child_that_has_left_the_group_and_holds_the_pipes_does_not_hang_the_command(tmp_path):
-    done = run("setsid sh -c 'echo $$ > a.tmp; mv a.tmp a.pid; exec sleep 600' & while ! [ -f a.pid ]; do :; done; echo done", tmp_path)
+    done = run(
+        "setsid sh -c 'echo $$ > a.tmp; mv a.tmp a.pid; exec sleep 600' & while ! [ -f a.pid ]; do :; done; echo done",
+        tmp_path,
+    )
     assert done.stdout.text() == "done\n"
     (pid,) = pids_in(tmp_path)
     os.kill(pid, 9)
@@ -75,7 +83,9 @@ def test_what_ignores_term_is_killed_with_all_that_it_started(tmp_path, monkeypa
     monkeypatch.setattr(process_file, "PATIENCE_S", 0.2)
     stubborn = "trap '' TERM INT HUP; echo $$ > $1.tmp; mv $1.tmp $1.pid; while :; do sleep 0.01; done"
     command = f"for i in 1 2 3 4 5; do sh -c '{stubborn}' sh $i & done; {stubborn.replace('$1', '0')}"
-    took = asyncio.run(cancelled_when(lambda: len(list(tmp_path.glob("*.pid"))) == 6, ended(invocation(command, tmp_path))))
+    took = asyncio.run(
+        cancelled_when(lambda: len(list(tmp_path.glob("*.pid"))) == 6, ended(invocation(command, tmp_path)))
+    )
     assert 0.2 <= took < HANG_S
     wait_until(lambda: not any(map(is_alive, pids_in(tmp_path, 6))))
 
@@ -114,7 +124,10 @@ async def _begun(work):
 def test_two_hundred_at_once_leave_nothing():
     async def all_of_them():
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(ended(invocation(f"cat; echo {number}", stdin=b"x" * 100_000))) for number in range(200)]
+            tasks = [
+                group.create_task(ended(invocation(f"cat; echo {number}", stdin=b"x" * 100_000)))
+                for number in range(200)
+            ]
         return [task.result().stdout.text() for task in tasks]
 
     assert asyncio.run(all_of_them()) == ["x" * 100_000 + f"{number}\n" for number in range(200)]
@@ -150,7 +163,10 @@ def test_a_watch_that_was_killed_is_begun_again():
 
 def test_what_is_struck_out_is_spared():
     survivors = Survivors()
-    with Popen(["sleep", "600"], start_new_session=True) as spared, Popen(["sleep", "600"], start_new_session=True) as left:
+    with (
+        Popen(["sleep", "600"], start_new_session=True) as spared,
+        Popen(["sleep", "600"], start_new_session=True) as left,
+    ):
         survivors.strike_out(survivors.enter(spared.pid))
         survivors.enter(left.pid)
         survivors.enter(left.pid)

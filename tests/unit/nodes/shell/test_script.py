@@ -325,7 +325,10 @@ def test_every_hostile_value_arrives_unchanged(name, place, tmp_path):
 
 @pytest.mark.parametrize("name", SHELLS)
 @settings(max_examples=60, deadline=None)
-@given(values=st.lists(TEXTS, min_size=1, max_size=12), places=st.lists(st.sampled_from(sorted(PLACES)), min_size=12, max_size=12))
+@given(
+    values=st.lists(TEXTS, min_size=1, max_size=12),
+    places=st.lists(st.sampled_from(sorted(PLACES)), min_size=12, max_size=12),
+)
 def test_any_text_arrives_unchanged_in_any_place(name, values, places):
     commands = "\n".join(PLACES[place].replace("\0", "\n") for place, _ in zip(places, values, strict=False))
     done = run(name, commands, values)
@@ -456,7 +459,13 @@ TRAPS = [
         f"'; touch {MARKER}; '",
         f'"; touch {MARKER}; "',
     ),
-    *(f"a[$(touch {MARKER})]", f") ; touch {MARKER} ; (", f"E\ntouch {MARKER}\n", f"*) touch {MARKER};;", f"touch {MARKER}"),
+    *(
+        f"a[$(touch {MARKER})]",
+        f") ; touch {MARKER} ; (",
+        f"E\ntouch {MARKER}\n",
+        f"*) touch {MARKER};;",
+        f"touch {MARKER}",
+    ),
 ]
 COMMANDS = st.builds(
     lambda start, pieces: start + "".join(pieces),
@@ -479,7 +488,11 @@ def test_whatever_is_accepted_runs_no_value(name, command, values):
 
 
 @settings(max_examples=2000, deadline=None)
-@given(st.lists(st.sampled_from([*PIECES, "@", "\\", "\\\n", "$((", "))", "${", "}", "<<E\n", "\nE\n"]), max_size=14).map("".join))
+@given(
+    st.lists(st.sampled_from([*PIECES, "@", "\\", "\\\n", "$((", "))", "${", "}", "<<E\n", "\nE\n"]), max_size=14).map(
+        "".join
+    )
+)
 def test_every_command_is_refused_or_has_each_of_its_values_once(command):
     try:
         made = script(command)

@@ -55,7 +55,8 @@ def test_args_are_the_positional_parameters():
 @pytest.mark.parametrize("count", [1, 12, 1000, 1001, 5000])
 def test_there_may_be_many_args_and_none_is_left_among_the_variables(count):
     found = outputs(
-        'printf "%s " "$#" "${12-}" "$(env | grep -c GRAPHMILL_VALUE)"; for last; do :; done; echo "$last"', args=list(range(count))
+        'printf "%s " "$#" "${12-}" "$(env | grep -c GRAPHMILL_VALUE)"; for last; do :; done; echo "$last"',
+        args=list(range(count)),
     )
     assert found["stdout"].split(" ") == [str(count), "11" if count >= 12 else "", "0", f"{count - 1}\n"]
 
@@ -82,9 +83,10 @@ def test_a_value_arrives_by_env_and_by_stdin(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("given", [{"a": ["é", None, 1]}, [1, "\0"], "text", "", 12, True, None, "0" * 3_000_000])
 def test_stdin_is_text_or_json(given):
-    found = outputs("wc -c | tr -d ' \\n'; wc -c | tr -d ' \\n'" if isinstance(given, str) and len(given) > 100 else "cat", stdin=given)[
-        "stdout"
-    ]
+    found = outputs(
+        "wc -c | tr -d ' \\n'; wc -c | tr -d ' \\n'" if isinstance(given, str) and len(given) > 100 else "cat",
+        stdin=given,
+    )["stdout"]
     if isinstance(given, dict | list):
         assert json.loads(found) == given
     else:
@@ -151,7 +153,9 @@ def test_a_template_in_cwd_leads_no_further_than_below_what_is_written_before_it
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "flow" / "link").symlink_to(tmp_path / "beside")
     workflow = tmp_path / "flow" / "w.yaml"
-    workflow.write_text(f'{{inputs: {{v: {{}}}}, nodes: [{{id: a, type: shell, params: {{command: pwd -P, cwd: "{cwd}"}}}}]}}')
+    workflow.write_text(
+        f'{{inputs: {{v: {{}}}}, nodes: [{{id: a, type: shell, params: {{command: pwd -P, cwd: "{cwd}"}}}}]}}'
+    )
     result = gm.run(str(workflow), {"v": value})
     if leads_to is None:
         assert result.error.kind is Kind.PERMANENT
@@ -248,4 +252,6 @@ def test_variables_of_the_shell_are_its_own():
 
 def test_a_signal_without_a_name_is_told_by_its_number():
     number = signal.SIGRTMIN + 1
-    assert f"signal {number}" in failure(f"kill -{number} $$").message or "SIGRT" in failure(f"kill -{number} $$").message
+    assert (
+        f"signal {number}" in failure(f"kill -{number} $$").message or "SIGRT" in failure(f"kill -{number} $$").message
+    )

@@ -48,7 +48,9 @@ def _where(target: Target) -> list[Any]:
     """Tell who is asked: secrets by their names, and of an address that may hold one, host and path alone."""
     setting, parts = target.setting, urlsplit(target.address)
     query = parts.query if isinstance(setting.address, str) else ""
-    headers = {name: {"env": value.name} if isinstance(value, Secret) else value for name, value in setting.headers.items()}
+    headers = {
+        name: {"env": value.name} if isinstance(value, Secret) else value for name, value in setting.headers.items()
+    }
     return [target.provider.name, parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, headers]
 
 

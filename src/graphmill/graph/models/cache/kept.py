@@ -38,7 +38,9 @@ keeping: ContextVar[Keeping | None] = ContextVar("graphmill_keeping", default=No
 class Kept(Generic[T]):
     """``written`` gives what is kept of an answer, ``read`` the answer back, or None for what can not be used."""
 
-    def __init__(self, key: bytes, model: str, *, written: Callable[[T], bytes], read: Callable[[bytes], T | None]) -> None:
+    def __init__(
+        self, key: bytes, model: str, *, written: Callable[[T], bytes], read: Callable[[bytes], T | None]
+    ) -> None:
         self._key = key
         self._model = model
         self._written = written
