@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.graph import grammar
 
 ROOT = Path(__file__).parents[2]

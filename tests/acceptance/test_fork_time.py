@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 import graphmill as gm
-from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.json import canonical, digest, item_key
 from graphmill.engine.program import Finished
 from graphmill.journal.records import RunRow, StepRow, WantedRow
 from support.driving import jobs_of

@@ -9,7 +9,7 @@ from typing import TypedDict
 import pytest
 
 import graphmill as gm
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from support.langgraphs import chain
 
 HANG_S = 60.0

@@ -21,7 +21,7 @@ from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
 
 import graphmill as gm
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from support import langgraphs
 from support.command import HANG_S
 from support.langgraphs import Point, chain, logging, plainly_logging

@@ -6,7 +6,7 @@ import json
 import pytest
 
 import graphmill as gm
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from support.flows import PROMPT, now, succeeded
 
 

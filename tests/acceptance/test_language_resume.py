@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 import graphmill as gm
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from graphmill.journal.records import EVERYTHING
 from support.flows import PROMPT
 from support.recording import KILLED, Program

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 import graphmill as gm
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from graphmill.engine.program import Failed, Finished, Note
 from graphmill.journal.records import WantedRow
 from graphmill.report.trace import trace_of

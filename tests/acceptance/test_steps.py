@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 import graphmill as gm
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from support.recording import KILLED, PROMPT, Program
 from support.remains import HANG_S, wait_until
 from support.workflows import write_workflow

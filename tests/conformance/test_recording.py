@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from graphmill.core.errors import OwnedError
-from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.core.usage import Usage, with_more
 from graphmill.engine.recorder import LastStep, StepOutcome

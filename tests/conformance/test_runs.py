@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from graphmill.core.errors import OwnedError, UnknownRunError, UsageError
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from graphmill.core.result import Kind, Status
 from graphmill.journal.records import EVERYTHING, Count, Query, Request, RunRow, RunState
 from support.journal_rows import failed, result, results

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 
 DONE = ("succeeded", "failed", "timed_out")
 

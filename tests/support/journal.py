@@ -1,6 +1,6 @@
 """Short ways to fill a store through its ports, as the owner of a run does."""
 
-from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
 from graphmill.journal.records import AttemptRow, ResultRow, RunRow, RunState, StepRow
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Status
 from graphmill.journal.records import ResultRow
 

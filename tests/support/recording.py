@@ -10,7 +10,7 @@ from textwrap import dedent
 from threading import Event
 
 import graphmill as gm
-from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.json import canonical, digest, item_key
 from graphmill.journal.records import ResultRow
 from support import warm
 from support.remains import HANG_S, wait_until

@@ -20,9 +20,8 @@ from graphmill.api.samples import require_samples, sampled
 from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapted
-from graphmill.core.identity import sample_id
-from graphmill.core.job import Effect, Job
-from graphmill.core.json_text import require_json
+from graphmill.core.job import Effect, Job, sample_id
+from graphmill.core.json import require_json
 from graphmill.datasets.sink import Sink
 from graphmill.engine.bridge import blocking
 from graphmill.engine.executor import BatchExecutor

@@ -12,7 +12,7 @@ import msgspec
 from graphmill.api.alone import Alone
 from graphmill.api.keeping import kept_beside
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.keys import canonical, digest
+from graphmill.core.json import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.engine.bridge import blocking
 from graphmill.engine.frame import current, frame_here

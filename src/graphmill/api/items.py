@@ -10,8 +10,8 @@ from typing import Any
 
 from graphmill.api.single import Single
 from graphmill.core.errors import SourceError, UsageError
-from graphmill.core.identity import JOB_ID, own_id
-from graphmill.core.names import suggestion
+from graphmill.core.job import JOB_ID, own_id
+from graphmill.core.suggest import suggestion
 from graphmill.datasets.source import FileSource
 from graphmill.graph.graph import Graph
 from graphmill.graph.template import is_name

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphmill.api.alone import Alone
-from graphmill.core.errors import AttemptError, GraphmillError
-from graphmill.core.message import message_of
+from graphmill.core.errors import AttemptError, GraphmillError, message_of
 from graphmill.core.model_call import Message
 from graphmill.engine.allowance import Learned
 from graphmill.engine.bridge import blocking

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, TypedDict, Unpack
 
-from graphmill.core.changes import changed
 from graphmill.core.errors import UsageError
+from graphmill.core.fingerprint import changed
 from graphmill.graph.fingerprint import graph_fingerprints
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.choices import Choices

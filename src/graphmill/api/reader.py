@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from graphmill.core.errors import ChangedError, ExportError, JournalError, SourceError
-from graphmill.core.message import described
+from graphmill.core.errors import ChangedError, ExportError, JournalError, SourceError, described
 from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
 from graphmill.engine.policy import Policy

@@ -18,9 +18,8 @@ from graphmill.api.samples import sampled
 from graphmill.api.single import Single
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
-from graphmill.core.identity import sample_id
-from graphmill.core.job import Effect, Job
-from graphmill.core.json_text import to_json
+from graphmill.core.job import Effect, Job, sample_id
+from graphmill.core.json import to_json
 from graphmill.datasets.source import FileSource
 from graphmill.engine.feed import known_length
 from graphmill.engine.policy import Policy

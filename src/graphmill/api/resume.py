@@ -13,8 +13,8 @@ from graphmill.api.recording import Place, lent, planned, repeated
 from graphmill.api.single import Single
 from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
-from graphmill.core.names import suggestion
 from graphmill.core.result import Kind
+from graphmill.core.suggest import suggestion
 from graphmill.datasets.source import FileSource, noted_source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy

@@ -9,8 +9,7 @@ from graphmill.api.batch import GraphLike, abatch, function_of
 from graphmill.api.recording import Place
 from graphmill.api.single import Single
 from graphmill.api.watching import Watching, require_known
-from graphmill.core.identity import JOB_ID
-from graphmill.core.job import Effect
+from graphmill.core.job import JOB_ID, Effect
 from graphmill.core.result import Result, Status, StopReason
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphmill.core.json_text import to_json
-from graphmill.core.keys import canonical
+from graphmill.core.json import canonical, to_json
 
 
 @dataclass(frozen=True, slots=True)

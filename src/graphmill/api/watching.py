@@ -9,8 +9,8 @@ from typing import Any, TypedDict
 
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Job
-from graphmill.core.names import suggestion
 from graphmill.core.result import Result
+from graphmill.core.suggest import suggestion
 from graphmill.datasets.sink import Sink
 from graphmill.engine.alerts import Alert
 from graphmill.engine.events import Event

@@ -11,7 +11,7 @@ import typer
 from graphmill.cli.exit_code import ExitCode
 from graphmill.cli.width import fitted
 from graphmill.core.errors import ExportError
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object, on one line.")]
 

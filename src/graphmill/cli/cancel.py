@@ -12,8 +12,8 @@ from graphmill.cli.answer import tell
 from graphmill.cli.asking import PATIENCE_S, ask, not_answered, require_live, stands
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.errors import SourceError, UsageError
-from graphmill.core.identity import JOB_ID, own_id
-from graphmill.core.keys import item_key
+from graphmill.core.job import JOB_ID, own_id
+from graphmill.core.json import item_key
 from graphmill.datasets.source import noted_source
 from graphmill.journal.ports import Archive, Store
 from graphmill.journal.records import Request, RunRecord, RunRow, RunState

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command as click_command
 
 from graphmill.cli.parameters import take_as_given
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter

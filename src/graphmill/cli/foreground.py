@@ -20,7 +20,7 @@ from graphmill.cli.journal import opened, require_apart
 from graphmill.cli.stderr import tell_error
 from graphmill.cli.width import fitted
 from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.result import StopReason
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.run import Run

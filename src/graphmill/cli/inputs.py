@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from graphmill.core.errors import UsageError
-from graphmill.core.json_text import from_json
-from graphmill.core.names import file_suggestion
-from graphmill.core.yaml_data import from_yaml
+from graphmill.core.json import from_json
+from graphmill.core.suggest import file_suggestion
+from graphmill.core.yaml import from_yaml
 from graphmill.graph.graph import Graph
 
 _READERS = {".json": lambda text: from_json(text, unique_keys=True), ".yaml": from_yaml, ".yml": from_yaml}

@@ -18,8 +18,8 @@ from graphmill.cli.foreground import Foreground
 from graphmill.cli.journal import opened, require_other_file
 from graphmill.cli.width import fitted
 from graphmill.core.errors import GraphmillError
-from graphmill.core.identity import JOB_ID
-from graphmill.core.keys import item_key
+from graphmill.core.job import JOB_ID
+from graphmill.core.json import item_key
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.records import RunRecord

@@ -14,7 +14,7 @@ from typer import BadParameter
 from typer.core import TyperGroup
 
 from graphmill.core.errors import UsageError
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

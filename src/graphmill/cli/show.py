@@ -9,9 +9,9 @@ import typer
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.errors import UsageError
-from graphmill.core.identity import JOB_ID
-from graphmill.core.keys import item_key
-from graphmill.core.names import suggestion
+from graphmill.core.job import JOB_ID
+from graphmill.core.json import item_key
+from graphmill.core.suggest import suggestion
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import History, Query, RunRecord, RunState
 from graphmill.report.item_page import item_lines, item_record

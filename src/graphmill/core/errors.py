@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.problem import Problem
+from graphmill.core.positions import Problem
 
 if TYPE_CHECKING:  # every command loads this file, and few of them models
     from graphmill.core.rate_limits import RateLimits
@@ -191,3 +191,30 @@ def _seconds(value: float | str | None) -> float | None:
         return None if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+MOST_MESSAGE_CHARS = 2000
+
+
+def message_of(error: BaseException) -> str:
+    """Give an exception's message; the name of its type if it has none."""
+    name = type(error).__name__
+    try:
+        said = "".join(str(error))
+        text = said if said.strip() else name
+        if notes := getattr(error, "__notes__", None):
+            text = f"{text} ({'; '.join(map(str, notes))})"
+    except BaseException:  # noqa: BLE001  a message is user code too
+        return f"{name} (its message could not be rendered)"
+    return cut(text, MOST_MESSAGE_CHARS)
+
+
+def cut(text: str, most: int) -> str:
+    """Give a text of at most so many characters; where some are left out, ``…`` says so."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def described(error: BaseException) -> str:
+    """Give an exception's type and message, the type once."""
+    name, message = type(error).__name__, message_of(error)
+    return message if message.startswith(name) else f"{name}: {message}"

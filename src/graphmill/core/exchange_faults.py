@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from graphmill.core.message import described
+from graphmill.core.errors import described
 
 
 def unconnected(error: Exception) -> str | None:

@@ -6,7 +6,7 @@ import ast
 import inspect
 import json
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache, partial
@@ -207,3 +207,28 @@ def _parts(value: Any, seen: list[Any]) -> list[Any]:
 def _full_name(thing: Any) -> str:
     module = getattr(thing, "__module__", None) or getattr(getattr(thing, "__objclass__", None), "__module__", None)
     return f"{module}.{getattr(thing, '__qualname__', None)}"
+
+
+ORDER = "order"
+
+
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Tell in words what has changed; nothing, if nothing has."""
+    gone = [f"{part} is gone" for part in before if part not in now and part != ORDER]
+    new = [f"{part} is new" for part in now if part not in before and part != ORDER]
+    other = [f"{part} changed" for part in now if part in before and part != ORDER and before[part] != now[part]]
+    # Nodes that come or go change the order by themselves.
+    is_reordered = before.get(ORDER) != now.get(ORDER) and _nodes(before) == _nodes(now)
+    return [*other, *new, *gone, *(["the order of the nodes changed"] if is_reordered else [])]
+
+
+def _nodes(parts: Mapping[str, str]) -> set[str]:
+    return {part for part in parts if part.startswith("node ")}
+
+
+def callable_name(function: Any) -> str:
+    """Give a function's qualified name, that of a partial's function, or that of an object's class."""
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else type(function).__qualname__

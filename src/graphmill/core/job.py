@@ -1,9 +1,11 @@
-"""A job: what the executor is given to do."""
+"""A job: what the executor is given to do, and the id it goes by."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any, Literal
+from uuid import UUID
 
 import msgspec
 
@@ -72,3 +74,37 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"the effect of job {self.id!r:.80} is repeatable or unsafe, not {self.effect!r:.80}")
         if type(self.key) is not str:
             raise UsageError(f"the key of job {self.id!r:.80} is text, not {type(self.key).__name__}: {self.key!r:.80}")
+
+
+JOB_ID = "job"  # of a run that has no other
+_MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
+
+
+def sample_id(item_id: str, sample: int) -> str:
+    """Name a sample of an item: the first goes by the item's own id, which so stays what it is without samples."""
+    return item_id if sample <= 1 else f"{item_id}#{sample}"
+
+
+def own_id(item: Any, position: int, *, id_field: str | None = None) -> str | None:
+    """Give the id that an item carries: the named field, else its own ``id``; None if it has none."""
+    if isinstance(item, _MAPPINGS):
+        value = item.get(id_field or "id")
+        if type(value) is str:
+            return value
+        if isinstance(value, str | Integral | UUID) and not isinstance(value, bool):
+            return str(value)
+        if id_field is not None:
+            known = ", ".join(repr(key) for key in list(item)[:10])
+            found = (
+                f"is {value!r:.40}, neither text nor a whole number"
+                if id_field in item
+                else f"is not there; it has {known}"
+            )
+            raise UsageError(
+                f"the item at position {position} has no id: its field {id_field!r} {found}; give it one, or name another field"
+            )
+    elif id_field is not None:
+        raise UsageError(
+            f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping"
+        )
+    return None

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from functools import lru_cache
 from typing import Any
 
-from graphmill.core.json_text import to_json
-from graphmill.core.keys import canonical
-from graphmill.core.names import suggestion
+from graphmill.core.json import canonical, to_json
+from graphmill.core.suggest import suggestion
 
 _MOST_SHOWN = 80
 _SAYS_NOTHING = frozenset(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from graphmill.core.json_text import with_unique_keys
+from graphmill.core.json import with_unique_keys
 
 
 def _refused(name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, BinaryIO
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.datasets.row import ROW_FIELDS, Row
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")

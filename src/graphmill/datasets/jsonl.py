@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, BinaryIO
 
-from graphmill.core.json_text import from_json, json_bytes
+from graphmill.core.json import from_json, json_bytes
 from graphmill.datasets.row import Row
 
 

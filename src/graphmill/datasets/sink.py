@@ -11,11 +11,10 @@ from stat import S_IMODE, S_ISDIR, S_ISREG
 from typing import BinaryIO, Protocol, cast
 from uuid import uuid4
 
-from graphmill.core.errors import ExportError, UsageError
-from graphmill.core.json_text import to_json
-from graphmill.core.message import message_of
-from graphmill.core.names import suggestion
+from graphmill.core.errors import ExportError, UsageError, message_of
+from graphmill.core.json import to_json
 from graphmill.core.result import Result
+from graphmill.core.suggest import suggestion
 from graphmill.datasets import csv_table, json_array, jsonl
 from graphmill.datasets.row import Row, row_of
 from graphmill.datasets.screen import Screen

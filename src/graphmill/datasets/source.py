@@ -11,9 +11,8 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
-from graphmill.core.errors import SourceError, UsageError
-from graphmill.core.message import message_of
-from graphmill.core.names import file_suggestion, suggestion
+from graphmill.core.errors import SourceError, UsageError, message_of
+from graphmill.core.suggest import file_suggestion, suggestion
 from graphmill.datasets import csv_table, json_array, jsonl, yaml_list
 
 Reader = Callable[[BinaryIO], Generator[Any, None, None]]

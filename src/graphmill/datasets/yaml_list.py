@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, BinaryIO
 
-from graphmill.core.yaml_data import from_yaml
+from graphmill.core.yaml import from_yaml
 from graphmill.datasets.json_array import require_array
 
 

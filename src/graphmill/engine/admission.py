@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphmill.core.errors import ChangedError, GraphmillError, JournalError, SourceError
+from graphmill.core.errors import ChangedError, GraphmillError, JournalError, SourceError, described, message_of
 from graphmill.core.job import Job
-from graphmill.core.message import described, message_of
 from graphmill.engine.feed import ContainerFeed, Feed, by_priority, open_feed
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.workers import Workers

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError
+from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError, described
 from graphmill.core.job import Job
-from graphmill.core.message import described
 from graphmill.core.result import Failure, Result, StopReason
 from graphmill.engine import events
 from graphmill.engine.acting import acting

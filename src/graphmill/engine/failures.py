@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from graphmill.core.errors import (
+    MOST_MESSAGE_CHARS,
     Ambiguous,
     AttemptError,
     Permanent,
@@ -19,8 +20,9 @@ from graphmill.core.errors import (
     Transient,
     Unavailable,
     UsageError,
+    cut,
+    message_of,
 )
-from graphmill.core.message import MOST_MESSAGE_CHARS, cut, message_of
 from graphmill.core.result import Failure, Kind
 
 _MOST_FRAMES = 20

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.keys import digest
+from graphmill.core.json import digest
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.result import Failure
 from graphmill.core.usage import Usage, added

@@ -10,7 +10,7 @@ from functools import partial
 from math import ceil, inf
 from typing import Any
 
-from graphmill.core.message import message_of
+from graphmill.core.errors import message_of
 from graphmill.engine.allowance import SLICE_S, Allowances, Grant, Return, Wish
 from graphmill.engine.pace import CATCH_UP_S, Limits, Pace, Reservation
 

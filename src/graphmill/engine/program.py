@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from graphmill.core.errors import Permanent
 from graphmill.core.job import Effect
-from graphmill.core.json_text import json_bytes
+from graphmill.core.json import json_bytes
 from graphmill.core.result import Failure
 from graphmill.core.usage import Usage
 from graphmill.engine.pace import Limits

@@ -6,11 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from graphmill.core.errors import Permanent
-from graphmill.core.json_text import to_json
-from graphmill.core.keys import canonical, digest
-from graphmill.core.levels import MOST_LEVELS, is_too_deep
-from graphmill.core.message import cut, message_of
+from graphmill.core.errors import Permanent, cut, message_of
+from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, to_json
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.failures import paused
 

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
-from graphmill.core.errors import UsageError
-from graphmill.core.message import described
+from graphmill.core.errors import UsageError, described
 
 log = logging.getLogger("graphmill")
 

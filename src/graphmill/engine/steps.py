@@ -16,8 +16,7 @@ from uuid import uuid4
 from graphmill.core.errors import Permanent, StepError, UsageError
 from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.job import Effect
-from graphmill.core.json_text import json_of
-from graphmill.core.keys import canonical, digest
+from graphmill.core.json import canonical, digest, json_of
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import Usage, added
 from graphmill.engine.classifier import Classifier

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from graphmill.core.errors import UsageError
-from graphmill.core.fresh import fresh
+from graphmill.core.json import fresh
 from graphmill.engine.deadlines import Deadlines
 from graphmill.engine.errands import Errands
 from graphmill.engine.failures import Reported, failure_of, kind_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent
-from graphmill.core.fresh import fresh
+from graphmill.core.json import fresh
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.graph import legacy
 from graphmill.graph.grammar import Block
 from graphmill.graph.kinds import shown

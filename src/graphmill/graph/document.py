@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.core.levels import MOST_LEVELS, is_too_deep
-from graphmill.core.names import file_suggestion
-from graphmill.core.place import TextError
-from graphmill.core.problem import Problem
-from graphmill.core.yaml_data import compose_yaml
+from graphmill.core.json import MOST_LEVELS, is_too_deep
+from graphmill.core.positions import Problem, TextError
+from graphmill.core.suggest import file_suggestion
+from graphmill.core.yaml import compose_yaml
 from graphmill.graph.included import MOST_BYTES, Included, json_data, too_large
 from graphmill.graph.places import At, JsonPlaces, NoPlaces, Place, Places, YamlPlaces
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphmill.core.callable_name import callable_name
-from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
+from graphmill.core.fingerprint import callable_name, function_fingerprint, value_fingerprint
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import model_marks

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphmill.core.changes import ORDER
 from graphmill.core.errors import UsageError
-from graphmill.core.fingerprint import value_fingerprint
+from graphmill.core.fingerprint import ORDER, value_fingerprint
 from graphmill.core.job import Effect
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Program, Programmed
 from graphmill.graph.input_type import is_of_type, type_problem

@@ -7,13 +7,10 @@ from typing import Any
 
 import yaml
 
-from graphmill.core.json_places import decoded, scan
-from graphmill.core.json_text import from_json
-from graphmill.core.levels import is_too_deep
-from graphmill.core.names import file_suggestion
-from graphmill.core.place import TextError, place
-from graphmill.core.problem import Problem
-from graphmill.core.yaml_data import compose_yaml
+from graphmill.core.json import decoded, from_json, is_too_deep, scan
+from graphmill.core.positions import Problem, TextError, place
+from graphmill.core.suggest import file_suggestion
+from graphmill.core.yaml import compose_yaml
 from graphmill.graph.places import JsonPlaces, Places, TextPlaces, YamlPlaces
 
 MOST_BYTES = 10_000_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.json_text import to_json
-from graphmill.core.names import suggestion
+from graphmill.core.json import to_json
+from graphmill.core.suggest import suggestion
 from graphmill.graph.binding import Binding
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from graphmill.core.message import described, message_of
-from graphmill.core.names import suggestion
+from graphmill.core.errors import described, message_of
+from graphmill.core.suggest import suggestion
 
 
 def find_named(name: object, root: Path | None = None, *, what: str = "graph") -> Any:

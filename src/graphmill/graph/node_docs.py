@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.graph.node_params import description, options
 from graphmill.graph.node_type import NodeType
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.graph.node_type import NodeType, ParamError
 from graphmill.graph.pieces import pieced
 from graphmill.graph.places import At

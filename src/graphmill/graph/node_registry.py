@@ -7,8 +7,8 @@ from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from graphmill.core.message import described
-from graphmill.core.names import suggestion
+from graphmill.core.errors import described
+from graphmill.core.suggest import suggestion
 from graphmill.graph.node_type import NodeType
 
 GROUP = "graphmill.nodes"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from graphmill.core.errors import Permanent
-from graphmill.core.message import message_of
+from graphmill.core.errors import Permanent, message_of
 from graphmill.graph.template import text_of
 
 

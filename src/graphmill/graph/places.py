@@ -8,8 +8,8 @@ from typing import Protocol
 
 import yaml
 
-from graphmill.core.json_places import Part, decoded, scan
-from graphmill.core.place import text_place
+from graphmill.core.json import Part, decoded, scan
+from graphmill.core.positions import text_place
 
 At = tuple[str | int, ...]
 Place = tuple[str, int, int]

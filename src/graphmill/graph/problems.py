@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmill.core.errors import WorkflowError
-from graphmill.core.problem import Problem
+from graphmill.core.positions import Problem
 from graphmill.graph.document import Document
 from graphmill.graph.places import At
 

@@ -7,10 +7,9 @@ from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
-from graphmill.core.errors import AttemptError
-from graphmill.core.message import described
+from graphmill.core.errors import AttemptError, described
 from graphmill.core.model_call import ModelRequest, ModelResponse
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 
 GROUP = "graphmill.providers"
 _SAYS = (

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.keys import item_key
-from graphmill.core.names import suggestion
+from graphmill.core.json import item_key
 from graphmill.core.result import Status
+from graphmill.core.suggest import suggestion
 from graphmill.engine.question import Question
 from graphmill.journal.bodies import with_body
 from graphmill.journal.ports import Archive

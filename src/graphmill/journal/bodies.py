@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Permanent
-from graphmill.core.json_text import json_bytes, json_of
+from graphmill.core.json import json_bytes, json_of
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import Usage
 from graphmill.journal.records import Spent

@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from graphmill.core.keys import KEY_BYTES
+from graphmill.core.json import KEY_BYTES
 
 _SLOTS = 1024
 _EMPTY = bytes(KEY_BYTES)

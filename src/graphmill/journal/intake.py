@@ -13,12 +13,9 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from graphmill.core.errors import DuplicateIdError, UsageError
-from graphmill.core.identity import sample_id
-from graphmill.core.job import Effect, Job, Past
-from graphmill.core.json_text import json_bytes
-from graphmill.core.keys import canonical, digest, item_key
-from graphmill.core.message import message_of
+from graphmill.core.errors import DuplicateIdError, UsageError, message_of
+from graphmill.core.job import Effect, Job, Past, sample_id
+from graphmill.core.json import canonical, digest, item_key, json_bytes
 from graphmill.core.result import Kind, Status
 from graphmill.engine.recorder import FailedAttempts
 from graphmill.journal.answers import is_answered

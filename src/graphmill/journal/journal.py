@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from graphmill.core.changes import changed
 from graphmill.core.errors import ChangedError, GraphmillError, UnknownRunError, UsageError
+from graphmill.core.fingerprint import changed
 from graphmill.core.job import Job
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.answers import answer_rows
 from graphmill.journal.flight import Flight, left_behind

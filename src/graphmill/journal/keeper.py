@@ -12,8 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from graphmill.core.errors import DamagedError, JournalError
-from graphmill.core.message import described
+from graphmill.core.errors import DamagedError, JournalError, described
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.sqlite.cache_file import Answer, CacheFile
 

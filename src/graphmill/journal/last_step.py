@@ -9,7 +9,7 @@ from typing import Any
 
 from orjson import Fragment
 
-from graphmill.core.json_text import json_bytes
+from graphmill.core.json import json_bytes
 from graphmill.core.result import Result
 from graphmill.core.usage import Usage
 from graphmill.engine.recorder import LastStep

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, cast
 
 from graphmill.core.errors import OwnedError, UnknownRunError, UsageError
-from graphmill.core.keys import canonical
+from graphmill.core.json import canonical
 from graphmill.engine.allowance import Allowances
 from graphmill.journal.entry import to_entry
 from graphmill.journal.last_step import in_order, last_step_of

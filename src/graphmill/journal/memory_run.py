@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graphmill.core.keys import KEY_BYTES, canonical
+from graphmill.core.json import KEY_BYTES, canonical
 from graphmill.core.usage import with_more
 from graphmill.journal.records import (
     AttemptRow,

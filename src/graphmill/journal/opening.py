@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from graphmill.core.errors import UnknownRunError, UsageError
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.engine.allowance import Learned
 from graphmill.journal.memory import MemoryStore
 from graphmill.journal.ports import Store

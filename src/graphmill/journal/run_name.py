@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphmill.core.errors import UnknownRunError
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 
 _MOST_SHOWN = 5
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import GraphmillError, InternalError, JournalError
+from graphmill.core.errors import GraphmillError, InternalError, JournalError, described
 from graphmill.core.job import Job
-from graphmill.core.message import described
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage, with_more
 from graphmill.engine.allowance import Allowances

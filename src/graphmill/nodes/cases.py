@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from graphmill.core.errors import Permanent
-from graphmill.core.json_text import to_json
-from graphmill.core.message import cut
+from graphmill.core.errors import Permanent, cut
+from graphmill.core.json import to_json
 from graphmill.graph.node_type import NodeType, ParamError, Site
 
 P = TypeVar("P")

@@ -11,9 +11,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from graphmill.core.errors import Permanent
-from graphmill.core.json_text import json_of
-from graphmill.core.message import cut
+from graphmill.core.errors import Permanent, cut
+from graphmill.core.json import json_of
 from graphmill.graph.node_type import Output, ParamError
 from graphmill.nodes.code_check import FILE_NAME, Program, parsed, require_types
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import adapted
-from graphmill.core.fresh import fresh
+from graphmill.core.json import fresh
 from graphmill.graph.langgraph.adapter import PACKAGES, LangGraph
 from graphmill.graph.named import find_named
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site

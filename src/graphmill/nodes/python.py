@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.fingerprint import known_fingerprint
-from graphmill.core.fresh import fresh
-from graphmill.core.json_text import require_json
+from graphmill.core.json import fresh, require_json
 from graphmill.engine.workers import call, is_async
 from graphmill.graph.named import find_named
 from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphmill.core.errors import Permanent
-from graphmill.core.message import message_of
+from graphmill.core.errors import Permanent, message_of
 from graphmill.graph.template import text_of
 
 

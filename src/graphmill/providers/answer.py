@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import Transient, Unavailable
-from graphmill.core.message import message_of
+from graphmill.core.errors import Transient, Unavailable, message_of
 from graphmill.core.strict_json import STRICT, strict_object
 
 

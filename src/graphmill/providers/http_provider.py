@@ -12,9 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from graphmill.core.errors import AttemptError, Permanent, Unavailable
-from graphmill.core.json_text import json_bytes
-from graphmill.core.message import cut, message_of
+from graphmill.core.errors import AttemptError, Permanent, Unavailable, cut, message_of
+from graphmill.core.json import json_bytes
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage

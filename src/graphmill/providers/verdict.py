@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, Unavailable
-from graphmill.core.message import cut
+from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, Unavailable, cut
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
 

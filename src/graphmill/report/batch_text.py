@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.result import Status
 from graphmill.report.job_text import tries
 from graphmill.report.step_body import error_message, visible

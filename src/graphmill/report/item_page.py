@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.answers import is_answered

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from graphmill.core.errors import UsageError
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.engine.allowance import Learned
 from graphmill.engine.pace import Limits
 from graphmill.graph.models.models import Models

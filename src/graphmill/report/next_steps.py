@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from graphmill.core.identity import JOB_ID
+from graphmill.core.job import JOB_ID
 from graphmill.core.result import Kind, Status
 from graphmill.journal.records import RunState
 from graphmill.report.run_view import RunView

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 
 
 def output_text(output: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.result import FAILURES, Result
 from graphmill.journal.ports import Store
 from graphmill.journal.records import Query, RunRecord

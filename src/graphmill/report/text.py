@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.engine.error_groups import ErrorGroup
 from graphmill.engine.statistics import Statistics

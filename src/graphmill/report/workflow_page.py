@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.core.problem import Problem
+from graphmill.core.positions import Problem
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import unset_models
 from graphmill.graph.workflow import load

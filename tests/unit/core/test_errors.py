@@ -5,6 +5,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core import errors
+from graphmill.core.errors import described, message_of
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
 
@@ -64,3 +65,32 @@ def test_no_exception_is_left_out():
 )
 def test_a_retry_after_may_be_text_as_a_header_gives_it(given, kept):
     assert gm.Throttled(retry_after_s=given).retry_after_s == kept
+
+
+class RudeError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def noted(error):
+    error.add_note("line 3")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "description"),
+    [
+        (ValueError("bad"), "bad", "ValueError: bad"),
+        (ValueError(), "ValueError", "ValueError"),
+        (ValueError(" \n"), "ValueError", "ValueError"),
+        (noted(ValueError("bad")), "bad (line 3)", "ValueError: bad (line 3)"),
+        (noted(ValueError()), "ValueError (line 3)", "ValueError (line 3)"),
+        (RudeError(), "RudeError (its message could not be rendered)", "RudeError (its message could not be rendered)"),
+    ],
+)
+def test_an_exception_always_says_something_and_its_type_once(error, message, description):
+    assert (message_of(error), described(error)) == (message, description)
+
+
+def test_a_long_message_is_cut():
+    assert len(message_of(ValueError("x" * 10_000))) == 2000

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import count
 from operator import attrgetter, itemgetter, methodcaller
 from pathlib import Path, PurePosixPath
@@ -21,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
+from graphmill.core.fingerprint import callable_name, changed, function_fingerprint, value_fingerprint
 from support.odd_texts import json_values
 
 _numbers = count()
@@ -529,3 +530,55 @@ def sorted_keys(value):
 
 def test_of_a_value_that_is_not_plain_only_the_type_counts():
     assert value_fingerprint(PurePosixPath("a")) == value_fingerprint(PurePosixPath("b")) != value_fingerprint("a")
+
+
+parts = st.dictionaries(
+    st.sampled_from(["node 'a'", "node 'b'", "inputs", "outputs", "order"]), st.sampled_from(["1", "2"])
+)
+
+
+@given(parts)
+def test_nothing_is_said_where_nothing_changed(same):
+    assert changed(same, dict(reversed(same.items()))) == []
+
+
+@given(parts, parts)
+def test_every_part_that_differs_is_named_once(before, now):
+    lines = changed(before, now)
+    for part in (before.keys() | now.keys()) - {"order"}:
+        expected = [] if before.get(part) == now.get(part) else [part]
+        assert [line for line in lines if line.startswith(part)] == [
+            line for line in lines if expected and line.startswith(part)
+        ]
+        assert len([line for line in lines if line.startswith(part)]) == len(expected)
+
+
+class Judge:
+    def grade(self, item):
+        return item
+
+    def __call__(self, item):
+        return item
+
+
+class Nameless(Judge):
+    def __init__(self):
+        self.__qualname__ = None
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (callable_name, "callable_name"),
+        (Judge.grade, "Judge.grade"),
+        (Judge().grade, "Judge.grade"),
+        (Judge, "Judge"),
+        (Judge(), "Judge"),
+        (partial(partial(callable_name), 1), "callable_name"),
+        (len, "len"),
+        (lambda item: item, "<lambda>"),
+        (Nameless(), "Nameless"),
+    ],
+)
+def test_a_function_goes_by_its_qualified_name_a_partial_by_its_function_s_an_object_by_its_class_s(function, name):
+    assert callable_name(function) == name

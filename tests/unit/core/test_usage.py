@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.usage import NO_USAGE, Usage
 
 counts = st.integers(0, 10**12)

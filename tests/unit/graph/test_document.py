@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.core.json_places import scan
-from graphmill.core.place import text_place
+from graphmill.core.json import scan
+from graphmill.core.positions import text_place
 from graphmill.graph.document import Document
 from support.odd_texts import ODD_TEXTS
 

@@ -1,7 +1,6 @@
 import functools
 
-from graphmill.core.changes import changed
-from graphmill.core.fingerprint import function_fingerprint
+from graphmill.core.fingerprint import changed, function_fingerprint
 from graphmill.graph.fingerprint import graph_fingerprints
 from graphmill.graph.workflow import load_data
 

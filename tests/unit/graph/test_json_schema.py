@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphmill.core.yaml_data import from_yaml
+from graphmill.core.yaml import from_yaml
 from graphmill.graph import grammar
 from graphmill.graph.document import Document
 from graphmill.graph.json_schema import workflow_schema

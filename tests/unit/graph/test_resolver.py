@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.graph.template import (
     Literal,
     Lookup,

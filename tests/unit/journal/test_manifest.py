@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.engine.policy import Policy
 from graphmill.journal.manifest import manifest_of, openable, policy_from
 from support.worker_functions import Tools, same, same_later

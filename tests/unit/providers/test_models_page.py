@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphmill.core.yaml_data import from_yaml
+from graphmill.core.yaml import from_yaml
 from graphmill.graph.provider import find_provider
 from graphmill.providers.scripted.faults import FAULTS
 from graphmill.providers.scripted.script import Script

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from graphmill.core.yaml_data import from_yaml
+from graphmill.core.yaml import from_yaml
 from graphmill.graph.node_docs import param_docs
 from graphmill.graph.node_params import param_problems
 from graphmill.graph.node_registry import find_node_type

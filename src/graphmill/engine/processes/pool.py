@@ -16,8 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from graphmill.core.errors import UsageError
-from graphmill.core.message import described
+from graphmill.core.errors import UsageError, described
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.failures import Reported, crashed, failure_of
 from graphmill.engine.processes.child import Child

@@ -18,8 +18,7 @@ from socket import socket
 from threading import Thread
 from typing import Any
 
-from graphmill.core.errors import Permanent
-from graphmill.core.message import described
+from graphmill.core.errors import Permanent, described
 from graphmill.engine import frame
 from graphmill.engine.failures import decisive, failure_of, is_unsent, kind_of
 from graphmill.engine.processes.importable import imported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import At
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.graph import grammar, legacy
 from graphmill.graph.kinds import Name
 from graphmill.graph.spec import NodeSpec, WorkflowSpec

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
-from graphmill.core.fresh import fresh
+from graphmill.core.json import fresh
 from graphmill.engine.frame import frame_here
 from graphmill.graph.langgraph.fingerprints import fingerprints_of
 from graphmill.graph.langgraph.saver import Saving, saving_of

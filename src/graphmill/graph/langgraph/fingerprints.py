@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphmill.core.changes import ORDER
-from graphmill.core.fingerprint import function_fingerprint, value_fingerprint
+from graphmill.core.fingerprint import ORDER, function_fingerprint, value_fingerprint
 
 _START = "__start__"
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from graphmill.core.errors import Permanent
-from graphmill.core.keys import canonical, digest
+from graphmill.core.json import canonical, digest
 from graphmill.engine.frame import Frame
 from graphmill.engine.question import ASK, Waiting
 from graphmill.engine.workers import call

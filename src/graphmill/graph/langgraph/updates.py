@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from graphmill.core.json_text import json_bytes, to_json
+from graphmill.core.json import json_bytes, to_json
 from graphmill.core.result import Failure
 from graphmill.engine.failures import failure_of, kind_of
 from graphmill.engine.frame import Frame

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from graphmill.core.errors import UsageError
-from graphmill.core.json_text import to_json
-from graphmill.core.message import message_of
+from graphmill.core.errors import UsageError, message_of
+from graphmill.core.json import to_json
 from graphmill.core.schema_check import SchemaCheck, SchemaError
 from graphmill.graph.models.json_answer import JsonAnswer, Misfit, json_answer
 

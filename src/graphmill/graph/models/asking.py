@@ -6,8 +6,7 @@ import asyncio
 import os
 from functools import partial
 
-from graphmill.core.errors import AttemptError, Permanent, Transient
-from graphmill.core.message import message_of
+from graphmill.core.errors import AttemptError, Permanent, Transient, message_of
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.result import Kind
 from graphmill.engine.failures import kind_of

@@ -11,10 +11,8 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import AttemptError, Permanent, Transient
-from graphmill.core.fresh import fresh
-from graphmill.core.json_text import json_bytes
-from graphmill.core.message import MOST_MESSAGE_CHARS, cut
+from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, Transient, cut
+from graphmill.core.json import fresh, json_bytes
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import NO_USAGE, REUSED, Usage
 from graphmill.graph.concealment import concealed_text

@@ -14,7 +14,7 @@ import msgspec
 
 from graphmill.core import telemetry
 from graphmill.core.errors import AttemptError
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
 from graphmill.core.usage import Usage
 from graphmill.engine.tracing import ERROR, Tracing, word_of

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from graphmill.core.message import message_of
+from graphmill.core.errors import message_of
 from graphmill.core.strict_json import STRICT
 
 _FENCE = "```"

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from graphmill.core.errors import UsageError
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.engine.program import StepRules
 from graphmill.graph.models.choices import NO_CHOICES, Choices
 from graphmill.graph.models.settings import ModelSetting, ProviderSetting, Settings

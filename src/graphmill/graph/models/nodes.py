@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Unavailable, UsageError
 from graphmill.core.fingerprint import value_fingerprint
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.graph.models.choices import Choices
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.target import Target

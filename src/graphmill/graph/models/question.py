@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import Permanent
-from graphmill.core.message import message_of
+from graphmill.core.errors import Permanent, message_of
 from graphmill.core.model_call import NO_ORIGIN, Image, Message, ModelRequest, Origin, Text, Tool
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_params import misfit

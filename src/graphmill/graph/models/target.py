@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from graphmill.core.errors import Unavailable
-from graphmill.core.keys import canonical
+from graphmill.core.json import canonical
 from graphmill.engine.pace import Limits
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.provider import Provider

@@ -9,9 +9,8 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import GraphmillError, Permanent
-from graphmill.core.keys import canonical, digest
-from graphmill.core.message import cut
+from graphmill.core.errors import GraphmillError, Permanent, cut
+from graphmill.core.json import canonical, digest
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.program import Aside, Begun, Note, Program, StepRules
 from graphmill.engine.question import is_question

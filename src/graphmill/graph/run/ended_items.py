@@ -9,8 +9,7 @@ from marshal import dumps
 from typing import Any
 
 from graphmill.core.errors import Permanent
-from graphmill.core.json_text import json_bytes
-from graphmill.core.keys import digest
+from graphmill.core.json import digest, json_bytes
 from graphmill.engine.recorder import Pages
 from graphmill.graph.run.outcome import Outcome, cancelled
 from graphmill.graph.run.place import Room

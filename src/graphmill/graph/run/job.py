@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphmill.core.fresh import fresh
+from graphmill.core.json import fresh
 from graphmill.engine.program import Failed, Finished, Program
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.flow import run_flow

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import Permanent
-from graphmill.core.message import cut
+from graphmill.core.errors import Permanent, cut
 from graphmill.core.result import Failure
 from graphmill.engine.program import Note, Program
 from graphmill.graph.node_type import Output

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.result import Failure, Kind
 
 _ITEM_CHARS = 100

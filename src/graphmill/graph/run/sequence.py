@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, overload
 
 from graphmill.core.errors import Permanent
-from graphmill.core.keys import digest
+from graphmill.core.json import digest
 from graphmill.graph.run.ended_items import Shelf
 
 MOST_BROUGHT_IN = 64 * 2**20

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import GraphmillError, InternalError, Permanent
 from graphmill.core.fingerprint import value_fingerprint
-from graphmill.core.json_text import json_of
-from graphmill.core.keys import canonical, digest
+from graphmill.core.json import canonical, digest, json_of
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.concealment import Concealment

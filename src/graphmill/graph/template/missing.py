@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from graphmill.core.errors import Permanent
-from graphmill.core.message import cut
-from graphmill.core.names import suggestion
+from graphmill.core.errors import Permanent, cut
+from graphmill.core.suggest import suggestion
 from graphmill.graph.template.syntax import Lookup, Reference, written_index
 from graphmill.graph.template.walk import Texts, is_index, is_sequence, opened, steps_of, walk
 

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from graphmill.core.errors import Permanent
-from graphmill.core.json_text import to_json
-from graphmill.core.message import message_of
+from graphmill.core.errors import Permanent, message_of
+from graphmill.core.json import to_json
 from graphmill.graph.template.missing import missing
 from graphmill.graph.template.parser import parse
 from graphmill.graph.template.syntax import Literal, Lookup, Reference

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 
 # The lookbehind keeps a long run of dollars linear: it is tried at its beginning only.
 _DOLLARS_BEFORE_A_BRACE = re.compile(r"(?<!\$)\$+(?=\{)")

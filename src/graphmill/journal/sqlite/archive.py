@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from graphmill.core.keys import KEY_BYTES
+from graphmill.core.json import KEY_BYTES
 from graphmill.journal.last_step import in_order
 from graphmill.journal.records import Count, Entry, History, Query, Request, RunRecord
 from graphmill.journal.run_name import meant_run

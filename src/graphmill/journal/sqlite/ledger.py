@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from graphmill.core.errors import OwnedError
-from graphmill.core.keys import KEY_BYTES
+from graphmill.core.json import KEY_BYTES
 from graphmill.core.usage import with_more
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import (

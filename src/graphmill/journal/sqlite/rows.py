@@ -7,7 +7,7 @@ from marshal import dumps
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from graphmill.core.keys import digest
+from graphmill.core.json import digest
 from graphmill.core.result import Status
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import AttemptRow, ResultRow, Spent, StepRow, SuspectRow, WantedRow

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from graphmill.core.errors import UnknownRunError
-from graphmill.core.keys import canonical
+from graphmill.core.json import canonical
 from graphmill.core.usage import with_more
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import Owner, RunRecord, RunRow, RunState

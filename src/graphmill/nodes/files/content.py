@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from graphmill.core.errors import Permanent
-from graphmill.core.json_text import to_json
-from graphmill.core.message import message_of
+from graphmill.core.errors import Permanent, message_of
+from graphmill.core.json import to_json
 from graphmill.graph.run.sequence import BatchSequence
 from graphmill.graph.template import text_of
 

@@ -11,8 +11,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient
-from graphmill.core.message import message_of
+from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, message_of
 from graphmill.core.retry_after import retry_after_s
 from graphmill.core.strict_json import STRICT
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from graphmill.core.errors import Permanent
 from graphmill.core.job import Effect
-from graphmill.core.names import suggestion
+from graphmill.core.suggest import suggestion
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import pieces_of

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphmill.core.content_decoding import ACCEPTED
-from graphmill.core.errors import Permanent
-from graphmill.core.json_text import json_bytes
-from graphmill.core.message import message_of
+from graphmill.core.errors import Permanent, message_of
+from graphmill.core.json import json_bytes
 from graphmill.nodes.http.url import Url, encoded
 from graphmill.nodes.text import param_bytes, param_text
 

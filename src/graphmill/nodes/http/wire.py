@@ -11,10 +11,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.content_decoding import ACCEPTED, Decoder, UnknownEncodingError, read_beginning, read_whole
-from graphmill.core.errors import AttemptError, Permanent, Transient
+from graphmill.core.errors import AttemptError, Permanent, Transient, described
 from graphmill.core.exchange import MOST_BODY_BYTES, Peer, Reader, exchange, head_of, length_of, with_body
 from graphmill.core.exchange_faults import broken_off, unconnected
-from graphmill.core.message import described
 from graphmill.core.pool import Pool, connect_timeout
 from graphmill.nodes.http.answer import Answer
 from graphmill.nodes.http.hosts import is_public

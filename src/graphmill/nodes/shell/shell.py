@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from graphmill.core.errors import Permanent, Transient
-from graphmill.core.message import message_of
+from graphmill.core.errors import Permanent, Transient, message_of
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import Filled, pieces_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphmill.core.errors import Transient
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, ModelResponse, ToolCall
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from graphmill.core.json_text import to_json
+from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, Text, ToolCall
 
 _OF_OPENAI = ("openai.com", "azure.com", "microsoft.com")

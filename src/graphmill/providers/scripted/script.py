@@ -13,8 +13,8 @@ import msgspec
 
 from graphmill.core.errors import Unavailable
 from graphmill.core.model_call import ModelRequest
-from graphmill.core.names import suggestion
-from graphmill.core.yaml_data import from_yaml
+from graphmill.core.suggest import suggestion
+from graphmill.core.yaml import from_yaml
 from graphmill.providers.scripted.faults import FAULTS
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from graphmill.core.errors import Transient, Unavailable
-from graphmill.core.json_text import to_json
-from graphmill.core.message import described
+from graphmill.core.errors import Transient, Unavailable, described
+from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, ModelRequest, ModelResponse
 from graphmill.core.usage import Usage
 from graphmill.providers.scripted.faults import ENDS, SILENCE, fault_error

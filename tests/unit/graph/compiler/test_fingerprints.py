@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from graphmill.core.changes import changed
+from graphmill.core.fingerprint import changed
 from support.compiling import compiled
 
 WORKFLOW = """

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from graphmill.core.errors import JournalError, UnknownRunError
-from graphmill.core.keys import canonical, digest, item_key
+from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Kind
 from graphmill.journal.records import (
     EVERYTHING,

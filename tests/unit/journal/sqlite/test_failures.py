@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from graphmill.core.errors import DamagedError, JournalError
-from graphmill.core.keys import canonical
+from graphmill.core.json import canonical
 from graphmill.journal.records import EVERYTHING, RunRow, RunState, WantedRow
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_process import journal_process

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from graphmill.core.errors import DamagedError
-from graphmill.core.keys import digest, item_key
+from graphmill.core.json import digest, item_key
 from graphmill.journal.records import WantedRow
 from graphmill.journal.sqlite import lookup as module
 from support.journal_rows import CONTENT, failed, result

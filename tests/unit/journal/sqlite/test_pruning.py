@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from graphmill.core.errors import UnknownRunError
-from graphmill.core.keys import canonical, item_key
+from graphmill.core.json import canonical, item_key
 from graphmill.core.result import Kind
 from graphmill.journal.records import (
     EVERYTHING,

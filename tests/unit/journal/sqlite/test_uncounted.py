@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from graphmill.core.errors import DamagedError, OwnedError
-from graphmill.core.keys import item_key
+from graphmill.core.json import item_key
 from graphmill.journal.records import EVERYTHING, RunRow, RunState, StepRow
 from graphmill.journal.sqlite.store import SqliteStore
 from graphmill.journal.sqlite.stored_run import MOST_UNCOUNTED

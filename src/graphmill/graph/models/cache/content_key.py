@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from graphmill.core.keys import canonical, digest
+from graphmill.core.json import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.target import Target

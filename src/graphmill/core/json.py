@@ -1,14 +1,19 @@
-"""JSON as we write it: one line, readable, safe to split on newlines, always valid."""
+"""JSON as we write and read it: one line, readable, always valid; its hashes, its limits and the positions of its parts."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Set
+from copy import copy
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from hashlib import blake2b
+from itertools import zip_longest
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from pathlib import PurePath
 from typing import Any
@@ -17,9 +22,8 @@ from uuid import UUID
 import msgspec
 import orjson
 
-from graphmill.core.errors import Permanent
-from graphmill.core.message import message_of
-from graphmill.core.place import TextError, place
+from graphmill.core.errors import Permanent, message_of
+from graphmill.core.positions import TextError, place, text_place
 
 # Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
 _LINE_ENDS = {"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -100,7 +104,7 @@ def json_of(output: Any) -> bytes:
 def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) -> Any:
     """Read JSON; ValueError names line and column of a mistake, in the file in which this text has its first line there."""
     try:
-        if not unique_keys and (found := _quickly(text)):
+        if not unique_keys and (found := _read_quickly(text)):
             return found[0]
         return json.loads(text, object_pairs_hook=with_unique_keys if unique_keys else None)
     except json.JSONDecodeError as error:
@@ -124,7 +128,7 @@ def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _quickly(text: bytes) -> tuple[Any] | None:
+def _read_quickly(text: bytes) -> tuple[Any] | None:
     """Read what msgspec takes, which it reads as Python does; None for the rest: mistakes, and what Python alone can read, such as NaN."""
     try:
         return (_decode(text),)
@@ -181,3 +185,158 @@ def encoder(*, sort_keys: bool, default: Callable[[Any], Any] | None = None) -> 
 
 
 _encode = encoder(sort_keys=False, default=_plain)
+
+
+KEY_BYTES = 16
+_BLANK = blake2b(digest_size=KEY_BYTES)
+
+
+def item_key(item_id: str) -> bytes:
+    """Give the key of an item within its run."""
+    return digest(item_id.encode("utf-8", "surrogatepass"))
+
+
+def digest(data: bytes) -> bytes:
+    """Hash bytes to a key."""
+    hashed = _BLANK.copy()  # two thirds of the cost of one made anew
+    hashed.update(data)
+    return hashed.digest()
+
+
+def canonical(value: Any) -> bytes:
+    """Write a value as JSON that is the same whatever the order of its keys; TypeError names what JSON can not hold."""
+    try:
+        return orjson.dumps(value, None, _SORTED)
+    except TypeError:
+        return _canonical(value)
+
+
+def _canonical(value: Any) -> bytes:
+    try:
+        return _encode_sorted(value).encode()
+    except (
+        TypeError,
+        ValueError,
+    ):  # a type with a usual form, a number that JSON lacks, half of a surrogate pair, keys of mixed types
+        plain = json.loads(to_json(value))
+    try:
+        return _encode_sorted(plain).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
+
+
+_SORTED = PLAIN | orjson.OPT_SORT_KEYS
+_encode_sorted = encoder(sort_keys=True)
+
+
+MOST_LEVELS = 200
+
+
+def is_too_deep(data: Any) -> bool:
+    """Tell whether data is nested deeper than we take; data that holds itself is."""
+    return _height(data, 0, {}) > MOST_LEVELS
+
+
+def _height(data: Any, level: int, known: dict[int, int]) -> int:
+    """Give the levels of ``data``, each container looked at once however often it is shared."""
+    entries = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else None
+    if entries is None:
+        return 0
+    if level > MOST_LEVELS:
+        return MOST_LEVELS + 1
+    if id(data) not in known:
+        known[id(data)] = MOST_LEVELS + 1  # while it is looked at: who meets it again is inside it
+        known[id(data)] = 1 + max((_height(entry, level + 1, known) for entry in entries), default=0)
+    return known[id(data)]
+
+
+_ATOMS = frozenset({str, int, float, bool, bytes, type(None)})  # looked at first: most of what is met
+
+
+def fresh(value: Any) -> Any:
+    """Copy the lists, dicts, tuples and sets of ``value``, to any depth; everything else is passed on as it is."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is dict:
+        return {key: entry if type(entry) in _ATOMS else fresh(entry) for key, entry in value.items()}
+    if kind is list:
+        return [entry if type(entry) in _ATOMS else fresh(entry) for entry in value]
+    if kind is tuple:
+        return tuple([fresh(entry) for entry in value])
+    if kind is set:
+        return set(value)
+    if isinstance(value, dict):  # OrderedDict, defaultdict, Counter
+        twin = copy(value)
+        for key, entry in value.items():
+            twin[key] = fresh(entry)
+        return twin
+    return value
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+
+
+@dataclass(slots=True)
+class Part:
+    """One value: where it begins and ends, where its key begins, and its parts by key or position."""
+
+    start: int
+    end: int = 0
+    key: int | None = None
+    parts: dict[str | int, Part] = field(default_factory=dict)
+
+
+def decoded(text: bytes) -> str:
+    """Give the text as the JSON reader sees it, in whichever encoding it detects."""
+    return text.decode(json.detect_encoding(text), "surrogatepass")
+
+
+def scan(text: str) -> Part:
+    """Find every part of a text that is JSON; TextError for a key that stands twice in one object, and for too many levels."""
+    scanner = _Scanner(text)
+    tokens = list(_TOKEN.finditer(text))
+    for token, after in zip_longest(tokens, tokens[1:]):
+        mark = token[0]
+        if mark in "]}":
+            scanner.close(token.end())
+        elif mark[0] == '"' and after is not None and after[0] == ":":
+            scanner.key = (json.loads(mark), token.start())
+        elif mark not in ",:":
+            scanner.add(Part(token.start(), token.end()))
+    return scanner.root or Part(0)
+
+
+class _Scanner:
+    """The parts found so far: the outermost, those that are open, and the key whose value comes next."""
+
+    def __init__(self, text: str) -> None:
+        self.root: Part | None = None
+        self.key: tuple[str, int] | None = None
+        self._text = text
+        self._open: list[Part] = []
+
+    def add(self, part: Part) -> None:
+        if self.key is not None:
+            part.key = self.key[1]
+        if self._open:
+            self._put(part, self._open[-1])
+        self.root, self.key = self.root or part, None
+        if self._text[part.start] in "[{":
+            self._open.append(part)
+            if len(self._open) > MOST_LEVELS:
+                raise _placed_error(f"nested deeper than {MOST_LEVELS} levels", part.start, self._text)
+
+    def close(self, end: int) -> None:
+        self._open.pop().end = end
+
+    def _put(self, part: Part, holder: Part) -> None:
+        name = self.key[0] if self.key is not None and self._text[holder.start] == "{" else len(holder.parts)
+        if name in holder.parts:
+            raise _placed_error(f"the key {name!r} stands twice in one object", part.key or part.start, self._text)
+        holder.parts[name] = part
+
+
+def _placed_error(reason: str, offset: int, text: str) -> TextError:
+    line, column = text_place(text, offset)
+    return TextError(reason, line=line, column=column)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.yaml_data import from_yaml
+from graphmill.core.yaml import from_yaml
 from support.odd_texts import ODD_TEXTS
 
 text = st.text(st.characters(codec="utf-8"))

@@ -1,6 +1,8 @@
-"""Where in a text something stands, as editors count."""
+"""Positions in text files: line and column as editors count them, and problems found there."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 
 class TextError(ValueError):
@@ -22,3 +24,18 @@ def place(text: bytes, offset: int, *, first_line: int = 1) -> tuple[int, int]:
 def text_place(text: str, offset: int) -> tuple[int, int]:
     """Give line and column of the character at ``offset``."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, or worth knowing, and where; line and column are 0 where there is no text to point into."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        """Give 'file:line:column: message', as editors and terminals make links of it."""
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{place}: {self.message}"

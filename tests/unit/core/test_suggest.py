@@ -1,4 +1,4 @@
-from graphmill.core.names import file_suggestion, suggestion
+from graphmill.core.suggest import file_suggestion, suggestion
 
 
 def test_a_name_that_is_nearly_right_gets_the_nearest_known_one():

@@ -2,7 +2,7 @@ import subprocess
 
 import pytest
 
-from graphmill.core.commit import commit_of
+from graphmill.journal.manifest import commit_of
 
 FIRST, SECOND = "1" * 40, "2" * 64
 

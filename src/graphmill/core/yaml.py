@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from graphmill.core.levels import MOST_LEVELS
-from graphmill.core.place import TextError, place
+from graphmill.core.json import MOST_LEVELS
+from graphmill.core.positions import TextError, place
 
 _MOST_VALUES = 10_000_000
 _TAG = "tag:yaml.org,2002:"
