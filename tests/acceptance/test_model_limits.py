@@ -287,26 +287,6 @@ def test_runs_of_one_process_share_a_limit(played):
     assert max(sum(start <= at < start + 1 for at in came) for start in came) <= 24
 
 
-def test_a_run_goes_on_where_limits_can_not_be_shared_and_says_so_once(played, tmp_path, caplog):
-    played.settings("", provider=", limits: {requests_per_minute: 6000}")
-    (tmp_path / "runs.db-limits").mkdir()
-    report = gm.batch(call, [{"n": number} for number in range(40)], journal=tmp_path / "runs.db", run_id="one")
-    assert len(report.collect()) == 40
-    (said,) = [record.message for record in caplog.records if "limits are not shared" in record.message]
-    assert ("-limits, by which runs share limits, can not be used (" in said, "resume" in said) == (True, False)
-
-
-def test_the_key_is_nowhere_in_what_processes_share(played, tmp_path, monkeypatch):
-    monkeypatch.setenv("PLAY_KEY", "sk-planted-secret")
-    played.settings(
-        "", provider=", key: {env: PLAY_KEY}, limits: {requests_per_minute: 6000, tokens_per_minute: 1000000}"
-    )
-    gm.batch(call, [{"n": 1}], journal=tmp_path / "runs.db", run_id="one")
-    written = [path.read_bytes() for path in tmp_path.glob("runs.db-limits*")]
-    assert written
-    assert not any(b"planted" in each for each in written)
-
-
 def test_calls_outside_of_a_batch_keep_to_the_limit_of_their_process(played):
     played.settings("", provider=", limits: {requests_per_minute: 600}")
     began = time.monotonic()

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Self
 
-from graphmill.engine.pace import Limits, Pace, Reservation
-from graphmill.engine.paces import process_pace
+from graphmill.engine.rate_limits import Limits, RateLimiter, Reservation
 from graphmill.engine.shared import C, Shared
 from graphmill.graph.node_type import Context
 
@@ -26,12 +25,12 @@ class Turn:
 class Alone(Context):
     """What calls share while it is entered is closed when it is left."""
 
-    __slots__ = ("_pace", "_shared")
+    __slots__ = ("_limiter", "_shared")
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._shared = Shared()
-        self._pace: Pace | None = None
+        self._limiter: RateLimiter | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -46,25 +45,25 @@ class Alone(Context):
     @asynccontextmanager
     async def turn(self, limits: Limits, weight: int) -> AsyncIterator[Turn]:
         """Wait until the limits allow a call of so many tokens, beside all others of this process."""
-        self._pace = process_pace(limits, asyncio.get_running_loop().time)
-        turn = Turn(await self._reserved(self._pace, weight))
+        self._limiter = RateLimiter.for_account(limits, asyncio.get_running_loop().time)
+        turn = Turn(await self._reserved(self._limiter, weight))
         try:
             yield turn
         finally:
             if turn.used is None:
-                self._pace.returned(turn.reserved)
+                self._limiter.cancel(turn.reserved)
             else:
-                self._pace.settled(turn.reserved, turn.used)
+                self._limiter.settle(turn.reserved, turn.used)
 
     async def again(self, weight: int) -> None:
         """Wait until one more call is allowed."""
-        if self._pace is not None:
-            reserved = await self._reserved(self._pace, weight)
-            self._pace.settled(reserved, reserved.tokens)
+        if self._limiter is not None:
+            reserved = await self._reserved(self._limiter, weight)
+            self._limiter.settle(reserved, reserved.tokens)
 
     @staticmethod
-    async def _reserved(pace: Pace, weight: int) -> Reservation:
+    async def _reserved(limiter: RateLimiter, weight: int) -> Reservation:
         clock = asyncio.get_running_loop().time
-        while (wait_s := pace.opens_at(weight) - clock()) > 0:  # noqa: ASYNC110  others move that time
+        while (wait_s := limiter.opens_at(weight) - clock()) > 0:  # noqa: ASYNC110  others move that time
             await asyncio.sleep(wait_s)
-        return pace.started(clock(), weight)
+        return limiter.reserve(clock(), weight)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from graphmill.api.alone import Alone
-from graphmill.core.errors import AttemptError, GraphmillError, message_of
+from graphmill.core.errors import AttemptError, message_of
 from graphmill.core.model_call import Message
-from graphmill.engine.allowance import Learned
 from graphmill.engine.bridge import blocking
 from graphmill.graph.models.asking import ask, told
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import request_of
 from graphmill.graph.models.target import Target
-from graphmill.journal.opening import fixed, learned_beside
 
 _TIMEOUT_S = 30.0
 _PROMPT = "Answer with the one word: ready"
@@ -69,15 +66,6 @@ async def atest(name: str) -> Tested:
         except (AttemptError, TimeoutError) as error:
             return Tested(time.monotonic() - began, problem=_said(target, error))
     return Tested(time.monotonic() - began, response.text.strip(), response.model, response.usage.tokens)
-
-
-def learned_limits() -> list[Learned]:
-    """Give what answers have told of limits to the runs of the journal here; nothing where that can not be read."""
-    place = fixed()
-    try:
-        return learned_beside(place) if isinstance(place, Path) else []
-    except GraphmillError:
-        return []
 
 
 reach = blocking(areach)

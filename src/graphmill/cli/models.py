@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graphmill.api.models import Reached, Tested, learned_limits, reach, test
+from graphmill.api.models import Reached, Tested, reach, test
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.exit_code import ExitCode
 from graphmill.core.errors import UsageError
@@ -52,13 +52,13 @@ def _all(known: Models, *, is_reached: bool, as_json: bool) -> None:
     found = {each: reach(each) for each in _askable(known)} if is_reached else {}
     if as_json:
         tell_json(
-            models_record(known, learned_limits())
+            models_record(known)
             | ({"check": {each: _reached(way) for each, way in found.items()}} if is_reached else {})
         )
     else:
         tell(
             [
-                *models_lines(known, learned_limits()),
+                *models_lines(known),
                 *(
                     ["check", *columns([(f"  {each}", _reached_text(way)) for each, way in found.items()])]
                     if found
@@ -77,14 +77,12 @@ def _one(known: Models, name: str, *, is_reached: bool, is_tested: bool, as_json
         checks: dict[str, Any] = (
             {} if way is None else {"check": _reached(way) | {"is_listed": target.model in way.models}}
         )
-        tell_json(
-            target_record(target, learned_limits()) | checks | ({} if tested is None else {"test": tested._asdict()})
-        )
+        tell_json(target_record(target) | checks | ({} if tested is None else {"test": tested._asdict()}))
     else:
         rows = [] if way is None else [("  check", _listed_text(target.model, way))]
         tell(
             [
-                *target_lines(name, target, learned_limits()),
+                *target_lines(name, target),
                 *columns([*rows, *([] if tested is None else [("  test", _tested_text(tested))])]),
             ]
         )

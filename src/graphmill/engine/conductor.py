@@ -13,7 +13,6 @@ from graphmill.engine import events
 from graphmill.engine.acting import acting
 from graphmill.engine.admission import Admission
 from graphmill.engine.alerts import Alert, AlertName
-from graphmill.engine.allowance import Allowances
 from graphmill.engine.attempts import Attempts
 from graphmill.engine.audience import SETTLE_S, Audience
 from graphmill.engine.delivery import Delivery
@@ -22,9 +21,9 @@ from graphmill.engine.figures import Figures
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
 from graphmill.engine.outbox import Outbox
-from graphmill.engine.paces import Paces
 from graphmill.engine.progress import Progress
 from graphmill.engine.pulse import Pulse
+from graphmill.engine.rate_limits import RunRateLimiters
 from graphmill.engine.recorder import Recorder
 from graphmill.engine.requests import obey
 from graphmill.engine.scheduler import Scheduler
@@ -72,7 +71,7 @@ class Conductor:
         self._admission = Admission(
             scheduler, self._workers, bind=terms.bind, admitted=self._starts.soon, ended=self._source_ended
         )
-        self._paces = self._paced(None if recorder is None else recorder.allowances)
+        self._rate_limiters = self._limit_rates()
         self._tracing = Tracing.begun(recorder)
         self._attempts = Attempts(
             scheduler,
@@ -121,10 +120,10 @@ class Conductor:
             if self._tracing is not None:
                 self._tracing.note(recorder)
 
-    def _paced(self, shared: Allowances | None) -> Paces:
-        paces = Paces(shared, clock=self._loop.time, submit=self._workers.submit, woken=self._starts.soon)
-        self._scheduler.lanes.pace_of = paces.of
-        return paces
+    def _limit_rates(self) -> RunRateLimiters:
+        limiters = RunRateLimiters(self._loop.time)
+        self._scheduler.lanes.pace_of = limiters.make
+        return limiters
 
     @acting
     def open(self, jobs: Any) -> None:
@@ -312,7 +311,7 @@ class Conductor:
         try:
             await self._admission.wait_closed(self._workers.grace_s)
         finally:
-            await self._paces.close()
+            self._rate_limiters.close()
             await self._workers.close()
 
     @acting

@@ -19,7 +19,7 @@ from graphmill.engine.shared import C
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from graphmill.engine.pace import Holder
+    from graphmill.engine.rate_limits import Holder
     from graphmill.engine.steps import Steps
     from graphmill.engine.ticket import Ticket
     from graphmill.engine.visit import Visit

@@ -11,10 +11,9 @@ from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.adaptive import Controller
 from graphmill.engine.health import CLOSED, Health
-from graphmill.engine.pace import Limits
-from graphmill.engine.paces import LanePace
 from graphmill.engine.progress import ALL_REFUSED
 from graphmill.engine.queue import ReadyQueue
+from graphmill.engine.rate_limits import Limits, RateLimiter
 from graphmill.engine.share import Share
 from graphmill.engine.ticket import Ticket
 
@@ -73,7 +72,7 @@ class Lane:
         self.succeeded_at = -inf
         self.throttled = Share()
         self.health = Health(park_after_s)
-        self.pace: LanePace | None = None
+        self.pace: RateLimiter | None = None
         self._gated_until = 0.0
         self._in_a_row = 0
         self._throttled_at = self._retry_at = -inf
@@ -97,7 +96,7 @@ class Lane:
         self._controller = None
         self.limit, self.reason = min(limit, self._known or limit), "as set"
 
-    def keep_to(self, limits: Limits, pace: LanePace) -> None:
+    def keep_to(self, limits: Limits, pace: RateLimiter) -> None:
         """Keep to what is known of the other side, from now on."""
         self.pace = pace
         self._known = limits.concurrency
@@ -124,7 +123,7 @@ class Lane:
         if self.pace is None or at is None or at > now:
             return at
         first = ticket or self.guests.first or self.queue.first
-        return self.pace.opens_at(now, _weight(first, self.pace)) if first is not None and first.is_call else at
+        return self.pace.opens_at(_weight(first, self.pace)) if first is not None and first.is_call else at
 
     @property
     def _gate(self) -> float:
@@ -145,9 +144,9 @@ class Lane:
             return Wait(_ANSWER, None if at is None else max(0.0, at - now))
         if self._gate > now:
             return Wait(_ASKED, self._gate - now)
-        if self.pace is None or (wait_s := self.pace.wait_s(now, weight := _weight(first, self.pace))) == 0.0:
+        if self.pace is None or (wait_s := self.pace.opens_at(weight := _weight(first, self.pace)) - now) <= 0.0:
             return None
-        return Wait(self.pace.limit_for(weight), wait_s)
+        return Wait(self.pace.limit_text(weight), wait_s)
 
     def refusals(self, now: float) -> str:
         """Tell that calls are refused of late, how many, and with what words; empty if they are few."""
@@ -178,7 +177,7 @@ class Lane:
         if self.pace is not None and ticket.is_call:
             used = _used(ticket)
             ticket.reserved, ticket.spent, ticket.asked = (
-                self.pace.started(now, _weight(ticket, self.pace)),
+                self.pace.reserve(now, _weight(ticket, self.pace)),
                 used.tokens,
                 used.requests,
             )
@@ -230,9 +229,9 @@ class Lane:
         if reserved is None or self.pace is None:
             return
         if not used and kind is None and ticket.usage is not None and ticket.usage.requests == ticket.asked:
-            self.pace.returned(reserved)  # the answer was known
+            self.pace.cancel(reserved)  # the answer was known
         else:
-            self.pace.settled(reserved, used if used or kind in _NOT_USED else reserved.tokens)
+            self.pace.settle(reserved, used if used or kind in _NOT_USED else reserved.tokens)
 
     def _refused(self, failure: Failure, now: float) -> None:
         """Let nothing start for the wait that is asked for once several were refused and none was answered; an answer ends it."""
@@ -249,5 +248,5 @@ def _used(ticket: Ticket) -> Usage:
     return ticket.usage or NO_USAGE
 
 
-def _weight(ticket: Ticket, pace: LanePace) -> int:
+def _weight(ticket: Ticket, pace: RateLimiter) -> int:
     return ticket.weight if pace.counts_tokens else 0

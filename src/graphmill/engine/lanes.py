@@ -7,9 +7,8 @@ from heapq import heappop, heappush
 
 from graphmill.core.result import RUNNING, Failure
 from graphmill.engine.lane import Lane
-from graphmill.engine.pace import Limits, Pace
-from graphmill.engine.paces import LanePace
 from graphmill.engine.policy import Policy
+from graphmill.engine.rate_limits import Limits, RateLimiter
 from graphmill.engine.ticket import Ticket
 from graphmill.engine.visit import Visit
 
@@ -30,7 +29,7 @@ class Lanes:
             tuple[float, int, str]
         ] = []  # of each lane its first ticket's rank and position; stale ones are passed over
         self._visited: dict[str, Lane] = {}  # those in which calls wait
-        self.pace_of: Callable[[Limits], LanePace] = _own_pace
+        self.pace_of: Callable[[Limits], RateLimiter] = RateLimiter
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._by_key.values())
@@ -193,7 +192,3 @@ class Lanes:
             key, limit=self._limit, is_adaptive=self._is_adaptive, park_after_s=self._park_after_s
         )
         return lane
-
-
-def _own_pace(limits: Limits) -> LanePace:
-    return LanePace(Pace(limits), "", None, note=lambda _: None, woken=lambda: None)

@@ -12,8 +12,8 @@ from graphmill.core.job import Effect
 from graphmill.core.json import json_bytes
 from graphmill.core.result import Failure
 from graphmill.core.usage import Usage
-from graphmill.engine.pace import Limits
 from graphmill.engine.policy import Policy, Retry
+from graphmill.engine.rate_limits import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from graphmill.core.errors import GraphmillError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status
 from graphmill.core.usage import Usage
-from graphmill.engine.allowance import Allowances
 
 GATHER_S = (
     0.03  # a commit costs as much as thirty rows: where nobody waits for one, it is for what comes within this time
@@ -97,7 +96,6 @@ class Recorder(Protocol):
     total: int | None
     done: Mapping[Status, int]
     suspects: int
-    allowances: Allowances | None
 
     @property
     def traced(self) -> str | None:

@@ -16,9 +16,9 @@ from graphmill.engine.workers import Attempt
 if TYPE_CHECKING:
     from graphmill.engine.frame import Frame
     from graphmill.engine.lane import Lane
-    from graphmill.engine.pace import Reservation
     from graphmill.engine.program import Series, StepRules
     from graphmill.engine.question import Question
+    from graphmill.engine.rate_limits import Reservation
     from graphmill.engine.replay import Replay
     from graphmill.engine.strand import Strand
 

@@ -15,7 +15,7 @@ from graphmill.engine.failures import cancelled, decisive
 from graphmill.engine.frame import Frame
 from graphmill.engine.health import HealthState
 from graphmill.engine.lane import Lane
-from graphmill.engine.pace import Holder, Limits
+from graphmill.engine.rate_limits import Holder, Limits
 from graphmill.engine.scheduler import Scheduler
 from graphmill.engine.ticket import Ticket
 from graphmill.engine.visit import Visit

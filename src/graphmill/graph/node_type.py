@@ -14,7 +14,7 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
-from graphmill.engine.pace import Holder
+from graphmill.engine.rate_limits import Holder
 from graphmill.engine.shared import C
 
 if TYPE_CHECKING:

@@ -269,7 +269,6 @@ class Journal:
             total=total,
             done=done,
             suspects=len(suspects),
-            allowances=self.store.allowances,
         )
 
     def _suspects(self, ledger: Ledger, run: RunRecord, left: list[bytes]) -> frozenset[bytes]:

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from graphmill.core.errors import OwnedError, UnknownRunError, UsageError
 from graphmill.core.json import canonical
-from graphmill.engine.allowance import Allowances
 from graphmill.journal.entry import to_entry
 from graphmill.journal.last_step import in_order, last_step_of
 from graphmill.journal.memory_run import KEEP, MemoryRun
@@ -44,7 +43,6 @@ class MemoryStore:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self.name = "the journal in memory"
-        self.allowances: Allowances | None = None  # the runs of one process share theirs in any case
         self.archive = MemoryArchive(self)
         self.clock = clock
         self.lock = Lock()

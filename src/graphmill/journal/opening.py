@@ -7,10 +7,8 @@ from pathlib import Path
 
 from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.core.suggest import suggestion
-from graphmill.engine.allowance import Learned
 from graphmill.journal.memory import MemoryStore
 from graphmill.journal.ports import Store
-from graphmill.journal.sqlite.allowances import SqliteAllowances
 from graphmill.journal.sqlite.store import SqliteStore
 
 VARIABLE = "GRAPHMILL_JOURNAL"
@@ -53,15 +51,6 @@ def fixed(url: str | Path | None = None) -> str | Path:
     """Hold on to a journal by what it is now: a function that changes the working directory must not change what is meant."""
     name = url or default_journal()
     return name if name == _IN_MEMORY else Path(name if isinstance(name, Path) else _path(name)).absolute()
-
-
-def learned_beside(path: Path) -> list[Learned]:
-    """Give what answers have told of limits to the runs of the journal at a path; nothing is made there."""
-    allowances = SqliteAllowances(path)
-    try:
-        return allowances.learned()
-    finally:
-        allowances.close()
 
 
 def _path(name: str) -> str:

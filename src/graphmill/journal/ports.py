@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from graphmill.engine.allowance import Allowances
 from graphmill.journal.records import (
     Count,
     Entry,
@@ -116,10 +115,6 @@ class Store(Protocol):
     @property
     def name(self) -> str:
         """What messages call it, such as its path."""
-
-    @property
-    def allowances(self) -> Allowances | None:
-        """What the limits of others, such as providers, allow all its processes together; None where it has but one."""
 
     def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
         """Note a new run, running and without an owner; UsageError if the id is taken. Without an id it is given one."""

@@ -18,7 +18,6 @@ from graphmill.core.errors import GraphmillError, InternalError, JournalError, d
 from graphmill.core.job import Job
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage, with_more
-from graphmill.engine.allowance import Allowances
 from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, LiveState, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
 from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
@@ -64,9 +63,7 @@ class Scribe:
         total: int | None,
         done: Mapping[Status, int],
         suspects: int,
-        allowances: Allowances | None,
     ) -> None:
-        self.allowances = allowances
         self.later: Mapping[str, Any] = {}
         self._ledger = ledger
         self._run = run

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from graphmill.core.errors import UsageError
 from graphmill.core.json import to_json
-from graphmill.engine.allowance import Learned
-from graphmill.engine.pace import Limits
+from graphmill.engine.rate_limits import Limits
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import Target
@@ -25,51 +24,40 @@ _LIMITS_SAID = {
 _LIMITS = tuple(_LIMITS_SAID)
 
 
-def models_record(models: Models, learned: Sequence[Learned] = ()) -> dict[str, Any]:
-    """Give all that is known as data; of a key, only the variable that holds it and whether that is set.
-
-    ``learned`` is what providers have said of their limits.
-    """
+def models_record(models: Models) -> dict[str, Any]:
+    """Give all that is known as data; of a key, only the variable that holds it and whether that is set."""
     settings = models.settings
     return {
         "files": list(settings.files),
         "models": {name: _setting(each) for name, each in settings.models.items()},
         "roles": {name: _role(models, name, each) for name, each in settings.roles.items()},
         "providers": {name: _provider(models, name) for name in models.providers},
-        "learned_limits": {each.account.rpartition("@")[0]: _learned(each) for each in learned},
     }
 
 
-def models_lines(models: Models, learned: Sequence[Learned] = ()) -> list[str]:
+def models_lines(models: Models) -> list[str]:
     """Give the same as lines."""
-    found = models_record(models, learned)
+    found = models_record(models)
     return [
         *_part("models", [(name, _said(each)) for name, each in found["models"].items()]),
         *_part("roles", [(name, _said(each)) for name, each in found["roles"].items()]),
         *_part("providers", [(name, _provider_text(each)) for name, each in found["providers"].items()]),
-        *_part(
-            "limits that were learned from answers",
-            [(name, _limits_text(each)) for name, each in found["learned_limits"].items()],
-        ),
         f"from {', '.join(found['files'])}"
         if found["files"]
         else "no graphmill.yaml from here upward: a model is written provider/model",
     ]
 
 
-def target_record(target: Target, learned: Sequence[Learned] = ()) -> dict[str, Any]:
+def target_record(target: Target) -> dict[str, Any]:
     """Tell what one name means."""
-    told = next((_learned(each) for each in learned if each.account == target.account), {})
-    return {"model": target.lane, "params": dict(target.defaults), **_about(target), "learned_limits": told}
+    return {"model": target.lane, "params": dict(target.defaults), **_about(target)}
 
 
-def target_lines(name: str, target: Target, learned: Sequence[Learned] = ()) -> list[str]:
+def target_lines(name: str, target: Target) -> list[str]:
     """Give the same as lines."""
-    found = target_record(target, learned)
+    found = target_record(target)
     params = to_json(found["params"]) if found["params"] else "as the node says"
     rows = [("model", found["model"]), ("params", params), ("provider", _provider_text(found))]
-    if found["learned_limits"]:
-        rows.append(("learned", _limits_text(found["learned_limits"])))
     return [*([name] if name != found["model"] else []), *columns([(f"  {left}", right) for left, right in rows])]
 
 
@@ -108,10 +96,6 @@ def _about(target: Target) -> dict[str, Any]:
 def _set(limits: Limits) -> dict[str, int]:
     found = {name: getattr(limits, name) for name in _LIMITS}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _learned(told: Learned) -> dict[str, int]:
-    return {name: value for name in _LIMITS[:2] if (value := getattr(told, name)) is not None}
 
 
 def _limits_text(limits: Mapping[str, int]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from graphmill.engine.pace import Limits
+from graphmill.engine.rate_limits import Limits
 from graphmill.graph.secret import Secret
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from graphmill.core.errors import JournalError, OwnedError, UnknownRunError, UsageError
 from graphmill.journal.records import RunRecord, RunState
 from graphmill.journal.run_id import new_run_id, require_run_id
-from graphmill.journal.sqlite.allowances import SqliteAllowances
 from graphmill.journal.sqlite.archive import SqliteArchive
 from graphmill.journal.sqlite.codes import STATE_CODES
 from graphmill.journal.sqlite.connection import reading, writing
@@ -37,7 +36,6 @@ class SqliteStore:
         self._database = Database(Path(os.path.realpath(path)), clock=clock, busy_s=busy_s)
         self.name = self._database.name
         self.archive = SqliteArchive(self._database)
-        self.allowances = SqliteAllowances(Path(self.name))
         self._local = LocalFolder(self.name)
 
     def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
@@ -98,7 +96,6 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of everything. The last connection of all processes empties the log into the database."""
-        self.allowances.close()
         self._database.close()
 
     def _taken(self, number: int, run_id: str) -> SqliteLedger:
