@@ -5,29 +5,31 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from graphmill.api.items import id_rule, no_item, require_fields, require_id
-from graphmill.api.keeping import kept_beside
-from graphmill.api.policy import policy_for
+from graphmill.api.items import id_rule, no_item, require_fields, require_id, require_samples, sampled
 from graphmill.api.reader import Reader
-from graphmill.api.recording import Place, Recording, planned
-from graphmill.api.samples import require_samples, sampled
-from graphmill.api.watching import Watching, require_known
+from graphmill.api.recording import Place, Recording, kept_beside, planned
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapted
 from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import require_json
+from graphmill.core.result import Result
+from graphmill.core.suggest import suggestion
 from graphmill.datasets.sink import Sink
+from graphmill.engine.alerts import Alert
 from graphmill.engine.bridge import blocking
+from graphmill.engine.events import Event
 from graphmill.engine.executor import BatchExecutor
 from graphmill.engine.feed import known_length
-from graphmill.engine.policy import Isolation, Policy
+from graphmill.engine.policy import Isolation, Policy, Retry, require_policy
 from graphmill.engine.processes.importable import require_importable
+from graphmill.engine.progress import Progress
 from graphmill.engine.run import Run
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import require_models
@@ -227,3 +229,56 @@ def _require_isolable(function: Callable[[Any], Any]) -> None:
         kind = "workflow" if isinstance(function, Graph) else f"{function.library} graph"
         raise UsageError(f"a {kind} can not run with isolation='process' yet; leave isolation out, or run a function")
     require_importable(function)
+
+
+def policy_for(
+    graph: Callable[[Any], Any],
+    policy: Policy | None,
+    *,
+    concurrency: int | None = None,
+    isolation: Isolation | None = None,
+) -> Policy:
+    """Give the policy with what was said beside it.
+
+    Where nobody has said how many attempts are made at once, they are ten or, if that is more, as many as the graph's widest batch
+    runs; but no more than fit in the window.
+    """
+    policy = require_policy(policy)
+    if concurrency is not None:
+        policy = replace(policy, concurrency=concurrency)
+    if policy.concurrency is None:
+        policy = replace(policy, concurrency=_usable(graph, policy))
+    return policy if isolation is None else replace(policy, isolation=isolation)
+
+
+def _usable(graph: Callable[[Any], Any], policy: Policy) -> int:
+    widest = max(policy.slots, graph.widest) if isinstance(graph, Graph) else policy.slots
+    return widest if policy.window is None else min(widest, policy.window)
+
+
+class Watching(TypedDict, total=False):
+    """Who is told, and what is kept, while a batch runs; see ``abatch``."""
+
+    sinks: Sequence[Sink]
+    on_start: Callable[[Run], Any] | None
+    on_result: Callable[[Job, Result], Any] | None
+    on_progress: Callable[[Progress], Any] | None
+    on_alert: Callable[[Alert], Any] | None
+    observers: Sequence[Callable[[Event], Any]]
+
+
+def require_known(function: Callable[..., Any], given: Mapping[str, Any], *, more: str = "") -> None:
+    """Refuse keywords that a function of the facade does not take; ``more`` says what one may be, where {} is its name."""
+    unknown = [name for name in given if name not in Watching.__annotations__]
+    if unknown:
+        known = [*(name for name in signature(function).parameters if name != "watching"), *Watching.__annotations__]
+        told = "; ".join(_told(name, known) + more.replace("{}", repr(name)) for name in unknown)
+        raise UsageError(f"gm.{function.__name__.removeprefix('a')} takes no such keyword: {told}")
+
+
+def _told(name: str, known: Iterable[str]) -> str:
+    if name in (field.name for field in fields(Policy)):
+        return f"{name!r} belongs in policy=gm.Policy({name}=…)"
+    if name in (field.name for field in fields(Retry)):
+        return f"{name!r} belongs in policy=gm.Policy(retry=gm.Retry({name}=…))"
+    return f"{name!r}{suggestion(name, known)}"

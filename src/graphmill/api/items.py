@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+import json
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from graphmill.api.single import Single
 from graphmill.core.errors import SourceError, UsageError
 from graphmill.core.job import JOB_ID, own_id
+from graphmill.core.json import canonical, to_json
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.source import FileSource
+from graphmill.engine.feed import require_series
 from graphmill.graph.graph import Graph
 from graphmill.graph.template import is_name
 
@@ -84,3 +87,82 @@ def no_item() -> UsageError:
     return UsageError(
         "the items of a batch are plain; jobs, each with its own graph, are run by gm.BatchExecutor().start(jobs)"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The only item of a run; it goes by the same id whatever it is, so that other inputs are a change and no other item."""
+
+    item: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.item
+
+    def __len__(self) -> int:
+        return 1
+
+    def note(self) -> dict[str, Any] | None:
+        """Give what a manifest notes of it; None if it is not plain data, and could not be had again."""
+        try:
+            plain = json.loads(to_json(self.item))
+            return {"item": plain} if canonical(plain) == canonical(self.item) else None
+        except (TypeError, ValueError, RecursionError):
+            return None
+
+    @classmethod
+    def noted(cls, note: Mapping[str, Any]) -> Single | None:
+        """Give the item that a manifest notes, if it does."""
+        return cls(note["item"]) if "item" in note else None
+
+
+MOST_SAMPLES = 10_000
+
+
+def require_samples(samples: object) -> None:
+    """Refuse a number of samples that can not be meant."""
+    if type(samples) is not int or not 1 <= samples <= MOST_SAMPLES:
+        raise UsageError(f"samples is how often each item is done, 1 to {MOST_SAMPLES:,}, not {samples!r:.80}")
+
+
+def sampled(items: Any, samples: int) -> Any:
+    """Give each item so often, as lazily as it comes; at position p stands sample p % samples + 1 of item p // samples."""
+    if samples == 1:
+        return items
+    require_series(items)
+    return _AsyncSampled(items, samples) if isinstance(items, AsyncIterable) else _Sampled(items, samples)
+
+
+class _Sampled:
+    """A plain series, each of whose items is given several times."""
+
+    def __init__(self, items: Any, samples: int) -> None:
+        self._items = items
+        self._samples = samples
+        self.is_stored = isinstance(items, list | tuple | range) or getattr(items, "is_stored", False)
+
+    def __iter__(self) -> Iterator[Any]:
+        items = iter(self._items)
+        try:
+            for item in items:
+                for _ in range(self._samples):
+                    yield item
+        finally:
+            if isinstance(items, Generator):
+                items.close()
+
+
+class _AsyncSampled:
+    """The same of an async series."""
+
+    def __init__(self, items: AsyncIterable[Any], samples: int) -> None:
+        self._items = items
+        self._samples = samples
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        try:
+            async for item in self._items:
+                for _ in range(self._samples):
+                    yield item
+        finally:
+            if close := getattr(self._items, "aclose", None):
+                await close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from graphmill.api.alone import Alone
+from graphmill.api.complete import Alone
 from graphmill.core.errors import AttemptError, message_of
 from graphmill.core.model_call import Message
 from graphmill.engine.bridge import blocking

@@ -12,8 +12,7 @@ from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
 from graphmill.engine.policy import Policy
 from graphmill.engine.run import Run
-from graphmill.report.report import Report
-from graphmill.report.stored import StoredResults
+from graphmill.report.report import Report, StoredResults
 from graphmill.report.text import ERRORS_SHOWN
 
 Ended = SourceError | ChangedError | JournalError | ExportError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -12,10 +13,8 @@ from typing import Any
 
 import msgspec
 
-from graphmill.api.items import id_rule, no_item
-from graphmill.api.other_models import OtherModels, chosen_otherwise
-from graphmill.api.samples import sampled
-from graphmill.api.single import Single
+from graphmill.api.items import Single, id_rule, no_item, sampled
+from graphmill.api.model_changes import OtherModels, chosen_otherwise
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
@@ -26,14 +25,18 @@ from graphmill.engine.policy import Policy
 from graphmill.engine.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.cache.kept import keeping
 from graphmill.graph.models.nodes import asked_models
+from graphmill.graph.node_type import Context
 from graphmill.journal.intake import Draft, Identify, OnChange
 from graphmill.journal.journal import Journal, Plan, Selection, open_journal
+from graphmill.journal.keeper import Keeper
 from graphmill.journal.manifest import manifest_of, openable, policy_note
-from graphmill.journal.opening import fixed
+from graphmill.journal.opening import BESIDE_THE_PROJECT, fixed
 from graphmill.journal.records import Entry
+from graphmill.journal.sqlite.cache_file import SUFFIX
 from graphmill.journal.sqlite.store import SqliteStore
-from graphmill.report.stored import StoredResults
+from graphmill.report.report import StoredResults
 
 Place = Journal | str | Path
 
@@ -226,3 +229,25 @@ def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
     if isinstance(graph, AdaptedGraph):
         return {"kind": graph.library.lower(), "name": graph.name, "function": graph.home}
     return {"kind": "function", "name": getattr(graph, "__name__", type(graph).__name__), "function": openable(graph)}
+
+
+@contextmanager
+def kept_beside(journal: Path | None) -> Iterator[None]:
+    """Let what begins within keep its answers beside this journal; without one, only those of which that is wanted, in the usual place."""
+    token = keeping.set(partial(_keeper, None if journal is None else cache_of(journal)))
+    try:
+        yield
+    finally:
+        keeping.reset(token)
+
+
+def cache_of(journal: str | Path | None = None) -> Path:
+    """Tell where the cache of a journal is, without a name that of the usual one."""
+    where = fixed(journal)
+    path = where if isinstance(where, Path) else Path(BESIDE_THE_PROJECT).absolute()
+    return Path(os.path.realpath(path) + SUFFIX)
+
+
+def _keeper(beside: Path | None, context: Context, *, is_wanted: bool) -> Keeper | None:
+    path = beside or (cache_of() if is_wanted else None)
+    return None if path is None else context.shared(("cache", path), partial(Keeper, path))

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
-from graphmill.api.batch import GraphLike, execute, function_of
-from graphmill.api.items import require_fields, require_id
-from graphmill.api.other_models import ModelParams, OtherModels, other_models
-from graphmill.api.policy import policy_for
+from graphmill.api.batch import GraphLike, Watching, execute, function_of, policy_for, require_known
+from graphmill.api.items import Single, require_fields, require_id
+from graphmill.api.model_changes import ModelParams, OtherModels, other_models
 from graphmill.api.recording import Place, lent, planned, repeated
-from graphmill.api.single import Single
-from graphmill.api.watching import Watching, require_known
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Kind
 from graphmill.core.suggest import suggestion

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from graphmill.api.batch import GraphLike, abatch, function_of
+from graphmill.api.batch import GraphLike, Watching, abatch, function_of, require_known
+from graphmill.api.items import Single
 from graphmill.api.recording import Place
-from graphmill.api.single import Single
-from graphmill.api.watching import Watching, require_known
 from graphmill.core.job import JOB_ID, Effect
 from graphmill.core.result import Result, Status, StopReason
 from graphmill.engine.bridge import blocking

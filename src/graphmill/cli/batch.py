@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from graphmill import api
-from graphmill.api.policy import policy_for
-from graphmill.api.samples import MOST_SAMPLES
+from graphmill.api.batch import policy_for
+from graphmill.api.items import MOST_SAMPLES
 from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.inputs import InputsFile, inputs_given, mapping_in, text_in

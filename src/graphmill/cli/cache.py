@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from graphmill.api.keeping import cache_of
+from graphmill.api.recording import cache_of
 from graphmill.cli.age import age_s
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, outer
 from graphmill.core.errors import UsageError
 from graphmill.journal.sqlite.cache_file import CacheFile
-from graphmill.report.cache_page import answers, cache_lines, cache_record, none_here
+from graphmill.report.models_page import answers, cache_lines, cache_record, none_here
 from graphmill.report.text import size
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many would go.")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphmill.api.other_models import ModelParams, other_models, require_nodes
+from graphmill.api.model_changes import ModelParams, other_models, require_nodes
 from graphmill.api.resume import graph_of
 from graphmill.journal.intake import OnChange
 from graphmill.journal.records import RunRecord

@@ -9,7 +9,7 @@ import typer
 from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.result import Kind
-from graphmill.report.dead_letters import (
+from graphmill.report.failures import (
     DeadLetters,
     answer_lines,
     dead_letter_lines,
@@ -17,7 +17,7 @@ from graphmill.report.dead_letters import (
     dead_letters_record,
     degraded_lines,
 )
-from graphmill.report.next_steps import retry_lines
+from graphmill.report.run_pages import retry_lines
 from graphmill.report.run_view import RunView, view_of
 
 _SHOWN = 20

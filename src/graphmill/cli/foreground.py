@@ -10,8 +10,8 @@ from pathlib import Path
 
 import typer
 
+from graphmill.api.batch import Watching
 from graphmill.api.reader import Ended
-from graphmill.api.watching import Watching
 from graphmill.cli.answer import require_stdout, unwritable
 from graphmill.cli.display import Display
 from graphmill.cli.exit_code import ExitCode
@@ -25,9 +25,8 @@ from graphmill.core.result import StopReason
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.run import Run
 from graphmill.journal.opening import fixed
-from graphmill.report.next_steps import next_lines
-from graphmill.report.record import report_record
-from graphmill.report.report import Report
+from graphmill.report.report import Report, report_record
+from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import typer
 
+from graphmill.api.items import Single
 from graphmill.api.run import only_result
-from graphmill.api.single import Single
 from graphmill.cli.answer import json_line, require_stdout
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.journal import opened, require_other_file
@@ -24,9 +24,8 @@ from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.records import RunRecord
 from graphmill.report.batch_text import batch_lines, batches_of
-from graphmill.report.job_text import job_lines
-from graphmill.report.output_text import output_text
 from graphmill.report.report import Report
+from graphmill.report.text import job_lines, output_text
 from graphmill.report.trace import Branch, trace_of
 from graphmill.report.usage import usage_record
 

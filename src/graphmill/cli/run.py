@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from graphmill import api
-from graphmill.api.policy import policy_for
+from graphmill.api.batch import policy_for
 from graphmill.api.run import single
 from graphmill.cli.answer import AsJson
 from graphmill.cli.inputs import InputsFile, inputs_given

@@ -14,7 +14,7 @@ from graphmill.cli.width import terminal_width
 from graphmill.core.errors import UnknownRunError
 from graphmill.journal.opening import default_journal
 from graphmill.journal.records import RunState
-from graphmill.report.runs import RunsView, runs_lines, runs_record, runs_view
+from graphmill.report.run_pages import RunsView, runs_lines, runs_record, runs_view
 
 _SHOWN = 20
 

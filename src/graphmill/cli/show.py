@@ -14,8 +14,8 @@ from graphmill.core.json import item_key
 from graphmill.core.suggest import suggestion
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import History, Query, RunRecord, RunState
-from graphmill.report.item_page import item_lines, item_record
-from graphmill.report.run_page import page_lines, page_record, run_page
+from graphmill.report.item import item_lines, item_record
+from graphmill.report.run_pages import page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
 from graphmill.report.trace import Branch, trace_of
 from graphmill.report.trace_page import part_record, step_lines

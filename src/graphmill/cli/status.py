@@ -12,7 +12,7 @@ from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.cli.signals import listen
 from graphmill.journal.ports import Archive
-from graphmill.report.next_steps import next_lines
+from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of
 
 _EVERY_S = 1.0

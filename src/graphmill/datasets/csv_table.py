@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
 _NOTHING_NOTED = ("metadata", "{}")
 
 
-def read(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
+def read_csv(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
     """Read row by row; a row that does not fit the header is an error that names its line."""
     csv.field_size_limit(sys.maxsize)  # the module's only limit is a global one, and 128 KiB
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
@@ -41,7 +41,7 @@ def read(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
         text.detach()
 
 
-def count(stream: BinaryIO) -> int:
+def count_csv(stream: BinaryIO) -> int:
     """Count the rows under the header; what is wrong with them is told where they are read."""
     csv.field_size_limit(sys.maxsize)
     text = io.TextIOWrapper(stream, encoding="latin-1", newline="")
@@ -67,7 +67,7 @@ def _utf8(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-class Writer:
+class CsvWriter:
     """A flat table. The columns are known only at the end, so rows wait in a temporary file, not in memory."""
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR, S_ISREG
-from typing import BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 from uuid import uuid4
 
 from graphmill.core.errors import ExportError, UsageError, message_of
 from graphmill.core.json import to_json
 from graphmill.core.result import Result
 from graphmill.core.suggest import suggestion
-from graphmill.datasets import csv_table, json_array, jsonl
+from graphmill.datasets.csv_table import CsvWriter
+from graphmill.datasets.json_files import JsonlWriter, JsonWriter
 from graphmill.datasets.row import Row, row_of
-from graphmill.datasets.screen import Screen
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class Sink(Protocol):
@@ -47,10 +51,10 @@ class RowWriter(Protocol):
 
 
 WRITERS: dict[str, Callable[[BinaryIO], RowWriter]] = {
-    ".jsonl": jsonl.Writer,
-    ".ndjson": jsonl.Writer,
-    ".json": json_array.Writer,
-    ".csv": csv_table.Writer,
+    ".jsonl": JsonlWriter,
+    ".ndjson": JsonlWriter,
+    ".json": JsonWriter,
+    ".csv": CsvWriter,
 }
 FORMATS = tuple(suffix[1:] for suffix in WRITERS)
 
@@ -68,7 +72,7 @@ class FileSink:
         self._path = Path(path)
         self.is_special = _is_special(self._path)
         suffix = self._path.suffix.lower() if format is None else f".{format}"
-        make_writer = WRITERS.get(suffix, jsonl.Writer if self.is_special else None)
+        make_writer = WRITERS.get(suffix, JsonlWriter if self.is_special else None)
         if make_writer is None:
             raise UsageError(
                 f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
@@ -144,7 +148,7 @@ class StdoutSink:
     holds_rows = True
 
     def __init__(self, format: str | None = None) -> None:  # noqa: A002
-        self._stream = cast("BinaryIO", Screen(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
+        self._stream = cast("BinaryIO", _Screen(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
         self._writer = WRITERS[f".{format or 'jsonl'}"](self._stream)
 
     def write(self, result: Result) -> None:
@@ -162,6 +166,28 @@ class StdoutSink:
     def abort(self) -> None:
         """Let go of what is held; what is out is out."""
         self._writer.discard()
+
+
+class _Screen(io.BufferedIOBase):
+    """A terminal: rows are shown with a space for each control character, so that no data can control it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write some text; each call holds whole characters."""
+        chunk = bytes(data)
+        text = chunk.decode(errors="replace")
+        self._stream.write("".join(char if char.isprintable() or char == "\n" else " " for char in text).encode())
+        return len(chunk)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
 
 
 @contextmanager

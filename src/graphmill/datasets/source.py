@@ -13,17 +13,18 @@ from typing import Any, BinaryIO
 
 from graphmill.core.errors import SourceError, UsageError, message_of
 from graphmill.core.suggest import file_suggestion, suggestion
-from graphmill.datasets import csv_table, json_array, jsonl, yaml_list
+from graphmill.datasets.csv_table import count_csv, read_csv
+from graphmill.datasets.json_files import count_jsonl, read_json, read_jsonl, read_yaml
 
 Reader = Callable[[BinaryIO], Generator[Any, None, None]]
 
-_COUNTED = {"jsonl": (jsonl.count, 2**30), "csv": (csv_table.count, 2**26)}  # up to so many bytes: about half a second
+_COUNTED = {"jsonl": (count_jsonl, 2**30), "csv": (count_csv, 2**26)}  # up to so many bytes: about half a second
 
 READERS: dict[str, Reader] = {
-    "jsonl": jsonl.read,
-    "json": json_array.read,
-    "yaml": yaml_list.read,
-    "csv": csv_table.read,
+    "jsonl": read_jsonl,
+    "json": read_json,
+    "yaml": read_yaml,
+    "csv": read_csv,
 }
 _OTHERWISE = "; if it is CSV, say so: --source-format csv, or format='csv'"
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}

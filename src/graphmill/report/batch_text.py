@@ -8,10 +8,8 @@ from typing import Any
 
 from graphmill.core.json import to_json
 from graphmill.core.result import Status
-from graphmill.report.job_text import tries
-from graphmill.report.step_body import error_message, visible
-from graphmill.report.text import ERRORS_SHOWN, columns, counted, counts_line
-from graphmill.report.trace import Branch
+from graphmill.report.text import ERRORS_SHOWN, columns, counted, counts_line, tries
+from graphmill.report.trace import Branch, error_message, visible
 
 _ITEM_CHARS = 40
 _MESSAGE_CHARS = 120

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from graphmill.core.errors import UsageError
-from graphmill.core.result import Result, Status, StopReason
+from graphmill.core.result import FAILURES, Result, Status, StopReason
 from graphmill.datasets.sink import Sink, sink, write_all
+from graphmill.engine.machine import Reading
 from graphmill.engine.policy import Policy
-from graphmill.engine.statistics import Statistics
-from graphmill.report.aggregate import Conflict, merge_outputs
+from graphmill.engine.statistics import Statistics, Tally
+from graphmill.journal.journal import Journal
+from graphmill.journal.ports import Archive
+from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
+from graphmill.report.run_view import first_waiting, samples_of
 from graphmill.report.text import ERRORS_SHOWN, error_lines, group_lines, seconds, shown, summary_line, waiting_lines
-from graphmill.report.usage import usage_lines
+from graphmill.report.usage import usage_lines, usage_record
 
 T = TypeVar("T")
 Where = Callable[[Result], bool]
@@ -158,3 +163,143 @@ def _status(name: str) -> Status:
     except ValueError:
         final = ", ".join(status for status in Status if status.is_final)
         raise UsageError(f"no status {name!r}; results have {final}") from None
+
+
+Rule = Literal["error", "first", "last"]
+Conflict = Rule | Callable[[Any, Any], Any]
+
+
+def merge_outputs(results: Iterable[Result], *, key: str | None, conflict: Conflict) -> dict[Any, Any]:
+    """Merge mappings entry by entry; equal values are no conflict."""
+    if conflict not in get_args(Rule) and not callable(conflict):
+        raise UsageError(f"conflict is error, first, last or a function of two values, not {conflict!r:.80}")
+    merged: dict[Any, Any] = {}
+    origin: dict[Any, str] = {}
+    for result in results:
+        for name, value in _entries(result, key):
+            if name in merged and not _is_equal(merged[name], value):
+                value = _decide(conflict, name, merged[name], value, (origin[name], result.job_id))  # noqa: PLW2901
+            merged[name] = value
+            origin.setdefault(name, result.job_id)
+    return merged
+
+
+def _entries(result: Result, key: str | None) -> Iterator[tuple[Any, Any]]:
+    output = result.output
+    if not isinstance(output, Mapping):
+        raise UsageError(
+            f"merge wants outputs that are mappings; that of {result.job_id!r:.80} is {type(output).__name__}"
+        )
+    if key is None:
+        yield from output.items()
+        return
+    if key not in output:
+        raise UsageError(
+            f"the output of {result.job_id!r:.80} has no {key!r} to merge by; it has {', '.join(map(repr, output))}"
+        )
+    try:
+        hash(output[key])
+    except TypeError:
+        raise UsageError(
+            f"the {key!r} of {result.job_id!r:.80} is a {type(output[key]).__name__}, which can not be merged by"
+        ) from None
+    yield output[key], output
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+def _decide(conflict: Conflict, name: Any, one: Any, other: Any, jobs: tuple[str, str]) -> Any:
+    if callable(conflict):
+        return conflict(one, other)
+    if conflict == "error":
+        raise UsageError(
+            f"{jobs[0]!r:.80} and {jobs[1]!r:.80} give different values for {name!r:.80}; "
+            "say which counts: conflict='first', 'last', or a function"
+        )
+    return one if conflict == "first" else other
+
+
+def report_record(report: Report, error: Exception | None = None) -> dict[str, Any]:
+    """Give the summary, why it stopped, what went wrong beside the items, and all figures."""
+    statistics = report.statistics
+    return {
+        "run": report.run_id,
+        "summary": report.summary(),
+        "done_now": report.done_now,
+        "orphans": report.orphans,
+        "stopped": report.stopped,
+        "stopped_because": report.stopped_because,
+        "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
+        "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in report.waiting],
+        "usage": usage_record(statistics.usage),
+        "statistics": {
+            field.name: getattr(statistics, field.name) for field in fields(statistics) if field.name != "usage"
+        },
+    }
+
+
+class StoredResults:
+    """The results of a run; iterate it as often as you like: it reads what is there now, in input order."""
+
+    def __init__(self, journal: Callable[[], AbstractContextManager[Journal]], run_id: str) -> None:
+        self._journal = journal
+        self._run_id = run_id
+
+    def __iter__(self) -> Iterator[Result]:
+        with self._journal() as journal:
+            for entry in journal.archive.entries(journal.archive.find(self._run_id), EVERYTHING):
+                yield entry.result
+
+    def complete(self, live: Report) -> Report:
+        """Make a report of what this process saw the report of the whole run."""
+        with self._journal() as journal:
+            return self._completed(live, journal.archive, journal.archive.find(self._run_id))
+
+    def _completed(self, live: Report, archive: Archive, run: RunRecord) -> Report:
+        seen = live.statistics
+        # If all rows are of this process they tell what it has counted already.
+        is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
+        statistics = (
+            _lengthened(replace(seen, usage=run.usage), run.elapsed_s) if is_all else _statistics(archive, run, seen)
+        )
+        has_failures = statistics.failed or statistics.timed_out
+        failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN)) if has_failures else ()
+        return replace(
+            live,
+            statistics=statistics,
+            errors=tuple(entry.result for entry in failed),
+            orphans=run.orphans,
+            is_whole=run.state is RunState.FINISHED,
+            kept=self,
+            samples=samples_of(run),
+            waiting=first_waiting(archive, run) if statistics.paused else (),
+        )
+
+
+def _lengthened(seen: Statistics, elapsed_s: float) -> Statistics:
+    """Count the time of earlier processes too, though they have left no row."""
+    if elapsed_s <= seen.elapsed_s:
+        return seen
+    return replace(seen, elapsed_s=elapsed_s, throughput=seen.throughput * seen.elapsed_s / elapsed_s)
+
+
+def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistics:
+    """Add up all rows, and what only the process at work knows."""
+    tally = Tally()
+    for entry in archive.entries(run, EVERYTHING):
+        tally.add(entry.result)
+    found = tally.statistics(
+        total=live.total if run.total is None else run.total,
+        elapsed_s=run.elapsed_s,
+        held_s=live.held_s,
+        stuck=live.stuck,
+        hook_errors=live.hook_errors,
+        reading=Reading(memory=live.memory, cpu=live.cpu),
+        usage=run.usage,
+    )
+    # What a stop has left undone has no row, unless it was to be done again; what waits for an answer has one.
+    bare = live.done if found.total is None else max(0, found.total - found.done)
+    paused, cancelled = min(live.paused, found.paused + bare), min(live.cancelled, found.cancelled + bare)
+    return replace(found, paused=max(found.paused, paused), cancelled=max(found.cancelled, cancelled))

@@ -16,7 +16,6 @@ from graphmill.engine.progress import NOTHING_ANSWERED
 from graphmill.journal.answers import is_answered
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord, RunState
-from graphmill.report.pace import rate_of
 from graphmill.report.text import ERRORS_SHOWN, clock, counts_line, moment, per_time, seconds, shown, waiting_lines
 from graphmill.report.usage import usage_lines, usage_record
 
@@ -272,3 +271,19 @@ def instant(at: float) -> str:
 
 def _by_status(counts: Mapping[Status, int]) -> dict[str, int]:
     return {str(status): counts.get(status, 0) for status in Status if status.is_final}
+
+
+_OF_LATE_S = 60.0
+_FEWEST = 10
+
+
+def rate_of(archive: Archive, run: RunRecord, now: float) -> float | None:
+    """Tell the results per second: of the last minute if there were some, else since its process began; None if it is not running."""
+    if run.state is not RunState.RUNNING or run.owner is None:
+        return None
+    of_late = max(run.owner.since, now - _OF_LATE_S)
+    count = archive.count_since(run, of_late)
+    if count < _FEWEST and of_late > run.owner.since:
+        of_late = run.owner.since
+        count = archive.count_since(run, of_late)
+    return count / (now - of_late) if now > of_late else None

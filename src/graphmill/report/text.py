@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -162,3 +163,62 @@ def columns(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
     """Set rows of short texts under each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [gap.join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+_FLAGS = ("degraded", "partial")
+_JOB_MESSAGE_CHARS = 300
+_AMONG = (("cached_tokens", "cached"), ("reasoning_tokens", "reasoning"), ("image_tokens", "image"))
+
+
+def standing(result: Result) -> str:
+    """Give a job's status, and the flags that its nodes have set: 'succeeded, degraded'."""
+    return ", ".join([str(result.status), *(flag for flag in _FLAGS if result.metadata.get(flag))])
+
+
+def tries(count: int) -> str:
+    """Say how many attempts there were."""
+    return counted(count, "attempt")
+
+
+def usage_text(usage: Mapping[str, int] | None, cost: float | None) -> str:
+    """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty where nothing was metered."""
+    return " · ".join(filter(None, [_tokens_text(usage or {}), _cost_text(cost)]))
+
+
+def _cost_text(cost: float | None) -> str:
+    return "" if not cost else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
+
+
+def _tokens_text(usage: Mapping[str, int]) -> str:
+    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    among = ", ".join(f"{count:,} {word}" for name, word in _AMONG if (count := usage.get(name, 0)))
+    return "" if not tokens else f"{tokens:,} tokens ({among})" if among else f"{tokens:,} tokens"
+
+
+def job_lines(result: Result) -> list[str]:
+    """Say how a job ended and, if it failed, why."""
+    told = [standing(result), seconds(result.duration_s), _cost_text(result.cost)]
+    if result.attempts > 1:
+        told.insert(1, tries(result.attempts))
+    lines = [" · ".join(filter(None, told))]
+    if result.error is not None:
+        lines.append(f"  {result.error.kind}: {shown_message(failure_text(result.error), _JOB_MESSAGE_CHARS)}")
+    return lines
+
+
+def output_text(output: Any) -> str:
+    """Give one output that is text as it is; several, or other values, each with its name."""
+    if isinstance(output, str):
+        return output
+    if not isinstance(output, Mapping):
+        return _value_text(output)
+    values = list(output.values())
+    if len(values) == 1 and isinstance(values[0], str):
+        return values[0]
+    return "\n".join(f"{name}: {_value_text(value)}" for name, value in output.items())
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value if "\n" not in value else "\n" + "\n".join(f"  {line}" for line in value.split("\n"))
+    return json.dumps(json.loads(to_json(value)), ensure_ascii=False, indent=2)

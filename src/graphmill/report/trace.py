@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
-from graphmill.report.batch_note import BATCH, BatchNote, batch_note
 
 Place = Literal["node", "item", "round"]
 Standing = Literal["succeeded", "failed", "unfinished"]
@@ -174,3 +175,137 @@ def _parts(path: str) -> Iterator[tuple[int, Place, str, int]]:
             yield found.end(), "round", f"round {round_number}", int(round_number)
         elif other != "/":
             yield found.end(), "node", name or other, 0
+
+
+_MOST = (20, 6, 3)  # items or rounds of one node: outside of any other, inside of one, inside of two or more
+_FIRST = 3
+_MOST_NODES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A part of a trace with what is shown of it; ``hidden`` counts by standing what is not."""
+
+    branch: Branch
+    children: Sequence[Folded]
+    hidden: Counter[str]
+
+
+def folded(branch: Branch, *, level: int = 0) -> Folded:
+    """Choose what is shown of a part; ``level`` says how many items and rounds it is inside of."""
+    nodes = [child for child in branch.children if child.place == "node"]
+    shown = nodes[:_MOST_NODES] + _chosen(branch.items, level) + _chosen(branch.rounds, level)
+    hidden: Counter[str] = Counter(child.standing for child in branch.children)
+    hidden.subtract(child.standing for child in shown)
+    inner = [folded(child, level=level + (child.place != "node")) for child in shown]
+    return Folded(branch, inner, +hidden)
+
+
+def _chosen(series: Sequence[Branch], level: int) -> list[Branch]:
+    most = _MOST[min(level, len(_MOST) - 1)]
+    if len(series) <= most:
+        return list(series)
+    first, rest = series[:_FIRST], series[_FIRST:]
+    failed = [branch for branch in rest if branch.standing == "failed"][: most - len(first)]
+    return [*first, *failed]
+
+
+BATCH = "#batch"  # after the path of its node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchNote:
+    """``failed`` counts those that timed out too; ``at_s`` is about when it ended, from the job's beginning."""
+
+    generation: int
+    at_s: float
+    succeeded: int
+    failed: int
+    timed_out: int
+    cancelled: int
+    is_degraded: bool
+    errors: Sequence[Mapping[str, Any]]
+
+    @property
+    def count(self) -> int:
+        """How many items there were."""
+        return self.succeeded + self.failed + self.cancelled
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the batch has failed, and not only some of its items."""
+        return self.failed > 0 and not self.is_degraded
+
+
+def batch_note(row: StepRow, at_s: float) -> BatchNote:
+    """Read a note."""
+    found = json.loads(row.noted or b"{}")
+    return BatchNote(
+        generation=row.generation,
+        at_s=at_s,
+        succeeded=found["succeeded"],
+        failed=found["failed"] + found["timed_out"],
+        timed_out=found["timed_out"],
+        cancelled=found["cancelled"],
+        is_degraded=found["degraded"],
+        errors=found["errors"],
+    )
+
+
+MOST_BYTES = 2000
+_NODE_OUTPUT = 3
+_NODE_TAIL = re.compile(rb'\},"[^"]*",\[[^\[\]]*\]\]\Z')
+
+
+def body_text(body: bytes | None, chars: int) -> str:
+    """Give the beginning of a stored value as text, without reading all of a long one."""
+    if body is None:
+        return "null"
+    return visible(_beginning(body, chars) if len(body) > MOST_BYTES else _plain_text(body), chars)
+
+
+def visible(text: str, chars: int) -> str:
+    """Make text fit for a line: cut, and with what a terminal would obey written out."""
+    cut = text[:chars]
+    told = "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in cut
+    )
+    return told if len(told) <= chars and len(text) <= chars else told[: chars - 1] + "…"
+
+
+def read_body(body: bytes | None) -> Any:
+    """Read what a row holds as JSON."""
+    return None if body is None else json.loads(body)
+
+
+def read_output(row: StepRow) -> tuple[Any, str | None]:
+    """Give the output of a step and, of a workflow's node, the action it returned."""
+    return _parted(read_body(row.output))
+
+
+def error_message(body: bytes | None) -> str:
+    """Give the kind and the message of a stored failure."""
+    error = read_body(body)
+    if not isinstance(error, dict):
+        return "" if error is None else str(error)
+    return ": ".join(str(error[name]) for name in ("kind", "message") if error.get(name))
+
+
+def _beginning(body: bytes, chars: int) -> str:
+    is_node = body.startswith(b"[{") and _NODE_TAIL.search(body[-MOST_BYTES:]) is not None
+    return body[is_node : chars * 4].decode(errors="ignore")
+
+
+def _plain_text(body: bytes) -> str:
+    value, action = _parted(json.loads(body))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if action in (None, "default") else f"{action}: {text}"
+
+
+def _parted(value: Any) -> tuple[Any, str | None]:
+    """Tell a node's output, which is kept with its action and flags, from any other value."""
+    if isinstance(value, list) and len(value) == _NODE_OUTPUT:
+        values, action, flags = value
+        if isinstance(values, dict) and isinstance(action, str) and isinstance(flags, list):
+            return values, action
+    return value, None

@@ -10,11 +10,18 @@ from typing import Any
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import batch_view
-from graphmill.report.folding import Folded, folded
-from graphmill.report.job_text import tries, usage_text
-from graphmill.report.step_body import MOST_BYTES, body_text, error_message, read_body, read_output, visible
-from graphmill.report.text import columns, counted, seconds
-from graphmill.report.trace import Branch
+from graphmill.report.text import columns, counted, seconds, tries, usage_text
+from graphmill.report.trace import (
+    MOST_BYTES,
+    Branch,
+    Folded,
+    body_text,
+    error_message,
+    folded,
+    read_body,
+    read_output,
+    visible,
+)
 
 _NAME_CHARS = 60
 _TEXT_CHARS = 80

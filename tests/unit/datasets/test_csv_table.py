@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.datasets import csv_table
+from graphmill.datasets.csv_table import CsvWriter
 from support.odd_texts import LONE_SURROGATES, ODD_TEXTS, any_text
 
 
@@ -113,7 +113,7 @@ def test_the_columns_are_the_union_over_all_rows_in_the_order_they_came(tmp_path
 
 def test_metadata_of_which_a_row_has_none_is_no_column_beside_its_parts():
     stream = io.BytesIO()
-    writer = csv_table.Writer(stream)
+    writer = CsvWriter(stream)
     writer.write({"id": "a", "metadata": {"model": "a/b"}})
     writer.write({"id": "b", "metadata": {}})
     writer.finish()

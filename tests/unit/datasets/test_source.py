@@ -124,7 +124,7 @@ def test_a_batch_over_a_damaged_source_does_what_came_before_and_reports_it(tmp_
     [("a.json", '{"items": []}', "dict"), ("a.json", '"text"', "str"), ("a.yaml", "items: []", "dict")],
 )
 def test_a_document_that_is_no_list_is_refused_with_the_remedy(tmp_path, name, content, kind):
-    with pytest.raises(gm.SourceError, match=rf"the document is one {kind}, not a list of items; .*\.jsonl") as caught:
+    with pytest.raises(gm.SourceError, match=rf"must be a list .*got one {kind}; .*\.jsonl") as caught:
         list(gm.source(written(tmp_path, name, content)))
     assert caught.value.position == 0
 

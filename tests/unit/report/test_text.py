@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.report.text import moment, seconds, shown, size
+from graphmill.core.usage import Usage
+from graphmill.report.text import moment, output_text, seconds, shown, size, usage_text
+from graphmill.report.usage import usage_lines
 
 
 def failing(messages, ids=None, retry=None):
@@ -156,3 +158,53 @@ def test_a_time_is_written_as_it_is_here_to_the_minute(monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        (Usage(), ""),
+        (Usage(input_tokens=1000, output_tokens=200), "1,200 tokens"),
+        (Usage(input_tokens=1000, cached_tokens=800), "1,000 tokens (800 cached)"),
+        (
+            Usage(
+                input_tokens=1000,
+                output_tokens=400,
+                cached_tokens=8,
+                reasoning_tokens=3000,
+                image_tokens=5,
+                cost_usd=0.0031,
+            ),
+            "1,400 tokens (8 cached, 3,000 reasoning, 5 image) · $0.0031",
+        ),
+        (Usage(cost_usd=1234.5), "$1,234.50"),
+    ],
+)
+def test_what_was_used_is_told_with_what_is_among_it(usage, text):
+    assert usage_text(usage.counts, usage.cost_usd) == text
+
+
+def test_nothing_metered_is_nothing_told():
+    assert usage_text(None, None) == ""
+
+
+def test_one_text_is_given_as_it_is():
+    assert output_text({"only": "two\nlines"}) == "two\nlines"
+    assert output_text("plain") == "plain"
+
+
+def test_several_values_stand_by_name():
+    assert output_text({"a": "x", "b": 2, "c": None, "d": True}) == "a: x\nb: 2\nc: null\nd: true"
+    assert output_text({"a": "x\ny", "b": []}) == "a: \n  x\n  y\nb: []"
+
+
+def test_what_is_nested_is_indented_json():
+    assert output_text({"a": {"é": [1]}}) == 'a: {\n  "é": [\n    1\n  ]\n}'
+    assert output_text([1]) == "[\n  1\n]"
+    assert output_text({}) == ""
+
+
+def test_one_of_anything_is_told_as_one():
+    assert usage_lines({"own/m": Usage(requests=1, reused=1, input_tokens=1, output_tokens=1)}) == [
+        "  1 request, 1 answer reused · 1 token in, 1 out"
+    ]

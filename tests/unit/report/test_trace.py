@@ -8,8 +8,7 @@ from graphmill.core.result import Kind
 from graphmill.core.usage import Usage
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import BatchView, ItemError, batch_lines, batches_of
-from graphmill.report.step_body import body_text, visible
-from graphmill.report.trace import trace_of
+from graphmill.report.trace import body_text, trace_of, visible
 from graphmill.report.trace_page import part_record, step_lines, trace_lines, trace_record
 
 

@@ -11,11 +11,19 @@ from graphmill.datasets.row import row_of
 from graphmill.journal.answers import is_answered
 from graphmill.journal.records import AttemptRow, Entry, History, RunRecord, StepRow, SuspectRow
 from graphmill.report.batch_text import batch_lines, batches_of
-from graphmill.report.job_text import standing, tries, usage_text
 from graphmill.report.run_view import instant, run_name
-from graphmill.report.step_body import read_body
-from graphmill.report.text import columns, failure_text, moment, seconds, shown, shown_message
-from graphmill.report.trace import Branch, trace_of
+from graphmill.report.text import (
+    columns,
+    failure_text,
+    moment,
+    seconds,
+    shown,
+    shown_message,
+    standing,
+    tries,
+    usage_text,
+)
+from graphmill.report.trace import Branch, read_body, trace_of
 from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
 
 _VALUE_CHARS = 2000

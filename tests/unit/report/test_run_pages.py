@@ -3,9 +3,8 @@ from dataclasses import replace
 from graphmill.core.errors import DamagedError
 from graphmill.journal.memory import MemoryStore
 from graphmill.journal.records import RunRow, RunState
-from graphmill.report.next_steps import next_lines
+from graphmill.report.run_pages import next_lines, runs_lines, runs_record, runs_view
 from graphmill.report.run_view import graph_name, view_of
-from graphmill.report.runs import runs_lines, runs_record, runs_view
 from support.journal import begin, failed, record, succeeded
 
 
