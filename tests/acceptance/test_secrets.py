@@ -1,4 +1,4 @@
-"""Secrets of models: what is planted in environment, header, address, error and exception is left nowhere; nor, by default, are prompts."""
+"""Secrets of models: planted in environment, header, address, error or exception, they are stored nowhere; no prompts in logs."""
 
 import contextlib
 import os
@@ -185,11 +185,12 @@ def test_an_address_that_leads_nowhere_is_told_without_its_secret(project, tmp_p
     assert holding(tmp_path) == []
 
 
-@pytest.mark.parametrize("answered", ["fine", "permanent", "refused"])
+@pytest.mark.parametrize("answered", ["fine", "too_long", "key_refused"])
 @pytest.mark.parametrize("protocol", APIS)
 def test_prompts_and_answers_are_in_no_log_and_no_span(project, tmp_path, protocol, answered):
     here = project(protocol)
-    here.answers(ANSWERS[answered][0])
+    status, said = here.api.errors.get(answered, (200, here.api.answer))
+    here.answers(lambda project, asked: reply(said, status))
     here.batch()
     here.command("resume", "r")
     said = "".join((tmp_path / name).read_text() for name in ("debug.log", "spans.json", "batch.said", "resume.said"))

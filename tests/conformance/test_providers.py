@@ -84,7 +84,7 @@ def error_of(call, request=REQUEST):
         call(request)
     error = caught.value
     said = str(error)
-    for secret in (KEY, KEY[:12], "team-secret", "address-secret", PROMPT, "capital of France", "dear assistant"):
+    for secret in (KEY, KEY[:12], "team-secret", "address-secret"):
         assert secret not in said
     assert len(said) <= 500
     assert said.isprintable()
@@ -280,25 +280,16 @@ def test_an_answer_may_come_compressed_or_in_chunks(call, api, server, form):
 
 
 @pytest.mark.parametrize("where", ["error", "answer"])
-def test_what_a_server_repeats_of_key_and_prompt_is_concealed(call, api, server, where):
+def test_secrets_that_a_server_repeats_are_redacted_and_the_prompt_is_not(call, api, server, where):
     def echo(asked):
-        said = (
-            f"refused {asked.headers[api.key_header]} ({KEY[3:17]}) of {asked.headers['x-team']} at {asked.target} for {PROMPT!r}"
-            + json.dumps(PROMPT)
-        )
+        said = f"refused {asked.headers[api.key_header]} ({KEY[3:17]}) of {asked.headers['x-team']} at {asked.target} for {PROMPT}"
         data = {"error": {"message": said, "type": "invalid_request_error", "code": said, "status": said}}
         return reply(data, 400 if where == "error" else 200)
 
     server.answer = echo
-    assert "refused" in str(error_of(call))
-
-
-def test_a_prompt_that_is_too_long_to_be_searched_for_hides_all_that_is_said(call, server):
-    words = "".join(f"{number} bottles " for number in range(200_000))
-    server.answer = lambda _: reply({"error": {"message": f"bad: {words[5000:5200]}"}}, 400)
-    error = error_of(call, msgspec.structs.replace(REQUEST, messages=(Message("user", words),)))
-    assert "bottles" not in str(error)
-    assert str(error).startswith(f"{call.provider.name} answered 400")
+    said = str(error_of(call))
+    assert "refused" in said
+    assert PROMPT in said
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"], indirect=False)

@@ -9,7 +9,7 @@ from graphmill.api.complete import Alone
 from graphmill.core.errors import AttemptError, message_of
 from graphmill.core.model_call import Message
 from graphmill.engine.bridge import blocking
-from graphmill.graph.models.asking import ask, told
+from graphmill.graph.models.asking import ask, translate_error
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.question import request_of
 from graphmill.graph.models.target import Target
@@ -76,5 +76,5 @@ def _said(target: Target, error: Exception) -> str:
     """Say what is wrong; what names the provider already is not named twice."""
     if isinstance(error, TimeoutError):
         return f"no answer within {_TIMEOUT_S:g} s"
-    said = message_of(told(target, error))
+    said = message_of(translate_error(target, error))
     return said.removeprefix(f"{target.lane}: ")

@@ -271,8 +271,8 @@ class Attempts:
 
     def _raised(self, ticket: Ticket, frame: Frame | None, error: BaseException, now: float) -> None:
         failure = self._classifier.failure(error)
-        if ticket.rules.told is not None:
-            failure = ticket.rules.told(failure)
+        if ticket.rules.redact is not None:
+            failure = ticket.rules.redact(failure)
         self._failed(ticket, frame, failure, error, now, is_final=isinstance(error, StepError))
 
     def _failed(
@@ -375,4 +375,4 @@ def _named(ticket: Ticket, failure: Failure, error: BaseException | None) -> Fai
     if awaited is None or failure.kind is not Kind.TIMEOUT:
         return failure
     named = replace(failure, message=f"{awaited}: {failure.message}")
-    return named if ticket.rules.told is None else ticket.rules.told(named)
+    return named if ticket.rules.redact is None else ticket.rules.redact(named)

@@ -21,7 +21,7 @@ class StepRules:
     """How steps of one kind are attempted. Without a ``lane`` of their own they go in their job's; ``limits`` are those of the lane.
 
     One that is not recorded is done again after a restart; one with an unsafe effect must not happen twice, unless it
-    ``is_retried_if_ambiguous``. ``told`` gives the failure of an attempt as it may be kept.
+    ``is_retried_if_ambiguous``. ``redact`` removes secrets from the failure of an attempt.
     """
 
     retry: Retry
@@ -32,7 +32,7 @@ class StepRules:
     isolation: Literal["process"] | None = None
     is_recorded: bool = True
     is_retried_if_ambiguous: bool = False
-    told: Callable[[Failure], Failure] | None = None
+    redact: Callable[[Failure], Failure] | None = None
 
 
 class Step:

@@ -23,11 +23,11 @@ class Question(NamedTuple):
     value: Any
 
     @classmethod
-    def of(cls, path: str, value: Any, told: Callable[[Failure], Failure] | None = None) -> Question:
-        """Take what is asked; Permanent if that is not JSON. ``told`` gives texts as they may be kept."""
+    def of(cls, path: str, value: Any, redact: Callable[[Failure], Failure] | None = None) -> Question:
+        """Take what is asked; Permanent if that is not JSON. ``redact`` removes secrets."""
         try:
             text = to_json(value)
-            plain = json.loads(text) if told is None else _kept(text, told)
+            plain = json.loads(text) if redact is None else _redacted(text, redact)
             too_deep = is_too_deep(plain)
         except RecursionError:
             too_deep = True
@@ -71,9 +71,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-def _kept(text: str, told: Callable[[Failure], Failure]) -> Any:
-    """Give a question as it may be kept: without secrets."""
-    kept = told(paused(text)).message
+def _redacted(text: str, redact: Callable[[Failure], Failure]) -> Any:
+    kept = redact(paused(text)).message
     if kept == text:
         return json.loads(text)
     try:

@@ -118,7 +118,7 @@ class Steps:
         if self._recorder is None:
             remedy = "give the batch a run_id, or leave out --no-journal"
             raise Permanent(f"the question {path} can not wait for an answer in a run that is not recorded; {remedy}")
-        question = Question.of(path, value, frame.ticket.rules.told)
+        question = Question.of(path, value, frame.ticket.rules.redact)
         if frame.is_over:
             raise asyncio.CancelledError
         known = self._recalled(frame).outcomes.get((path, question.content))
@@ -164,8 +164,8 @@ class Steps:
         if self._recorder is None or self._delivery.is_forgotten or frame.is_over:
             return
         ticket, now = frame.ticket, self._workers.loop.time()
-        if failure is not None and ticket.rules.told is not None:
-            failure = ticket.rules.told(failure)
+        if failure is not None and ticket.rules.redact is not None:
+            failure = ticket.rules.redact(failure)
         recall, content = self._recalled(frame), _SHOWN + next(self._shows).to_bytes(10, "big")
         outcome = StepOutcome(body, failure, 1, now - began_at, began_s=self._began_s(frame, began_at))
         recall.outcomes[path, content] = outcome._replace(body=None, order=_NEW)

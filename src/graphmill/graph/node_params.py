@@ -16,7 +16,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.graph.node_type import NodeType, ParamError
 from graphmill.graph.pieces import pieced
 from graphmill.graph.places import At
-from graphmill.graph.secret import names_secret
+from graphmill.graph.secrets import names_secret
 
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _RANGE = re.compile(r"Expected `([^`]*)` (.*)")

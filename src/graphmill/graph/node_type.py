@@ -182,7 +182,7 @@ class NodeType(Generic[P]):
     None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
     of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
     Those that are ``incidental`` decide nothing of what comes out: a change of them is none of the node.
-    Where its outputs repeat a secret of the node, and it ``is_concealed``, they have its name instead.
+    A type that ``redacts_outputs`` has each secret in them replaced by ``{env: NAME}``.
     A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
     What ``asks_model`` has params ``model`` and ``role``, which are made its context's target.
     What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
@@ -200,7 +200,7 @@ class NodeType(Generic[P]):
     streamed: ClassVar[frozenset[str]] = frozenset()
     effect: ClassVar[Effect] = "repeatable"
     asks_model: ClassVar[bool] = False
-    is_concealed: ClassVar[bool] = False
+    redacts_outputs: ClassVar[bool] = False
     is_recorded: ClassVar[bool] = True
     is_end: ClassVar[bool] = False
     example: ClassVar[str] = ""

@@ -17,13 +17,13 @@ from graphmill.core.json import json_bytes
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.rate_limits import RateLimits
 from graphmill.core.usage import Usage
+from graphmill.graph.secrets import Redactor
 from graphmill.providers.answer import Answer, error_object_of, object_of
-from graphmill.providers.concealing import without_secrets
 from graphmill.providers.limit_headers import plain_limits
 from graphmill.providers.verdict import Said, error_of, kind_of_status
 from graphmill.providers.wire import Sent, Wire
 
-_MOST_TOLD_CHARS = 500
+_MOST_MESSAGE_CHARS = 500
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_HEADER = re.compile(r"[^\x20-\x7e\x80-\U0010ffff]|[\ud800-\udfff]|^ | \Z")
 
@@ -105,13 +105,11 @@ class HttpProvider(ABC):
             sent = Sent(self.url(address, request.model), self._headers(key, headers), _written(body))
             response = self._read(await session.send(sent, timeout_s=timeout_s), request)
         except AttemptError as error:
-            error.args = (_told(self._named(error), _secrets(address, key, headers), request),)
+            error.args = (_redacted(self._named(error), _secrets(address, key, headers)),)
             raise error from None
         if not response.reason:
             return response
-        return msgspec.structs.replace(
-            response, reason=_told(response.reason, _secrets(address, key, headers), request)
-        )
+        return msgspec.structs.replace(response, reason=_redacted(response.reason, _secrets(address, key, headers)))
 
     async def models(
         self, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
@@ -121,7 +119,7 @@ class HttpProvider(ABC):
             answer = await session.send(Sent(self.url(address, None), self._headers(key, headers)), timeout_s=timeout_s)
             return self.model_names(self._object(answer))
         except AttemptError as error:
-            error.args = (_told(self._named(error), _secrets(address, key, headers)),)
+            error.args = (_redacted(self._named(error), _secrets(address, key, headers)),)
             raise error from None
 
     def _headers(self, key: str | None, headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -180,8 +178,8 @@ def _checked(provider: HttpProvider, key: str | None, headers: tuple[tuple[str, 
     }
 
 
-def _told(text: str, secrets: Iterable[str], request: ModelRequest | None = None) -> str:
-    return cut(without_secrets(text, secrets, request), _MOST_TOLD_CHARS)
+def _redacted(text: str, secrets: Iterable[str]) -> str:
+    return cut(Redactor(values=tuple(dict.fromkeys(secrets))).text(text), _MOST_MESSAGE_CHARS)
 
 
 def _secrets(address: str, key: str | None, headers: Mapping[str, str]) -> Iterator[str]:

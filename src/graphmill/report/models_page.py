@@ -14,7 +14,7 @@ from graphmill.engine.rate_limits import Limits
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import Target
-from graphmill.graph.secret import Secret
+from graphmill.graph.secrets import Secret
 from graphmill.journal.sqlite.cache_file import Holding
 from graphmill.report.run_view import instant
 from graphmill.report.text import columns, counted, shown, size

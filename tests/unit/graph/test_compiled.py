@@ -5,7 +5,7 @@ import pytest
 import graphmill as gm
 from graphmill.graph.binding import Binding
 from graphmill.graph.graph import Edge, Graph, Input
-from graphmill.graph.secret import Secret, secrets_in, with_secrets
+from graphmill.graph.secrets import Secret, find_secrets, mark_secrets
 
 
 def graph_with(*inputs, given=None):
@@ -114,9 +114,9 @@ def test_a_graph_can_not_be_changed():
 
 def test_secrets_are_marked_at_any_depth_and_nothing_else_is_touched():
     plain = {"a": [{"env": 1}, {"env": "A", "b": 1}], "n": None}
-    assert with_secrets(plain) is plain
+    assert mark_secrets(plain) is plain
     params = {"key": {"env": "KEY"}, "deep": [{"x": {"env": "B_2"}}], "same": plain}
-    marked = with_secrets(params)
+    marked = mark_secrets(params)
     assert marked == {"key": Secret("KEY"), "deep": [{"x": Secret("B_2")}], "same": plain}
     assert marked["same"] is plain
-    assert list(secrets_in(marked)) == [(("key",), Secret("KEY")), (("deep", 0, "x"), Secret("B_2"))]
+    assert list(find_secrets(marked)) == [(("key",), Secret("KEY")), (("deep", 0, "x"), Secret("B_2"))]

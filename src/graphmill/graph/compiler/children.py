@@ -15,7 +15,7 @@ from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
 from graphmill.graph.node_type import NodeType
 from graphmill.graph.problems import Problems
-from graphmill.graph.secret import with_secrets
+from graphmill.graph.secrets import mark_secrets
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 
 Children = Mapping[At, Child]
@@ -97,4 +97,4 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
 
 
 def _is_literal(value: Any, at: At) -> bool:
-    return next(texts(value, at), None) is None and with_secrets(value) is value
+    return next(texts(value, at), None) is None and mark_secrets(value) is value

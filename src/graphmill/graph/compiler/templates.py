@@ -9,7 +9,7 @@ from typing import Any
 from graphmill.graph.compiler.telling import tell
 from graphmill.graph.compiler.types import Types
 from graphmill.graph.problems import Problems
-from graphmill.graph.secret import secrets_in, with_secrets
+from graphmill.graph.secrets import find_secrets, mark_secrets
 from graphmill.graph.spec import At, LoopSpec, NodeSpec, WorkflowSpec
 from graphmill.graph.template import Lookup, Reference, TemplateError, Value, compile_params, compile_value, parse
 
@@ -97,7 +97,7 @@ def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
     node_type = types[node.at]
     untemplated = frozenset() if node_type is None else node_type.untemplated
     as_written = {key: entry for key, entry in node.params.items() if key in untemplated}
-    rest = {key: with_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
+    rest = {key: mark_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
     has_secrets = any(entry is not node.params[key] for key, entry in rest.items())
     return NodeValues(
         params=_params(
@@ -110,9 +110,9 @@ def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
 
 
 def _secrets(params: Mapping[str, Any], at: At, problems: Problems) -> tuple[str, ...]:
-    found = list(secrets_in(params, at))
+    found = list(find_secrets(params, at))
     for place, secret in found:
-        if not secret.is_named_well:
+        if not secret.is_valid:
             tell(
                 problems,
                 place,

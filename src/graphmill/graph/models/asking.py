@@ -10,10 +10,10 @@ from graphmill.core.errors import AttemptError, Permanent, Transient, message_of
 from graphmill.core.model_call import ModelRequest, ModelResponse
 from graphmill.core.result import Kind
 from graphmill.engine.failures import kind_of
-from graphmill.graph.concealment import concealed_text
 from graphmill.graph.models.genai import observed
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
+from graphmill.graph.secrets import Redactor
 
 _KEY_REFUSED = "check the key"  # how providers end what they say of one
 
@@ -21,7 +21,7 @@ _KEY_REFUSED = "check the key"  # how providers end what they say of one
 async def ask(
     target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None
 ) -> ModelResponse:
-    """Ask once. What it used is reported, whatever it comes to; what it raises repeats no secret. An attempt's own limit ends it too."""
+    """Call a model once. Usage is reported even when the call fails; errors hold no secrets."""
     door = context.shared(("door", target.lane), partial(_Door, target, context))
     access = door.access
     try:
@@ -39,12 +39,12 @@ async def ask(
         raise
     except TimeoutError:
         raise TimeoutError(f"{target.lane}: no answer in time") from None
-    except Exception as error:  # noqa: BLE001  a provider may be a stranger's; what it raises is told as our kinds
+    except Exception as error:  # noqa: BLE001  a provider may be third-party code: its errors are translated
         if isinstance(error, AttemptError) and error.usage is not None:
             context.report_usage(error.usage, target.lane, is_answer=False)
         if isinstance(error, AttemptError) and error.limits is not None:
             context.report_limits(target, error.limits)
-        raise told(target, error) from None
+        raise translate_error(target, error) from None
     context.report_usage(response.usage, target.lane)
     if response.limits is not None:
         context.report_limits(target, response.limits)
@@ -64,9 +64,9 @@ class _Door:
         del self.access
 
 
-def told(target: Target, error: Exception) -> AttemptError:
-    """Give an error as it may be told: it names the model as it is set, and the variable of a refused key, and repeats no secret."""
-    said = _named(target, concealed_text(target.secrets, message_of(error)))
+def translate_error(target: Target, error: Exception) -> AttemptError:
+    """Return an error without secrets that names the model and, for a refused key, the variable of the key."""
+    said = _named(target, Redactor(target.secrets).text(message_of(error)))
     if isinstance(error, AttemptError):
         error.args, error.__notes__ = (said,), []
         return error

@@ -15,15 +15,15 @@ from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, T
 from graphmill.core.json import fresh, json_bytes
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import NO_USAGE, REUSED, Usage
-from graphmill.graph.concealment import concealed_text
 from graphmill.graph.models.answer_schema import AnswerSchema
-from graphmill.graph.models.asking import ask, told
+from graphmill.graph.models.asking import ask, translate_error
 from graphmill.graph.models.cache.content_key import content_key, is_cacheable
 from graphmill.graph.models.cache.kept import Kept
 from graphmill.graph.models.json_answer import JsonAnswer, Misfit
 from graphmill.graph.models.question import estimated_tokens
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
+from graphmill.graph.secrets import Redactor
 
 MOST_REASKS = 2
 _MOST_TOLD = 1000
@@ -131,14 +131,14 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
 def _require_whole(target: Target, asked: ModelRequest, response: ModelResponse) -> None:
     """Raise what an answer means that is none, or is cut."""
     if (error := response.error()) is not None:
-        raise _with_answer(told(target, error), target, response)
+        raise _with_answer(translate_error(target, error), target, response)
     if not response.text.strip() and not response.tool_calls and not asked.stop:
         raise Transient(f"{target.lane}: the answer is empty")
 
 
 def _with_answer(error: AttemptError, target: Target, response: ModelResponse) -> AttemptError:
     """Let an error hold what the model has said: whoever mends prompt or schema must read it."""
-    error.answer = cut(concealed_text(target.secrets, response.text), MOST_MESSAGE_CHARS)
+    error.answer = cut(Redactor(target.secrets).text(response.text), MOST_MESSAGE_CHARS)
     return error
 
 

@@ -18,8 +18,8 @@ from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
 from graphmill.core.usage import Usage
 from graphmill.engine.tracing import ERROR, Tracing, word_of
-from graphmill.graph.concealment import concealed_text
 from graphmill.graph.models.target import Target
+from graphmill.graph.secrets import Redactor
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Histogram, Meter
@@ -135,7 +135,7 @@ class _Call:
             and self._span.is_recording()
             and os.environ.get(_CAPTURE, "").strip().lower() in _CAPTURED
         ):
-            self._span.set_attribute(name, concealed_text(self._target.secrets, to_json(messages)))
+            self._span.set_attribute(name, Redactor(self._target.secrets).text(to_json(messages)))
 
 
 class _Instruments(NamedTuple):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from graphmill.engine.rate_limits import Limits
-from graphmill.graph.secret import Secret
+from graphmill.graph.secrets import Secret
 
 
 def _nothing() -> Mapping[str, Any]:

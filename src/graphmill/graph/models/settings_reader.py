@@ -17,7 +17,7 @@ from graphmill.graph.kinds import Anything, Choice, Count, Either, ListOf, Mappi
 from graphmill.graph.models.settings import ModelSetting, ProviderSetting, Settings
 from graphmill.graph.places import At
 from graphmill.graph.problems import Problems
-from graphmill.graph.secret import Secret, names_secret
+from graphmill.graph.secrets import Secret, names_secret
 
 T = TypeVar("T")
 

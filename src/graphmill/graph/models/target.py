@@ -14,7 +14,7 @@ from graphmill.core.json import canonical
 from graphmill.engine.rate_limits import Limits
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.provider import Provider
-from graphmill.graph.secret import Secret
+from graphmill.graph.secrets import Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,7 @@ class _Batch:
         self._count = max(self._count or 0, self._taken)
         self._values = batch_output(self._rule, self._rules.retry, self._ended, self._count, path=self.path)
         is_degraded = self._failures > 0 and not self._is_failed()
-        errors = [outcome.noted(self._rules.told) for outcome in self._first_failed]
+        errors = [outcome.noted(self._rules.redact) for outcome in self._first_failed]
         return batch_summary(self._values, errors, timed_out=self._timed_out, is_degraded=is_degraded)
 
     def output(self) -> Output:
@@ -144,7 +144,7 @@ class _Batch:
         try:
             item = next(self._items, _END)
         except Exception as error:  # noqa: BLE001  a source handle is a stranger's code
-            self._fault, self.is_stopped = NodeFailed.of(error, self._rules.told), True
+            self._fault, self.is_stopped = NodeFailed.of(error, self._rules.redact), True
             return _END
         if item is _END:
             self._count = self._taken  # whatever length it claimed
@@ -169,7 +169,7 @@ class _Batch:
         try:
             return entry.resolve(self._place.scope)
         except GraphmillError as error:  # such as a name that is missing: of this item, and of no other
-            raise NodeFailed.of(error, self._rules.told) from error
+            raise NodeFailed.of(error, self._rules.redact) from error
 
     def _is_too_much(self) -> bool:
         """Tell whether more items have failed than may: a share is one of all items, or while nobody knows how many, of those ended."""

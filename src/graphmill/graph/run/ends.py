@@ -26,10 +26,10 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
         return is_question(self.failure)
 
     @classmethod
-    def of(cls, error: Exception, told: Callable[[Failure], Failure] | None = None) -> NodeFailed:
-        """Take an error of our own making, such as a name that is missing in a template; ``told`` gives it as it may be kept."""
+    def of(cls, error: Exception, redact: Callable[[Failure], Failure] | None = None) -> NodeFailed:
+        """Take an error of our own making, such as a name that is missing in a template; ``redact`` removes secrets."""
         failure = failure_of(error, kind_of(error))
-        return cls(failure if told is None else told(failure))
+        return cls(failure if redact is None else redact(failure))
 
     def output(self) -> Output:
         """Give what the nodes behind an error edge read."""

@@ -20,9 +20,9 @@ def run_job(plan: Plan, item: Any) -> Program:
     try:
         output = yield from run_flow(plan, place, run_node)
     except NodeFailed as failed:
-        raise Failed(plan.told(failed.failure)) from failed
+        raise Failed(plan.redact(failed.failure)) from failed
     except Exception as error:  # such as a name that is missing in an output
-        raise Failed(NodeFailed.of(error, plan.told).failure) from error
+        raise Failed(NodeFailed.of(error, plan.redact).failure) from error
     # Whoever takes it may change it: neither the graph's constants nor another job's input are to change with it.
     given, flags = fresh(output), dict.fromkeys(sorted(place.flags), True) if place.flags else {}
     return Finished(outward(given) if place.room.is_used else given, flags)

@@ -16,7 +16,7 @@ from graphmill.graph.run.loop import run_loop
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.plan import Plan
 from graphmill.graph.run.step import content_of, run_step
-from graphmill.graph.secret import revealed
+from graphmill.graph.secrets import reveal_secrets
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
@@ -34,7 +34,7 @@ def run_node(plan: Plan, node: Node, place: Place) -> Program:
             )
         return (yield from _run_item(plan, node, place, path))
     except GraphmillError as error:
-        raise NodeFailed.of(error, plan.told) from error
+        raise NodeFailed.of(error, plan.redact) from error
 
 
 def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
@@ -44,7 +44,7 @@ def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
             return (yield from run_loop(node.loop, place, path, run_round, content_in=partial(_content_in, node)))
         return (yield from _run_once(plan, node, place, path))
     except GraphmillError as error:  # such as a name that is missing in a template
-        raise NodeFailed.of(error, plan.told) from error
+        raise NodeFailed.of(error, plan.redact) from error
 
 
 def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
@@ -57,7 +57,7 @@ def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
         )
         return Output((yield from run_flow(child, inner, run_node)))
     except GraphmillError as error:
-        raise NodeFailed.of(error, plan.told) from error
+        raise NodeFailed.of(error, plan.redact) from error
 
 
 def _content_in(node: Node, place: Place) -> Callable[[], bytes]:
@@ -69,4 +69,4 @@ def _inputs(node: Node, place: Place) -> Mapping[str, Any]:
     inputs = node.params.resolve(place.scope).get("inputs") or {}
     if not isinstance(inputs, Mapping):
         raise Permanent(f"inputs is a mapping from the child's inputs to values, not {type(inputs).__name__}")
-    return revealed(inputs) if node.secrets else inputs
+    return reveal_secrets(inputs) if node.secrets else inputs

@@ -46,12 +46,12 @@ class Outcome(NamedTuple):
             "attempts": self.attempts,
         }
 
-    def noted(self, told: Callable[[Failure], Failure] | None) -> dict[str, Any]:
-        """Give it in short as an error that may be kept: its item, too, as ``told`` gives texts."""
+    def noted(self, redact: Callable[[Failure], Failure] | None) -> dict[str, Any]:
+        """Return it as a short error to record; ``redact`` removes secrets, from the item too."""
         error, failure = self.error(), self.failure
         item = _text(self.item)
-        if told is not None and failure is not None:
-            item = told(replace(failure, message=item, traceback="")).message
+        if redact is not None and failure is not None:
+            item = redact(replace(failure, message=item, traceback="")).message
         return {**error, "item": item[:_ITEM_CHARS], "error": error["error"][:_TEXT_CHARS]}
 
     def told(self) -> dict[str, Any]:

@@ -11,20 +11,20 @@ from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import StepRules
 from graphmill.graph.binding import Binding
-from graphmill.graph.concealment import Concealment
+from graphmill.graph.secrets import Redactor
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Node, RetryRule
     from graphmill.graph.models.models import Models
 
-Told = Callable[[Failure], Failure]
+Redact = Callable[[Failure], Failure]
 
 
 class Plan:
     """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in.
 
     ``plain`` are the nodes that are one step each, and no more; ``bind`` gives the inputs of an item;
-    ``told`` gives a failure as it may be kept: without secrets; ``models`` are those that its nodes ask, None if they ask none.
+    ``redact`` removes secrets from a failure; ``models`` are those that its nodes ask, None if they ask none.
     """
 
     __slots__ = (
@@ -36,9 +36,9 @@ class Plan:
         "models",
         "nodes",
         "plain",
+        "redact",
         "root",
         "rules",
-        "told",
     )
 
     def __init__(
@@ -46,7 +46,7 @@ class Plan:
         graph: Graph,
         retry: Retry,
         timeout_s: float | None,
-        told: Told | None = None,
+        redact: Redact | None = None,
         *,
         models: Models | None = None,
     ) -> None:
@@ -61,16 +61,16 @@ class Plan:
         )
         self.root = None if graph.path is None else Path(graph.path).parent
         self.rules: dict[str, StepRules] = {}
-        self.told = told or Concealment(tuple(dict.fromkeys(_secrets(graph))))
+        self.redact = redact or Redactor(tuple(dict.fromkeys(_secrets(graph))))
         self.models = models
         self.children: dict[str, Plan] = {}
         for node in graph.nodes.values():
             merged = merged_retry(node.retry, retry)
             limits = [each for each in (node.timeout_s, node.type.timeout_s(node.raw_params)) if each is not None]
             seconds = min(limits, default=timeout_s)
-            self.rules[node.id] = _rules(node, merged, seconds, self.told)
+            self.rules[node.id] = _rules(node, merged, seconds, self.redact)
             if node.child is not None:
-                self.children[node.id] = Plan(node.child, merged, seconds, self.told, models=models)
+                self.children[node.id] = Plan(node.child, merged, seconds, self.redact, models=models)
 
 
 def merged_retry(rule: RetryRule, retry: Retry) -> Retry:
@@ -91,12 +91,12 @@ def _secrets(graph: Graph) -> Iterator[str]:
             yield from _secrets(node.child)
 
 
-def _rules(node: Node, retry: Retry, timeout_s: float | None, told: Told) -> StepRules:
+def _rules(node: Node, retry: Retry, timeout_s: float | None, redact: Redact) -> StepRules:
     return StepRules(
         retry=retry,
         timeout_s=timeout_s,
         effect=node.effect,
         isolation=node.type.isolation(node.raw_params),
         is_retried_if_ambiguous=node.on_ambiguous == "retry",
-        told=told,
+        redact=redact,
     )

@@ -14,14 +14,13 @@ from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.json import canonical, digest, json_of
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
-from graphmill.graph.concealment import Concealment
 from graphmill.graph.models.question import tokens_of
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
 from graphmill.graph.run.ends import NodeFailed
 from graphmill.graph.run.place import Place
 from graphmill.graph.run.sequence import BatchSequence, brought_in
-from graphmill.graph.secret import Secret, revealed
+from graphmill.graph.secrets import Redactor, Secret, reveal_secrets
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
@@ -38,13 +37,13 @@ def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
         if place.room.is_used:
             params = brought_in(params, but=node.type.streamed)
         if not node.type.is_recorded:
-            return _now(node.type.run(read_params(node.type, revealed(params)), _no_context(path)))
+            return _now(node.type.run(read_params(node.type, reveal_secrets(params)), _no_context(path)))
         if node.type.asks_model:
             step: Step = _model_step(node, rules, place, path, params)
         else:
             step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
     except GraphmillError as error:  # such as a name that is missing in a template
-        raise NodeFailed.of(error, rules.told) from error
+        raise NodeFailed.of(error, rules.redact) from error
     end: StepEnd = yield step
     if place.meter is not None:
         place.meter.add(end)
@@ -98,17 +97,22 @@ class _NodeStep(Step):
     async def act(self) -> tuple[Any, str, list[str]]:
         """Run the node; give values, action and flags as JSON has them."""
         node = self._node
-        params = read_params(node.type, revealed(self._params) if node.secrets else self._params)
+        params = read_params(node.type, reveal_secrets(self._params) if node.secrets else self._params)
         made = await node.type.run(params, self._context())
-        if node.type.is_concealed and isinstance(self.rules.told, Concealment):
-            conceal = self.rules.told.output
-            made = made._replace(values=conceal(made.values)) if isinstance(made, Output) else conceal(made)
+        if node.type.redacts_outputs and isinstance(self.rules.redact, Redactor):
+            made = _without_secrets(made, self.rules.redact)
         if isinstance(made, Output):
             return plain(made.values), made.action, sorted(made.flags)
         return plain(made), "default", []
 
     def _context(self) -> Context:
         return Context(self.path, current.get(), root=self._root)
+
+
+def _without_secrets(made: Output | Mapping[str, Any], redact: Redactor) -> Output | Mapping[str, Any]:
+    if isinstance(made, Output):
+        return made._replace(values=redact.data(made.values))
+    return redact.data(made)  # type: ignore[no-any-return]
 
 
 class _ModelStep(_NodeStep):
@@ -140,7 +144,9 @@ class _ProcessStep(_NodeStep):
 
     def __init__(self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None) -> None:
         super().__init__(path, rules, node, params, root)
-        call = node.type.call(read_params(node.type, revealed(params) if node.secrets else params), _no_context(path))
+        call = node.type.call(
+            read_params(node.type, reveal_secrets(params) if node.secrets else params), _no_context(path)
+        )
         self._call = call.function, (_Sent(node, params, path) if node.secrets else call.value)
 
     def call(self) -> tuple[Callable[[Any], Any], Any]:
@@ -156,7 +162,7 @@ class _Sent:
 
     def __reduce__(self) -> tuple[Any, ...]:
         node, params, path = self._parts
-        return _same, (node.type.call(read_params(node.type, revealed(params)), _no_context(path)).value,)
+        return _same, (node.type.call(read_params(node.type, reveal_secrets(params)), _no_context(path)).value,)
 
 
 def _same(value: Any) -> Any:

@@ -16,7 +16,7 @@ from graphmill.core.errors import Permanent, Transient, message_of
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.pieces import Filled, pieces_of
-from graphmill.graph.secret import names_secret
+from graphmill.graph.secrets import names_secret
 from graphmill.graph.template import Lookup, TemplateError, parse
 from graphmill.nodes.shell.grammar import require_uncomputed
 from graphmill.nodes.shell.lexer import is_name
@@ -82,7 +82,7 @@ class Shell(NodeType[ShellParams]):
     }
     untemplated = frozenset({"timeout", "ok_codes"})
     in_pieces = frozenset({"command", "cwd"})
-    is_concealed = True
+    redacts_outputs = True
     example = """\
 - id: count
   type: shell

@@ -1,7 +1,7 @@
 import pytest
 
 from graphmill.graph.graph import LoopRule, RetryRule
-from graphmill.graph.secret import Secret
+from graphmill.graph.secrets import Secret
 from graphmill.graph.workflow import load_data
 
 

@@ -9,7 +9,7 @@ from graphmill.graph.models.choices import Choices
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings_file import settings_here
 from graphmill.graph.models.settings_reader import LIMITS, MODEL, PROVIDER, SETTINGS
-from graphmill.graph.secret import Secret
+from graphmill.graph.secrets import Secret
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from graphmill.core.json import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.graph.models.answer_schema import AnswerSchema
 from graphmill.graph.models.target import Target
-from graphmill.graph.secret import Secret
+from graphmill.graph.secrets import Secret
 
 _FORMAT = 2
 _TEMPERATURE = "temperature"
