@@ -273,9 +273,9 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
     [
         ("fst", {}, "no model 'fst' (did you mean 'fast'?)"),
         (7, {}, "a model is a name such as"),
-        ("fast", {"schema": 3}, "a schema is a JSON Schema or a pydantic model, not 3"),
-        ("fast", {"schema": {"typ": "object"}}, "unknown word 'typ'"),
-        ("fast", {"schema": int}, "a schema is a JSON Schema, as a dict, or a pydantic model, not <class 'int'>"),
+        ("fast", {"schema": 3}, "must be a JSON Schema or a pydantic model, got 3"),
+        ("fast", {"schema": {"typ": "object"}}, "unknown keyword 'typ'"),
+        ("fast", {"schema": int}, "must be a JSON Schema, as a dict, or a pydantic model, got <class 'int'>"),
         ("fast", {"prompt": []}, "there is nothing to ask"),
         ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
         (

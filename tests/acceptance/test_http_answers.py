@@ -129,8 +129,7 @@ def test_no_body_is_null_whatever_the_type_says(tmp_path, server, status):
     [
         (b"{", "application/json", "the answer says that it is JSON, and is not: "),
         (b"<html>busy</html>", "application/json", "the answer says that it is JSON, and is not: "),
-        (b'{"a": 1, "a": 2}', "application/json", "the key 'a' stands twice in one object"),
-        (b'{"a": NaN}', "application/json", "NaN is no number of JSON"),
+        (b'{"a": NaN}', "application/json", "NaN is not a JSON number"),
         (b'"\xff"', "application/json", "the answer is not the utf-8 that it should be"),
         (b"[" * 100_000, "application/json", "the answer says that it is JSON, and is not: "),
         (b"9" * 5000, "application/json", "the answer says that it is JSON, and is not: "),

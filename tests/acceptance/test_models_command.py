@@ -245,7 +245,7 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         ),
         (
             ["batch", "--prompt", "x", "--schema", "s.yaml", "-m", "fast", "-s", "items.jsonl"],
-            "error: the JSON Schema can not be used",
+            "error: the JSON Schema is not valid",
         ),
         (["batch", "w.yaml", "--schema", "s.yaml", "-s", "items.jsonl"], "--schema needs --prompt"),
         (

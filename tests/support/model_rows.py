@@ -18,10 +18,6 @@ def _with_length(body):
     return _HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def _twice(api):
-    return _whole(api).replace(b"{", b'{"model": "another", "model": "m", ', 1)
-
-
 WIRE = {
     "truncated": (Transient, lambda api: server.then_closed(_with_length(_whole(api))[:-20])),
     "cut within JSON": (Transient, lambda api: server.reply(_whole(api)[:-20])),
@@ -37,7 +33,6 @@ WIRE = {
         Transient,
         lambda api: server.reply(b"data: {}\n\n", kind="text/event-stream"),
     ),
-    "duplicate keys": (Transient, lambda api: server.reply(_twice(api))),
     "invalid UTF-8": (Transient, lambda api: server.reply(_whole(api).replace(b"Paris", b"Pa\xffris"))),
     "empty": (Transient, lambda api: server.reply(api.empty)),
     "error_in_answer": (Transient, lambda api: server.reply(api.error_in_answer)),

@@ -82,7 +82,7 @@ def complete(  # noqa: PLR0913  one parameter per choice
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
         raise UsageError(f"timeout_s is a number of seconds > 0, not {timeout_s!r:.80}")
     if isinstance(schema, type) and not is_model(schema):
-        raise UsageError(f"a schema is a JSON Schema, as a dict, or a pydantic model, not {schema!r:.80}")
+        raise UsageError(f"a schema must be a JSON Schema, as a dict, or a pydantic model, got {schema!r:.80}")
     target, shape = Models.here().find(model, role, is_node=False), None if schema is None else schema_of(schema)
     messages = (
         _meant(messages_of, prompt, system)

@@ -117,6 +117,14 @@ def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) ->
         raise ValueError(f"line {first_line}{later}: not JSON that can be read: {error}") from error
 
 
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+# For JSON that others send: Python's reader takes NaN and Infinity, which JSON does not have.
+STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make an object of its pairs; ValueError names a key that stands twice in it, of which one would be lost."""
     found = dict(pairs)

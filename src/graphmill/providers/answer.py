@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Transient, Unavailable, message_of
-from graphmill.core.strict_json import STRICT, strict_object
+from graphmill.core.json import STRICT
+
+_decode = msgspec.json.Decoder().decode
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -28,10 +30,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def object_of(body: bytes) -> dict[str, Any]:
     """Read a body as one JSON object, whatever its type is said to be; Unavailable for a web page, Transient for all else."""
-    if (found := strict_object(body)) is not None:
-        return found
     try:
-        data = STRICT.decode(body.decode())
+        data = _decode(body)
+    except (ValueError, RecursionError):  # a mistake, or a number that only Python reads
+        data = _decoded_strictly(body)
+    if not isinstance(data, dict):
+        raise Transient(f"the answer is no JSON object but {type(data).__name__}")
+    return data
+
+
+def _decoded_strictly(body: bytes) -> Any:
+    try:
+        return STRICT.decode(body.decode())
     except UnicodeDecodeError as error:
         raise Transient(f"the answer is not UTF-8, or was cut: {error.reason} at byte {error.start}") from None
     except (ValueError, RecursionError) as error:
@@ -40,9 +50,6 @@ def object_of(body: bytes) -> dict[str, Any]:
                 "a web page came back instead of an answer; check the address, and what stands before it"
             ) from None
         raise Transient(f"the answer is no JSON, or was cut: {message_of(error)}") from None
-    if not isinstance(data, dict):
-        raise Transient(f"the answer is no JSON object but {type(data).__name__}")
-    return data
 
 
 def error_object_of(body: bytes) -> dict[str, Any]:

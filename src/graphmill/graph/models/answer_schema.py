@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from graphmill.core.errors import UsageError, message_of
 from graphmill.core.json import to_json
-from graphmill.core.schema_check import SchemaCheck, SchemaError
+from graphmill.core.json_schema import JsonSchema
 from graphmill.graph.models.json_answer import JsonAnswer, Misfit, json_answer
 
 
@@ -18,19 +17,16 @@ class AnswerSchema:
 
     def __init__(self, schema: Any) -> None:
         self._model = schema if is_model(schema) else None
-        self.json: Mapping[str, Any] = schema.model_json_schema() if self._model is not None else schema
-        if not isinstance(self.json, Mapping):
-            raise UsageError(f"a schema is a JSON Schema or a pydantic model, not {schema!r:.80}")
+        self.json: dict[str, Any] = schema.model_json_schema() if self._model is not None else schema
+        if not isinstance(self.json, dict):
+            raise UsageError(f"a schema must be a JSON Schema or a pydantic model, got {schema!r:.80}")
         self.text = to_json(self.json)
-        try:
-            self._check = SchemaCheck(self.json) if self._model is None else None
-        except SchemaError as error:
-            raise UsageError(f"the JSON Schema can not be used: {error}") from None
+        self._schema = JsonSchema(self.json) if self._model is None else None
 
     def read(self, text: str) -> JsonAnswer:
         """Read an answer; Misfit says what is wrong with it."""
         answer = json_answer(text)
-        if self._check is not None and (problem := self._check.problem(answer.value)):
+        if self._schema is not None and (problem := self._schema.problem(answer.value)):
             raise Misfit(f"the answer does not fit the JSON Schema: {problem}")
         if self._model is not None:
             self._made(answer.value)

@@ -7,7 +7,7 @@ import re
 from typing import Any, NamedTuple
 
 from graphmill.core.errors import message_of
-from graphmill.core.strict_json import STRICT
+from graphmill.core.json import STRICT
 
 _FENCE = "```"
 _FENCE_OPENING = re.compile(r"```[\w+-]*[ \t]*\r?\n\s*")

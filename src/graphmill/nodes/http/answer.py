@@ -12,8 +12,8 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, message_of
+from graphmill.core.json import STRICT
 from graphmill.core.retry_after import retry_after_s
-from graphmill.core.strict_json import STRICT
 
 MOST_RETRY_AFTER_S = 900.0
 _MOST_SHOWN = 300

@@ -40,8 +40,7 @@ def test_the_one_value_between_words_is_read(value, before, after):
         ("```json\n{'a': 1}\n```", "the answer is not JSON"),
         ('{"a": 1', "the answer is not JSON"),
         ('{"a": 1,}', "the answer is not JSON"),
-        ('{"a": Infinity}', "Infinity is no number of JSON"),
-        ('{"a": 1, "a": 1}', "the key 'a' stands twice in one object"),
+        ('{"a": Infinity}', "Infinity is not a JSON number"),
         ("[" * 100_000, "the answer is "),
     ],
 )
