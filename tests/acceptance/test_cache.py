@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from graphmill.graph.models.cache import kept
+from graphmill.graph.models import cache
 from graphmill.journal import keeper
 from graphmill.journal.sqlite import cache_file
 from graphmill.journal.sqlite.connection import connect
@@ -590,7 +590,7 @@ def _shown(*words):
 
 
 def _flights():
-    return kept._flights._waiting
+    return cache._flights._waiting
 
 
 def _until(holds):

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import graphmill as gm
-from graphmill.graph.run import ended_items, sequence
+from graphmill.graph.run import outcomes
 from graphmill.graph.workflow import load_data
 from support.command import Command, write_items
 
@@ -422,8 +422,8 @@ def test_the_results_of_a_large_batch_are_written_as_they_are_read_and_the_same_
     before = flow.output(LARGE, {"items": list(range(12))}, journal=store)
     small = [(flow.folder / name).read_bytes() for name in names]
     (flow.folder / "log.jsonl").unlink()
-    monkeypatch.setattr(ended_items, "MOST_KEPT", 4)
-    monkeypatch.setattr(sequence, "MOST_BROUGHT_IN", 300)  # less than there is: it would fail, were it brought in
+    monkeypatch.setattr(outcomes, "MOST_KEPT", 4)
+    monkeypatch.setattr(outcomes, "MOST_BROUGHT_IN", 300)  # less than there is: it would fail, were it brought in
     assert flow.output(LARGE, {"items": list(range(12))}, journal=store) == before
     assert [(flow.folder / name).read_bytes() for name in names] == small
     assert len(small[0].splitlines()) == 11
@@ -431,7 +431,7 @@ def test_the_results_of_a_large_batch_are_written_as_they_are_read_and_the_same_
 
 @pytest.mark.usefixtures("work")
 def test_a_large_batch_that_was_written_is_not_written_again_by_a_resumed_run(flow, store, monkeypatch):
-    monkeypatch.setattr(ended_items, "MOST_KEPT", 4)
+    monkeypatch.setattr(outcomes, "MOST_KEPT", 4)
     text = LARGE.replace("outputs:", "  - {id: last, type: python, params: {function: 'acts:last'}}\n    outputs:")
     is_well = []
 

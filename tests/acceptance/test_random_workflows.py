@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, note, reject, settings
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.graph.run import ended_items
+from graphmill.graph.run import outcomes
 from support import workflow_functions
 from support.expectation import difference
 from support.naive import Unclear, interpret
@@ -98,7 +98,7 @@ def test_a_random_workflow_that_is_stopped_at_any_step_and_gone_on_with_gives_th
     )  # which counts a call that a stop cut short, and that is no attempt that failed
     expected = judged(workflow, inputs)
     with recorded(place) as journal, loaded(workflow, "workflow.json") as graph, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ended_items, "MOST_KEPT", 1)  # so that what is put aside is read too
+        patch.setattr(outcomes, "MOST_KEPT", 1)  # so that what is put aside is read too
         for call in stops:
             with stopping_at(call) as keep:
                 gm.batch(graph, [inputs], policy=EAGER, run_id="r", journal=journal, on_start=keep)

@@ -19,12 +19,12 @@ from graphmill.engine.frame import current, frame_here
 from graphmill.engine.rate_limits import Limits, RateLimiter, Reservation
 from graphmill.engine.shared import C, Shared
 from graphmill.engine.steps import done_in
-from graphmill.graph.models.answer_schema import AnswerSchema, is_model, schema_of
-from graphmill.graph.models.cache.content_key import asked, is_cacheable
+from graphmill.graph.models.answer import AnswerSchema, is_model, schema_of
+from graphmill.graph.models.cache import asked, is_cacheable
 from graphmill.graph.models.completion import Completion, known, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import estimated_tokens, messages_of, request_of
+from graphmill.graph.models.request import estimated_tokens, messages_of, request_of
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_params import given_params
 from graphmill.graph.node_type import Context

@@ -11,7 +11,7 @@ from graphmill.core.errors import UsageError
 from graphmill.core.fingerprint import changed
 from graphmill.graph.fingerprint import graph_fingerprints
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.choices import Choices
+from graphmill.graph.models.models import Choices
 from graphmill.graph.models.nodes import models_by_node
 from graphmill.journal.intake import OnChange
 from graphmill.journal.records import RunRecord

@@ -9,9 +9,9 @@ from graphmill.api.complete import Alone
 from graphmill.core.errors import AttemptError, message_of
 from graphmill.core.model_call import Message
 from graphmill.engine.bridge import blocking
-from graphmill.graph.models.asking import ask, translate_error
+from graphmill.graph.models.completion import ask, translate_error
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import request_of
+from graphmill.graph.models.request import request_of
 from graphmill.graph.models.target import Target
 
 _TIMEOUT_S = 30.0

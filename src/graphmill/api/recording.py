@@ -25,7 +25,7 @@ from graphmill.engine.policy import Policy
 from graphmill.engine.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.cache.kept import keeping
+from graphmill.graph.models.cache import keeping
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.node_type import Context
 from graphmill.journal.intake import Draft, Identify, OnChange

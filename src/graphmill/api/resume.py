@@ -15,7 +15,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.datasets.source import FileSource, noted_source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
-from graphmill.graph.models.choices import Choices
+from graphmill.graph.models.models import Choices
 from graphmill.graph.named import find_named
 from graphmill.graph.workflow import load, load_data
 from graphmill.journal.intake import OnChange

@@ -14,8 +14,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Program, Programmed
 from graphmill.graph.input_type import is_of_type, type_problem
-from graphmill.graph.models.choices import NO_CHOICES, Choices
-from graphmill.graph.models.models import Models
+from graphmill.graph.models.models import NO_CHOICES, Choices, Models
 from graphmill.graph.models.nodes import nodes_within, require_use
 from graphmill.graph.node_params import given_params
 from graphmill.graph.node_registry import find_node_type

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.answer_schema import schema_of
+from graphmill.graph.models.answer import schema_of
 from graphmill.graph.template import Literal, Lookup, Reference, TemplateError, parse
 from graphmill.graph.workflow import load_data
 

@@ -11,11 +11,10 @@ from msgspec import Meta
 
 from graphmill.core.errors import InternalError, Permanent, UsageError
 from graphmill.core.model_call import Message, Tool
-from graphmill.graph.models.answer_schema import schema_of
+from graphmill.graph.models.answer import schema_of
 from graphmill.graph.models.completion import complete, origin_of
-from graphmill.graph.models.images import image_or_path, images_of
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.question import PARAMS, messages_of, plain_tool, request_of
+from graphmill.graph.models.request import PARAMS, image_or_path, images_of, messages_of, plain_tool, request_of
 from graphmill.graph.node_params import is_open, misfit
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 

@@ -1,26 +1,116 @@
-"""The pass of children: the workflows that ``workflow`` nodes run are found, compiled, and given the inputs that they ask for."""
+"""Child workflows: found, compiled once per file, and their inputs and results checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from graphmill.core.errors import UsageError
-from graphmill.graph.compiler.inputs import make_inputs
-from graphmill.graph.compiler.library import Child, Library
-from graphmill.graph.compiler.telling import listed, nearest, tell
+from graphmill.core.errors import UsageError, WorkflowError
+from graphmill.graph.compiler.checks import Types, is_vague, listed, make_inputs, nearest, tell
 from graphmill.graph.compiler.templates import texts
-from graphmill.graph.compiler.types import Types
 from graphmill.graph.document import Document
+from graphmill.graph.graph import Graph
 from graphmill.graph.node_type import NodeType
 from graphmill.graph.problems import Problems
 from graphmill.graph.secrets import mark_secrets
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 
-Children = Mapping[At, Child]
 WORKFLOW = "workflow"
 _SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class Child(NamedTuple):
+    """A workflow that another uses; ``graph`` is None while there are problems."""
+
+    spec: WorkflowSpec
+    graph: Graph | None
+
+
+Children = Mapping[At, Child]
+
+
+_MOST_LEVELS = 50
+
+Compile = Callable[[Document, At, Problems, "Library"], Child | None]
+
+
+class Library:
+    """Compiles documents, keeps what became of each file, and gathers the problems of them all in those of the first."""
+
+    def __init__(self, compile_one: Compile) -> None:
+        self._compile = compile_one
+        self._known: dict[Path, Child | None] = {}
+        self._open: dict[Path, str] = {}
+        self._level = 0
+        self._problems: list[Problems] = []
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether anything is wrong so far."""
+        return any(problems.found for problems in self._problems)
+
+    def document(self, document: Document) -> Child | None:
+        """Compile a document; None if it is no workflow, which is told."""
+        problems = Problems(document)
+        self._problems.append(problems)
+        if document.root is None:
+            return self.inside(document, (), problems)
+        path = _real(Path(document.path))
+        self._open[path] = document.path
+        try:
+            return self.inside(document, (), problems)
+        finally:
+            del self._open[path]
+
+    def file(self, path: Path) -> Child | None:
+        """Compile a file, or give what became of it before. UsageError: there is no file."""
+        key = _real(path)
+        if key not in self._known:
+            self._known[key] = self._read(path)
+        return self._known[key]
+
+    def inside(self, document: Document, at: At, problems: Problems) -> Child | None:
+        """Compile a workflow that stands inside a document."""
+        if self._level == _MOST_LEVELS:
+            tell(problems, at, f"workflows run one another more than {_MOST_LEVELS} levels deep")
+            return None
+        self._level += 1
+        try:
+            return self._compile(document, at, problems, self)
+        finally:
+            self._level -= 1
+
+    def chain_to(self, path: Path) -> str | None:
+        """If a file is being compiled now, name the files that lead from it to itself."""
+        key = _real(path)
+        if key not in self._open:
+            return None
+        names = list(self._open)
+        return " → ".join(self._open[each] for each in [*names[names.index(key) :], key])
+
+    def gathered(self) -> Problems:
+        """Give the problems and notes of all documents, with those of the first as its own."""
+        first, *others = self._problems
+        for problems in others:
+            first.adopt(problems)
+        return first
+
+    def _read(self, path: Path) -> Child | None:
+        try:
+            document = Document.read(path)
+        except WorkflowError as error:
+            self._problems[0].adopt(error)
+            return None
+        return self.document(document)
+
+
+def _real(path: Path) -> Path:
+    """Give the one path by which a file is known, links followed; of what is no path at all, itself."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return path
 
 
 def compile_children(spec: WorkflowSpec, types: Types, library: Library, problems: Problems) -> Children:
@@ -98,3 +188,24 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
 
 def _is_literal(value: Any, at: At) -> bool:
     return next(texts(value, at), None) is None and mark_secrets(value) is value
+
+
+def check_results(spec: WorkflowSpec, types: Types, children: Children, problems: Problems) -> None:
+    """Refuse an output of a node with a batch that has the name of what the batch puts in its place, unless it is the same."""
+    for node in spec.nodes:
+        if node.batch is None or node.loop is not None or is_vague(node, spec):
+            continue
+        given = _given(node, types, children)
+        for name, same in (("item", f"${{{node.batch.alias}}}"), ("original_index", "${__index__}")):
+            if name in given and node.params.get(name) != same:
+                message = (
+                    f"the batch puts its own {name!r} into each result, in place of the node's; give that another name"
+                )
+                tell(problems, node.at, message, inside=("params", name) if name in node.params else ())
+
+
+def _given(node: NodeSpec, types: Types, children: Children) -> Collection[str]:
+    if (child := children.get(node.at)) is not None:
+        return child.spec.outputs or ()
+    node_type = types[node.at]
+    return () if node_type is None else node_type.output_names(node.params) or ()

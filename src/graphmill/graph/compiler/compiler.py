@@ -1,26 +1,27 @@
-"""The compiler: the list of passes that make a graph of a workflow, or tell all that is wrong with it."""
+"""The compiler: a list of passes that make a graph of a workflow, or report everything wrong with it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
 
 from graphmill.core.errors import InternalError
-from graphmill.graph.compiler.actions import check_actions
-from graphmill.graph.compiler.braces import note_braces
-from graphmill.graph.compiler.build import build_graph
-from graphmill.graph.compiler.children import compile_children
-from graphmill.graph.compiler.library import Child, Library
-from graphmill.graph.compiler.names import check_names
-from graphmill.graph.compiler.order import find_order
+from graphmill.core.fingerprint import value_fingerprint
+from graphmill.graph.compiler.checks import Types, check_names, find_types, make_inputs
+from graphmill.graph.compiler.children import WORKFLOW, Child, Children, Library, check_results, compile_children
+from graphmill.graph.compiler.order import Order, check_actions, find_order
 from graphmill.graph.compiler.references import check_references
-from graphmill.graph.compiler.results import check_results
-from graphmill.graph.compiler.templates import compile_values
-from graphmill.graph.compiler.types import find_types
+from graphmill.graph.compiler.templates import LoopValues, NodeValues, Values, Written, compile_values, note_braces
 from graphmill.graph.document import Document
-from graphmill.graph.graph import Graph
+from graphmill.graph.graph import BatchRule, Edge, Graph, LoopRule, Node, RetryRule
+from graphmill.graph.node_type import NodeType
 from graphmill.graph.problems import Problems
-from graphmill.graph.spec import At
+from graphmill.graph.spec import At, BatchSpec, LoopSpec, NodeSpec, WorkflowSpec
 from graphmill.graph.spec_reader import read_spec
+from graphmill.graph.template import Value, entries_of
 
 
 def compile_workflow(document: Document) -> Graph:
@@ -51,3 +52,148 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     if not spec.is_whole:
         return None
     return Child(spec, None if library.has_problems else build_graph(spec, values, known))
+
+
+def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children]) -> Graph:
+    """Make the graph of a workflow in which nothing is wrong."""
+    types, order, children = known
+    incoming, outgoing = _by_end(order.edges, "target"), _by_end(order.edges, "source")
+    nodes = {
+        node.id: _node(
+            node,
+            values.nodes[node.at],
+            type=cast("NodeType[Any]", types[node.at]),
+            child=children[node.at].graph if node.at in children else None,
+            edges=(incoming.get(node.id, ()), outgoing.get(node.id, ())),
+        )
+        for node in spec.nodes
+    }
+    outputs = (
+        None
+        if values.outputs is None
+        else {name: cast("Value", written.value) for name, written in values.outputs.items()}
+    )
+    return Graph(
+        name=spec.name,
+        path=_path(spec.document),
+        inputs=MappingProxyType(dict(make_inputs(spec))),
+        nodes=MappingProxyType(nodes),
+        starts=order.starts,
+        outputs=None if outputs is None else MappingProxyType(outputs),
+        outputs_fingerprint=value_fingerprint(None if spec.outputs is None else dict(spec.outputs)),
+    )
+
+
+def _node(
+    spec: NodeSpec,
+    values: NodeValues,
+    *,
+    type: NodeType[Any],  # noqa: A002  the word of the language
+    child: Graph | None,
+    edges: tuple[tuple[Edge, ...], tuple[Edge, ...]],
+) -> Node:
+    return Node(
+        id=spec.id,
+        type=type,
+        params=cast("Value", values.params.value),
+        raw_params=MappingProxyType(dict(spec.params)),
+        retry=retry_rule(spec),
+        timeout_s=timeout_s(spec),
+        effect=cast("Any", spec.effect or type.effect_of(spec.params)),
+        on_ambiguous=cast("Any", spec.on_ambiguous),
+        batch=batch_rule(spec, values),
+        loop=loop_rule(spec, values.loop),
+        child=child,
+        incoming=edges[0],
+        outgoing=edges[1],
+        fingerprint=node_fingerprint(spec, type, child),
+        secrets=values.secrets,
+    )
+
+
+def _by_end(edges: tuple[Edge, ...], end: str) -> Mapping[str, tuple[Edge, ...]]:
+    found: dict[str, list[Edge]] = {}
+    for edge in edges:
+        found.setdefault(getattr(edge, end), []).append(edge)
+    return {node_id: tuple(each) for node_id, each in found.items()}
+
+
+def _path(document: Document) -> str | None:
+    return None if document.root is None else str(document.root / Path(document.path).name)
+
+
+def retry_rule(node: NodeSpec) -> RetryRule:
+    """Give the batch's rule, else the node's, else None for the policy's."""
+    retry, batch = node.retry, node.batch
+    attempts = retry.attempts if batch is None or batch.max_retries is None else batch.max_retries
+    wait_s = retry.wait_s if batch is None or batch.retry_wait_s is None else batch.retry_wait_s
+    return RetryRule(attempts=attempts, wait_s=wait_s, backoff=retry.backoff, cap_s=retry.cap_s)
+
+
+def timeout_s(node: NodeSpec) -> float | None:
+    """Give the limit of an attempt likewise."""
+    return node.timeout_s if node.batch is None or node.batch.timeout_s is None else node.batch.timeout_s
+
+
+def batch_rule(node: NodeSpec, values: NodeValues) -> BatchRule | None:
+    """Give how the node's items are run."""
+    batch = node.batch
+    if batch is None or values.items is None:
+        return None
+    return BatchRule(
+        items=_value(values.items),
+        entries=entries_of(_value(values.items)),
+        alias=batch.alias,
+        error_handling=cast("Any", batch.error_handling),
+        is_parallel=batch.is_parallel,
+        max_concurrent=batch.max_concurrent,
+        max_failures=batch.max_failures,
+        is_ordered=batch.is_ordered,
+    )
+
+
+def loop_rule(node: NodeSpec, values: LoopValues | None) -> LoopRule | None:
+    """Give how the node's rounds are run."""
+    loop = node.loop
+    if loop is None or values is None:
+        return None
+    return LoopRule(
+        max=loop.max if isinstance(loop.max, int) else _value(values.max),
+        until=_values(values.until),
+        repeats=_values(values.repeats),
+        similarity=loop.similarity,
+        keep=None if loop.keep is None or values.keep is None else (cast("Any", loop.keep[0]), _value(values.keep)),
+        history=loop.history,
+        timeout_s=loop.timeout_s,
+        budget_usd=loop.budget_usd,
+        on_error=cast("Any", loop.on_error),
+    )
+
+
+def _values(written: Mapping[str, Written]) -> Mapping[str, Value]:
+    return MappingProxyType({name: _value(each) for name, each in written.items()})
+
+
+def _value(written: Written) -> Value:
+    return cast("Value", written.value)
+
+
+def node_fingerprint(node: NodeSpec, node_type: NodeType[Any], child: Graph | None) -> str:
+    """Hash type, params, code, batch, loop and child; a child counts by what it does, not by where it stands."""
+    left_out = node_type.incidental if child is None else {WORKFLOW}
+    params = {key: entry for key, entry in node.params.items() if key not in left_out}
+    code = node_type.fingerprint(node.params)
+    parts = None if child is None else child.fingerprints
+    return value_fingerprint([node_type.name, params, code, _batch(node.batch), _loop(node.loop), parts])
+
+
+def _batch(batch: BatchSpec | None) -> Any:
+    return None if batch is None else [batch.items, batch.alias, batch.error_handling, batch.is_ordered]
+
+
+def _loop(loop: LoopSpec | None) -> Any:
+    if loop is None:
+        return None
+    # The first reason that holds is the one that stops: the order of `until` and `repeats` means something.
+    until, repeats = list(loop.until.items()), list(loop.repeats.items())
+    return [loop.max, until, repeats, loop.similarity, loop.keep, loop.history, loop.budget_usd, loop.on_error]

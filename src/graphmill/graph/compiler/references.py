@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from graphmill.graph.compiler.checks import Types, has_vague_inputs, is_vague, listed, lost_names, nearest, tell
 from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.order import ERROR, Order
-from graphmill.graph.compiler.telling import listed, nearest, tell
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
-from graphmill.graph.compiler.types import Types
-from graphmill.graph.compiler.vague import has_vague_inputs, is_vague, lost_names
 from graphmill.graph.problems import Problems
 from graphmill.graph.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.template import Reference, compile_value

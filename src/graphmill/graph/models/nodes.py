@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import Unavailable, UsageError
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.suggest import suggestion
-from graphmill.graph.models.choices import Choices
-from graphmill.graph.models.models import Models
+from graphmill.graph.models.models import Choices, Models
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_params import is_open
 

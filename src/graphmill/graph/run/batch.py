@@ -1,10 +1,10 @@
-"""For each: the items of a node, one after the other or several at once, and what became of each."""
+"""A batch node: its items one after the other or several at once, and its output."""
 
 from __future__ import annotations
 
 import json
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import GraphmillError, Permanent, cut
 from graphmill.core.json import canonical, digest
 from graphmill.core.result import Failure, Kind
+from graphmill.engine.policy import Retry
 from graphmill.engine.program import Aside, Begun, Note, Program, StepRules
 from graphmill.engine.question import is_question
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.batch_output import ERRORS_TOLD, batch_output, batch_summary
-from graphmill.graph.run.ended_items import EndedItems
-from graphmill.graph.run.ends import NodeFailed
-from graphmill.graph.run.meter import Meter
-from graphmill.graph.run.outcome import Outcome
-from graphmill.graph.run.place import Place
+from graphmill.graph.run.outcomes import BatchSequence, EndedItems, Outcome, Rest, cancelled
+from graphmill.graph.run.scope import Meter, NodeFailed, Place
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import BatchRule
     from graphmill.graph.template import Value
 
 RunItem = Callable[[Place, str], Program]
+ERRORS_TOLD = 5
 
 
 def run_batch(rule: BatchRule, rules: StepRules, place: Place, path: str, run_item: RunItem) -> Program:
@@ -218,3 +216,87 @@ def _array_in(text: str) -> Any:
 
 def _said(value: Any) -> str:
     return "null" if value is None else type(value).__name__
+
+
+def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *, path: str) -> dict[str, Any]:
+    """Give the output of a batch node over ``count`` items out of those that ended; the others were cancelled."""
+    found = _lists(rule, ended.kept, count) if ended.rest is None else _sequences(rule, ended.rest, count, path)
+    return {
+        **found,
+        "count": count,
+        "success_count": len(found["results"]),
+        "error_count": len(found["errors"]),
+        "cancelled_count": count - len(ended),
+        "batch_metadata": _metadata(rule, retry, ended),
+    }
+
+
+def batch_summary(
+    values: Mapping[str, Any], errors: list[dict[str, Any]], *, timed_out: int, is_degraded: bool
+) -> dict[str, Any]:
+    """Give the output of a batch node in short: how many items ended how, and its first errors."""
+    return {
+        "succeeded": values["success_count"],
+        "failed": values["error_count"] - timed_out,
+        "timed_out": timed_out,
+        "cancelled": values["cancelled_count"],
+        "degraded": is_degraded,
+        "errors": errors,
+    }
+
+
+def _lists(rule: BatchRule, ended: Sequence[Outcome], count: int) -> dict[str, Any]:
+    in_order = sorted(ended, key=attrgetter("number"))
+    results = {outcome.number: outcome.result() for outcome in ended if outcome.failure is None}
+    errors = {outcome.number: outcome.error() for outcome in in_order if outcome.failure is not None}
+    outcomes = [cancelled()] * count
+    for outcome in ended:
+        number = outcome.number
+        told = {"result": results[number]} if outcome.failure is None else {"error": errors[number]}
+        outcomes[number] = {"status": outcome.status, **told}
+    listed = in_order if rule.is_ordered else ended
+    return {
+        "results": [results[outcome.number] for outcome in listed if outcome.failure is None],
+        "errors": list(errors.values()),
+        "outcomes": outcomes,
+    }
+
+
+def _sequences(rule: BatchRule, ended: Rest, count: int, path: str) -> dict[str, Any]:
+    shelf = ended.shelf(count)
+    listed = range(count) if rule.is_ordered else ended.numbers
+    return {
+        "results": BatchSequence(f"{path}.results", shelf, shelf.good(listed), "result"),
+        "errors": BatchSequence(f"{path}.errors", shelf, shelf.bad(), "error"),
+        "outcomes": BatchSequence(f"{path}.outcomes", shelf, range(count)),
+    }
+
+
+def _metadata(rule: BatchRule, retry: Retry, ended: EndedItems) -> dict[str, Any]:
+    return {
+        "parallel": rule.is_parallel,
+        "max_concurrent": rule.max_concurrent,
+        "max_retries": retry.attempts,
+        "retry_wait": retry.wait_s,
+        "execution_mode": "parallel" if rule.is_parallel else "sequential",
+        "timing": _timing(ended),
+    }
+
+
+def _timing(ended: EndedItems) -> dict[str, float]:
+    if not len(ended):
+        return dict.fromkeys(("wall", "total", "average", "minimum", "maximum", "p95"), 0.0)
+    if ended.rest is None:
+        seconds = sorted(outcome.ended_s - outcome.began_s for outcome in ended.kept)
+        wall = max(outcome.ended_s for outcome in ended.kept) - min(outcome.began_s for outcome in ended.kept)
+    else:
+        seconds, wall = sorted(ended.rest.seconds), ended.rest.ended_s - ended.rest.began_s
+    total = sum(seconds)
+    return {
+        "wall": wall,
+        "total": total,
+        "average": total / len(seconds),
+        "minimum": seconds[0],
+        "maximum": seconds[-1],
+        "p95": seconds[-(-95 * len(seconds) // 100) - 1],
+    }

@@ -10,9 +10,7 @@ from graphmill.core.errors import Permanent, cut
 from graphmill.core.result import Failure
 from graphmill.engine.program import Note, Program
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.ends import NodeFailed
-from graphmill.graph.run.meter import Meter
-from graphmill.graph.run.place import Place
+from graphmill.graph.run.scope import Meter, NodeFailed, Place
 from graphmill.graph.template import text_of
 
 if TYPE_CHECKING:

@@ -14,12 +14,11 @@ from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.json import canonical, digest, json_of
 from graphmill.engine.frame import current
 from graphmill.engine.program import Program, Step, StepEnd, StepRules
-from graphmill.graph.models.question import tokens_of
+from graphmill.graph.models.request import tokens_of
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
-from graphmill.graph.run.ends import NodeFailed
-from graphmill.graph.run.place import Place
-from graphmill.graph.run.sequence import BatchSequence, brought_in
+from graphmill.graph.run.outcomes import BatchSequence, brought_in
+from graphmill.graph.run.scope import NodeFailed, Place
 from graphmill.graph.secrets import Redactor, Secret, reveal_secrets
 
 if TYPE_CHECKING:

@@ -1,10 +1,8 @@
 """Templates: text with ``${…}`` in it, parsed once, printed back, resolved often; lookups and nothing else."""
 
-from graphmill.graph.template.missing import Missing
-from graphmill.graph.template.parser import TemplateError, is_name, parse
+from graphmill.graph.template.lookup import Missing, data_in
+from graphmill.graph.template.parser import Literal, Lookup, Reference, Segment, Template, TemplateError, is_name, parse
 from graphmill.graph.template.resolver import Value, compile_params, compile_value, entries_of, look_up, text_of
-from graphmill.graph.template.syntax import Literal, Lookup, Reference, Segment, Template
-from graphmill.graph.template.walk import data_in
 
 __all__ = [
     "Literal",

@@ -9,10 +9,8 @@ from typing import Any, Protocol
 
 from graphmill.core.errors import Permanent, message_of
 from graphmill.core.json import to_json
-from graphmill.graph.template.missing import missing
-from graphmill.graph.template.parser import parse
-from graphmill.graph.template.syntax import Literal, Lookup, Reference
-from graphmill.graph.template.walk import Steps, Texts, is_sequence, steps_of, walk
+from graphmill.graph.template.lookup import Steps, Texts, is_sequence, missing, steps_of, walk
+from graphmill.graph.template.parser import Literal, Lookup, Reference, parse
 
 
 class Value(Protocol):

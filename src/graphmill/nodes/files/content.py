@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from graphmill.core.errors import Permanent, message_of
 from graphmill.core.json import to_json
-from graphmill.graph.run.sequence import BatchSequence
+from graphmill.graph.run.outcomes import BatchSequence
 from graphmill.graph.template import text_of
 
 Format = Literal["text", "json", "jsonl"]

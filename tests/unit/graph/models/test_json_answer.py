@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphmill.graph.models.json_answer import Misfit, json_answer
+from graphmill.graph.models.answer import Misfit, json_answer
 
 VALUES = st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.booleans()))
 WORDS = st.text(st.characters(exclude_characters="{}[]`", exclude_categories=["Cs"]))

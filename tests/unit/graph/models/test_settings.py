@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from graphmill.core.errors import UsageError
-from graphmill.graph.models.choices import Choices
-from graphmill.graph.models.models import Models
-from graphmill.graph.models.settings_file import settings_here
-from graphmill.graph.models.settings_reader import LIMITS, MODEL, PROVIDER, SETTINGS
+from graphmill.graph.models.models import Choices, Models
+from graphmill.graph.models.settings import LIMITS, MODEL, PROVIDER, SETTINGS, settings_here
 from graphmill.graph.secrets import Secret
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from graphmill.graph.models.cache.flights import Flights
+from graphmill.graph.models.cache import Flights
 
 
 class Asked:
