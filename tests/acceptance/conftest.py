@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from graphmill.graph.node_registry import registry
+from graphmill.graph.registry import node_registry
 from support.asked_model import Played
 from support.flows import Flow
 
@@ -34,9 +34,9 @@ def store(tmp_path):
 def metered(monkeypatch):
     """Install a stranger's package of node types; give its module."""
     monkeypatch.syspath_prepend(PACKAGES / "metered")
-    registry.cache_clear()
+    node_registry.cache_clear()
     yield importlib.import_module("metered_nodes")
-    registry.cache_clear()
+    node_registry.cache_clear()
     del sys.modules["metered_nodes"]
 
 

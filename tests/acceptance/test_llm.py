@@ -124,7 +124,7 @@ class TestNames:
         results = list(gm.batch(graph, [{"m": "scripted/a"}, {"m": "scripted/b"}, {"m": "nobody/c"}]).results())
         assert sorted(each.model for each in played.asked) == ["a", "b"]
         assert [result.status for result in results] == ["succeeded", "succeeded", "failed"]
-        assert "no provider 'nobody'" in results[2].error.message
+        assert "unknown provider 'nobody'" in results[2].error.message
 
     def test_a_role_without_a_model_is_told_before_anything_runs(self, played):
         with pytest.raises(
@@ -140,7 +140,7 @@ class TestNames:
         ("params", "said"),
         [
             ("{prompt: x, model: fst}", "no model 'fst' (did you mean 'fast'?); write provider/model"),
-            ("{prompt: x, model: scriptd/a}", "no provider 'scriptd' (did you mean 'scripted'?)"),
+            ("{prompt: x, model: scriptd/a}", "unknown provider 'scriptd' (did you mean 'scripted'?)"),
             ("{prompt: x, model: fast, role: judge}", "model and role are both given"),
             ("{model: fast}", "prompt or messages is missing"),
             (

@@ -15,7 +15,7 @@ from graphmill.core.errors import AttemptError, Throttled, Transient, Unavailabl
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, Origin
 from graphmill.core.rate_limits import RateLimit
 from graphmill.core.usage import Usage
-from graphmill.graph.provider import find_provider, provider_registry
+from graphmill.graph.registry import find_provider, provider_registry
 from support import model_server
 from support.model_apis import APIS
 from support.model_rows import ENDS, ERRORS, WIRE

@@ -13,7 +13,7 @@ from graphmill.core.result import Result, Status, StopReason
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.graph.graph import Graph
-from graphmill.graph.input_check import require_inputs
+from graphmill.graph.inputs import require_inputs
 from graphmill.journal.intake import OnChange
 from graphmill.report.report import Report
 

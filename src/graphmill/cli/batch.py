@@ -36,8 +36,7 @@ from graphmill.core.errors import UsageError
 from graphmill.datasets.source import source
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import asked_models
-from graphmill.graph.prompt_workflow import prompt_workflow
-from graphmill.graph.workflow import load
+from graphmill.graph.workflow import load, prompt_workflow
 
 Inputs = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)

@@ -10,8 +10,8 @@ from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.stderr import tell_note
 from graphmill.cli.width import terminal_width
 from graphmill.core.errors import UsageError
-from graphmill.graph.node_registry import registry
 from graphmill.graph.node_type import NodeType
+from graphmill.graph.registry import node_registry
 from graphmill.report.node_page import node_lines, node_page, node_record
 
 
@@ -35,7 +35,7 @@ def nodes(
 
 
 def _list(*, as_json: bool) -> None:
-    found, problems = registry().types().values(), registry().problems()
+    found, problems = node_registry().types().values(), node_registry().problems()
     if as_json:
         tell_json({"nodes": [node_record(each) for each in found], "problems": problems})
         return
@@ -46,6 +46,6 @@ def _list(*, as_json: bool) -> None:
 
 def _found(name: str) -> NodeType[object]:
     try:
-        return registry().find(name)
+        return node_registry().find(name)
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -11,7 +11,7 @@ from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.exit_code import ExitCode
 from graphmill.core.errors import UsageError
 from graphmill.graph.json_schema import workflow_schema
-from graphmill.graph.node_registry import registry
+from graphmill.graph.registry import node_registry
 from graphmill.report.workflow_page import check, checked_lines, checked_record
 
 
@@ -48,7 +48,7 @@ def validate(
 def _tell_schema(workflows: list[str] | None, *, as_json: bool) -> None:
     if workflows:
         raise UsageError("--schema prints the schema of all workflows; leave the files out")
-    known = registry()
+    known = node_registry()
     types = known.types()
     aliases = {alias: name for name, node_type in types.items() for alias in known.aliases(node_type)}
     found = workflow_schema(types.values(), aliases=aliases)

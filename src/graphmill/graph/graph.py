@@ -13,12 +13,12 @@ from graphmill.core.job import Effect
 from graphmill.core.suggest import suggestion
 from graphmill.engine.policy import Policy
 from graphmill.engine.program import Program, Programmed
-from graphmill.graph.input_type import is_of_type, type_problem
+from graphmill.graph.inputs import is_of_type, type_problem
 from graphmill.graph.models.models import NO_CHOICES, Choices, Models
 from graphmill.graph.models.nodes import nodes_within, require_use
 from graphmill.graph.node_params import given_params
-from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.problems import Problem
+from graphmill.graph.registry import find_node_type
 from graphmill.graph.run.job import run_job
 from graphmill.graph.run.plan import Plan
 

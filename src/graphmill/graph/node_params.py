@@ -1,22 +1,24 @@
-"""A node's params: checked as written when the workflow is compiled, and read, resolved, at each attempt."""
+"""Params of node types: checked as written, read at each attempt, and documented."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
-from graphmill.core.errors import Permanent, UsageError
+from graphmill.core.errors import Permanent, UsageError, message_of
+from graphmill.core.json import to_json
 from graphmill.core.suggest import suggestion
 from graphmill.graph.node_type import NodeType, ParamError
-from graphmill.graph.pieces import pieced
 from graphmill.graph.places import At
 from graphmill.graph.secrets import names_secret
+from graphmill.graph.template import text_of
 
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _RANGE = re.compile(r"Expected `([^`]*)` (.*)")
@@ -29,6 +31,16 @@ _WORDS = {
     "float": "a number",
     "bool": "true or false",
     "null": "null",
+}
+_TYPE_WORDS = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    dict: "mapping",
+    Mapping: "mapping",
+    list: "list",
+    Any: "any value",
 }
 
 
@@ -233,3 +245,90 @@ def _in_words(names: str) -> str:
 def _problem(message: str, at: At, *, within: At | None = None) -> ParamError:
     where = ".".join(map(str, at if within is None else within))
     return ParamError(f"{where}: {message}" if where else message, at=at)
+
+
+class Filled(NamedTuple):
+    """What a template came to."""
+
+    value: Any
+
+    @property
+    def text(self) -> str:
+        """As it stands in a text; Permanent if it can not."""
+        try:
+            return text_of(self.value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Permanent(f"a value can not stand in a text: {message_of(error)}") from error
+
+
+class PiecedText(str):
+    """A text that still knows its pieces."""
+
+    __slots__ = ("pieces",)
+    pieces: tuple[str | Filled, ...]
+
+
+def pieced(resolved: Iterable[str | list[Any]]) -> PiecedText:
+    """Put together what a template resolves to in pieces: text as written, and each value in a list of its own."""
+    pieces = tuple([piece if isinstance(piece, str) else Filled(piece[0]) for piece in resolved])
+    text = PiecedText("".join([piece if isinstance(piece, str) else piece.text for piece in pieces]))
+    text.pieces = pieces
+    return text
+
+
+def pieces_of(text: str) -> tuple[str | Filled, ...]:
+    """Give the pieces of a param that comes in such; a text without templates is one."""
+    return text.pieces if isinstance(text, PiecedText) else (text,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamDoc:
+    """One param: its name, its type in words, its default as JSON (None: it is required), whether it may hold templates, what it means."""
+
+    name: str
+    type: str
+    default: str | None
+    is_templated: bool
+    description: str
+
+
+def param_docs(node_type: NodeType[Any]) -> list[ParamDoc]:
+    """List the params of a type in their order; none for a type that takes any mapping."""
+    if node_type.Params is None:
+        return []
+    return [
+        _doc(field, is_templated=field.encode_name not in node_type.untemplated)
+        for field in msgspec.structs.fields(node_type.Params)
+    ]
+
+
+def _doc(field: msgspec.structs.FieldInfo, *, is_templated: bool) -> ParamDoc:
+    return ParamDoc(
+        name=field.encode_name,
+        type=_type(field.type),
+        default=_default(field),
+        is_templated=is_templated,
+        description=description(field.type),
+    )
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str | None:
+    if field.required:
+        return None
+    return to_json(field.default if field.default is not msgspec.NODEFAULT else field.default_factory())
+
+
+def _type(kind: Any) -> str:
+    words = [word for option in options(kind) if option is not NoneType for word in _words(option)]
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _words(option: Any) -> list[str]:
+    if get_origin(option) is Literal:
+        return [f"`{choice}`" for choice in get_args(option)]
+    if isinstance(option, type) and issubclass(option, msgspec.Struct):
+        return [f"mapping of {', '.join(field.encode_name for field in msgspec.structs.fields(option))}"]
+    outer = get_origin(option) or option
+    inner = [part for part in get_args(option)[-1:] if part is not Any]
+    word = _TYPE_WORDS.get(outer, getattr(outer, "__name__", str(outer)))
+    return [f"{word} of {_type(inner[0])}" if inner and outer is list else word]

@@ -11,7 +11,7 @@ from graphmill.graph import grammar, legacy
 from graphmill.graph.block import BlockReader
 from graphmill.graph.document import Document
 from graphmill.graph.grammar import Block
-from graphmill.graph.input_type import INPUT_TYPES, is_of_type
+from graphmill.graph.inputs import INPUT_TYPES, is_of_type
 from graphmill.graph.kinds import Lookup, Name, shown, tolerance
 from graphmill.graph.legacy import Dialect
 from graphmill.graph.legacy_params import read_params

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import Any
 
-from graphmill.graph.node_docs import ParamDoc, param_docs
-from graphmill.graph.node_registry import GROUP, registry
+from graphmill.graph.node_params import ParamDoc, param_docs
 from graphmill.graph.node_type import NodeType
+from graphmill.graph.registry import NODE_GROUP, node_registry
 from graphmill.report.text import columns
 
 _WIDTH = 100
@@ -55,7 +55,7 @@ class Shout(NodeType[ShoutParams]):
 ```
 
 ```toml
-[project.entry-points."{GROUP}"]
+[project.entry-points."{NODE_GROUP}"]
 shout = "acme_nodes:Shout"
 ```
 
@@ -91,7 +91,7 @@ def node_record(node_type: NodeType[Any]) -> dict[str, Any]:
     """Give a type as data; docs/cli.md describes the fields."""
     return {
         "name": node_type.name,
-        "aliases": list(registry().aliases(node_type)),
+        "aliases": list(node_registry().aliases(node_type)),
         "summary": node_type.summary,
         "package": node_type.package,
         "params": None if node_type.Params is None else [_param_record(doc) for doc in param_docs(node_type)],
@@ -119,12 +119,14 @@ def node_markdown(types: Iterable[NodeType[Any]]) -> str:
 def own_types() -> list[NodeType[Any]]:
     """Give the types that come with Graphmill itself."""
     return [
-        node_type for node_type in registry().types().values() if node_type.package.partition(" ")[0] == "graphmill"
+        node_type
+        for node_type in node_registry().types().values()
+        if node_type.package.partition(" ")[0] == "graphmill"
     ]
 
 
 def _title(node_type: NodeType[Any]) -> str:
-    aliases = registry().aliases(node_type)
+    aliases = node_registry().aliases(node_type)
     return f"{node_type.name} (also {', '.join(aliases)})" if aliases else node_type.name
 
 
@@ -150,7 +152,7 @@ def _any_outputs(node_type: NodeType[Any]) -> str:
 
 
 def _section(node_type: NodeType[Any]) -> Iterator[str]:
-    aliases = "".join(f", `{alias}`" for alias in registry().aliases(node_type))
+    aliases = "".join(f", `{alias}`" for alias in node_registry().aliases(node_type))
     yield from (f"## `{node_type.name}`{aliases}", "", node_type.summary, "")
     if node_type.Params is None:
         yield from ("Params: any.", "")

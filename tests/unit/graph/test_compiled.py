@@ -3,8 +3,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 import graphmill as gm
-from graphmill.graph.binding import Binding
 from graphmill.graph.graph import Edge, Graph, Input
+from graphmill.graph.inputs import Binding
 from graphmill.graph.secrets import Secret, find_secrets, mark_secrets
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from graphmill.core.errors import Permanent
 from graphmill.graph.node_params import is_open, param_problems, read_params
-from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.node_type import NodeType
+from graphmill.graph.registry import find_node_type
 
 
 class Auth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.node_params import read_params
+from graphmill.graph.node_params import Filled, pieces_of, read_params
 from graphmill.graph.node_type import NodeType
-from graphmill.graph.pieces import Filled, pieces_of
 from graphmill.graph.template import TemplateError, compile_params
 
 

@@ -7,9 +7,8 @@ from threading import Thread
 import pytest
 
 from graphmill.core.errors import AttemptError
-from graphmill.graph.node_params import read_params
-from graphmill.graph.node_registry import find_node_type
-from graphmill.graph.pieces import pieced
+from graphmill.graph.node_params import pieced, read_params
+from graphmill.graph.registry import find_node_type
 from graphmill.nodes.files.route import route_of
 
 PATH = "a/b/file"

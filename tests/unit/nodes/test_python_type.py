@@ -5,7 +5,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.fingerprint import function_fingerprint
-from graphmill.graph.node_registry import find_node_type
+from graphmill.graph.registry import find_node_type
 from support.node_steps import call_of, check, problem_of, result_of_step
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, Text, Tool, ToolCall
-from graphmill.graph.provider import find_provider
+from graphmill.graph.registry import find_provider
 from graphmill.providers.anthropic.request import body_of
 from support.model_apis import ANTHROPIC_ANSWER, anthropic_error
 

@@ -4,7 +4,7 @@ import pytest
 
 from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, Text, TokenLogprob, Tool, ToolCall
-from graphmill.graph.provider import find_provider
+from graphmill.graph.registry import find_provider
 from graphmill.providers.gemini.request import body_of
 from support.model_apis import GEMINI, GEMINI_ANSWER, changed, google_error
 

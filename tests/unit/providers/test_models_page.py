@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from graphmill.core.yaml import from_yaml
-from graphmill.graph.provider import find_provider
+from graphmill.graph.registry import find_provider
 from graphmill.providers.scripted.faults import FAULTS
 from graphmill.providers.scripted.script import Script
 

@@ -5,7 +5,7 @@ import pytest
 from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, Text, TokenLogprob, Tool, ToolCall
 from graphmill.core.usage import Usage
-from graphmill.graph.provider import find_provider
+from graphmill.graph.registry import find_provider
 from graphmill.providers.openai.request import body_of, is_strict
 from support.model_apis import OPENAI_ANSWER, changed
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from graphmill.core.errors import AttemptError, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import Usage
-from graphmill.graph.provider import find_provider
+from graphmill.graph.registry import find_provider
 from graphmill.providers.scripted.faults import FAULTS
 from graphmill.providers.scripted.sample import sample_of
 from graphmill.providers.scripted.script import Latency

@@ -1,9 +1,8 @@
 from pathlib import Path
 
 from graphmill.core.yaml import from_yaml
-from graphmill.graph.node_docs import param_docs
-from graphmill.graph.node_params import param_problems
-from graphmill.graph.node_registry import find_node_type
+from graphmill.graph.node_params import param_docs, param_problems
+from graphmill.graph.registry import find_node_type
 from graphmill.report.node_page import node_lines, node_markdown, node_page, own_types
 from support.own_types import TYPES
 

@@ -10,9 +10,9 @@ from graphmill.graph import grammar, legacy
 from graphmill.graph.graph import Input
 from graphmill.graph.kinds import Name
 from graphmill.graph.node_params import param_problems
-from graphmill.graph.node_registry import find_node_type
 from graphmill.graph.node_type import NodeType, Site
 from graphmill.graph.problems import Problems
+from graphmill.graph.registry import find_node_type
 from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 from graphmill.graph.template import is_name
 

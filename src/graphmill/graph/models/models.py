@@ -12,7 +12,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.engine.program import StepRules
 from graphmill.graph.models.settings import NAME, ModelSetting, ProviderSetting, Settings, settings_here
 from graphmill.graph.models.target import Target
-from graphmill.graph.provider import find_provider, provider_registry
+from graphmill.graph.registry import find_provider, provider_registry
 
 DEFAULT = "default"
 
@@ -208,5 +208,7 @@ class Models:
             near = suggestion(own.protocol, registry)
             return f"providers.{name} in {NAME} speaks no protocol that is known{near}; write protocol: and one of {', '.join(registry)}"
         return (
-            "" if name in known else f"no provider {name!r:.80}{suggestion(name, known)}; there are {', '.join(known)}"
+            ""
+            if name in known
+            else f"unknown provider {name!r:.80}{suggestion(name, known)}; available: {', '.join(known)}"
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.result import Failure
 from graphmill.engine.policy import Retry
 from graphmill.engine.program import StepRules
-from graphmill.graph.binding import Binding
+from graphmill.graph.inputs import Binding
 from graphmill.graph.secrets import Redactor
 
 if TYPE_CHECKING:

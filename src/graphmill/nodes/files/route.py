@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.pieces import Filled, pieces_of
+from graphmill.graph.node_params import Filled, pieces_of
 
 JOURNAL_FOLDER = ".graphmill"
 _SHOWN_CHARS = 200

@@ -12,9 +12,8 @@ from msgspec import Meta
 from graphmill.core.errors import Permanent
 from graphmill.core.job import Effect
 from graphmill.core.suggest import suggestion
-from graphmill.graph.node_params import is_open
+from graphmill.graph.node_params import is_open, pieces_of
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
-from graphmill.graph.pieces import pieces_of
 from graphmill.nodes.http.hosts import is_entry
 from graphmill.nodes.http.redirects import Bounds, follow
 from graphmill.nodes.http.request import (

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.pieces import Filled
+from graphmill.graph.node_params import Filled
 from graphmill.nodes.text import param_bytes
 
 _PORTS = {"http": 80, "https": 443}

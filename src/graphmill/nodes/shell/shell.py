@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.errors import Permanent, Transient, message_of
-from graphmill.graph.node_params import is_open
+from graphmill.graph.node_params import Filled, is_open, pieces_of
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
-from graphmill.graph.pieces import Filled, pieces_of
 from graphmill.graph.secrets import names_secret
 from graphmill.graph.template import Lookup, TemplateError, parse
 from graphmill.nodes.shell.grammar import require_uncomputed

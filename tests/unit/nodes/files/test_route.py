@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.pieces import pieced
+from graphmill.graph.node_params import pieced
 from graphmill.nodes.files.route import EVERYWHERE, route_of
 
 ROOT = Path("/the/root")

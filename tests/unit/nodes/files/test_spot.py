@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from graphmill.core.errors import AttemptError, Permanent
-from graphmill.graph.pieces import pieced
+from graphmill.graph.node_params import pieced
 from graphmill.nodes.files import spot as spots
 from graphmill.nodes.files.route import route_of
 from graphmill.nodes.files.spot import spot_of

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.pieces import Filled
+from graphmill.graph.node_params import Filled
 from graphmill.nodes.http.url import target_of, whole_url
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
