@@ -16,7 +16,7 @@ import graphmill as gm
 from graphmill.graph.models import cache
 from graphmill.journal import keeper
 from graphmill.journal.sqlite import cache_file
-from graphmill.journal.sqlite.connection import connect
+from graphmill.journal.sqlite.database import connect
 from support.command import HANG_S, answered
 from support.model_server import ModelServer, reply, said
 

@@ -12,9 +12,9 @@ from support.recording import Calls, Program
 from support.remains import HANG_S
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def journal(request, tmp_path):
-    found = gm.open_journal("memory:" if request.param == "memory" else tmp_path / "runs.db")
+@pytest.fixture
+def journal(tmp_path):
+    found = gm.open_journal(tmp_path / "runs.db")
     yield found
     found.close()
 

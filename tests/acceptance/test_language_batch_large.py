@@ -228,7 +228,7 @@ def test_an_item_that_is_no_data_stays_in_memory(flow, work, store, few):
 def test_where_nothing_can_be_put_aside_it_stays_in_memory(flow, work, store, few, monkeypatch, pages):
     if pages == "full":
         monkeypatch.setattr(PageFile, "put", lambda _pages, _body: None)
-    journal = store if pages else "memory:"
+    journal = store if pages else None
     assert [result["item"] for result in flow.output(batch(), journal=journal)["results"]] == GOOD
 
 

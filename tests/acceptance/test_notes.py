@@ -53,9 +53,9 @@ class Played:
         return self.journal.archive.history(self.journal.archive.find("r"), item_key("0")).steps
 
 
-@pytest.fixture(params=["memory:", "runs.db"])
-def played(request, tmp_path):
-    with closing(gm.open_journal(request.param if request.param == "memory:" else tmp_path / request.param)) as journal:
+@pytest.fixture
+def played(tmp_path):
+    with closing(gm.open_journal(tmp_path / "runs.db")) as journal:
         yield Played(journal)
 
 

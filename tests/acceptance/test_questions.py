@@ -14,10 +14,10 @@ from support.remains import HANG_S
 ITEMS = [{"id": "a"}, {"id": "b"}, {"id": "c"}]
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def journal(request, tmp_path):
+@pytest.fixture
+def journal(tmp_path):
     """Every store keeps questions and answers."""
-    with closing(gm.open_journal("memory:" if request.param == "memory" else tmp_path / "runs.db")) as found:
+    with closing(gm.open_journal(tmp_path / "runs.db")) as found:
         yield found
 
 

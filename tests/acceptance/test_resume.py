@@ -11,9 +11,9 @@ from support.remains import wait_until
 from support.workflows import write_workflow
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def journal(request, tmp_path):
-    with closing(gm.open_journal("memory:" if request.param == "memory" else tmp_path / "runs.db")) as found:
+@pytest.fixture
+def journal(tmp_path):
+    with closing(gm.open_journal(tmp_path / "runs.db")) as found:
         yield found
 
 

@@ -10,9 +10,9 @@ from graphmill.core.json import item_key
 from support.recording import KILLED, PROMPT, Program, statuses
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def journal(request, tmp_path):
-    with closing(gm.open_journal("memory:" if request.param == "memory" else tmp_path / "runs.db")) as found:
+@pytest.fixture
+def journal(tmp_path):
+    with closing(gm.open_journal(tmp_path / "runs.db")) as found:
         yield found
 
 

@@ -14,13 +14,13 @@ from support.remains import HANG_S, wait_until
 from support.workflows import write_workflow
 
 
-@pytest.fixture(params=["sqlite", "memory", "none"])
+@pytest.fixture(params=["sqlite", "none"])
 def recorded(request, tmp_path):
     """Ways to run a batch: steps hold within a process whether it is recorded or not."""
     if request.param == "none":
         yield {}
         return
-    with closing(gm.open_journal("memory:" if request.param == "memory" else tmp_path / "runs.db")) as journal:
+    with closing(gm.open_journal(tmp_path / "runs.db")) as journal:
         yield {"journal": journal}
 
 

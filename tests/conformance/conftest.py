@@ -1,6 +1,5 @@
 import pytest
 
-from graphmill.journal.memory import MemoryStore
 from graphmill.journal.sqlite.store import SqliteStore
 
 
@@ -19,9 +18,9 @@ def clock():
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path, clock):
-    store = MemoryStore(clock=clock) if request.param == "memory" else SqliteStore(tmp_path / "runs.db", clock=clock)
+@pytest.fixture
+def store(tmp_path, clock):
+    store = SqliteStore(tmp_path / "runs.db", clock=clock)
     yield store
     store.close()
 

@@ -35,7 +35,6 @@ from graphmill.journal.manifest import manifest_of, openable, policy_note
 from graphmill.journal.opening import BESIDE_THE_PROJECT, fixed
 from graphmill.journal.records import Entry
 from graphmill.journal.sqlite.cache_file import SUFFIX
-from graphmill.journal.sqlite.store import SqliteStore
 from graphmill.report.report import StoredResults
 
 Place = Journal | str | Path
@@ -58,7 +57,7 @@ class Recording:
     def file(self) -> Path | None:
         """The file of the journal; None for one in memory."""
         if isinstance(self._place, Journal):
-            return Path(self._place.store.name) if isinstance(self._place.store, SqliteStore) else None
+            return self._place.store.file
         return Path(self._place)
 
     def stored(self, run_id: str) -> StoredResults:

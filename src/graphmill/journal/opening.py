@@ -7,9 +7,8 @@ from pathlib import Path
 
 from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.core.suggest import suggestion
-from graphmill.journal.memory import MemoryStore
 from graphmill.journal.ports import Store
-from graphmill.journal.sqlite.store import SqliteStore
+from graphmill.journal.sqlite.store import SqliteStore, TemporaryStore
 
 VARIABLE = "GRAPHMILL_JOURNAL"
 BESIDE_THE_PROJECT = ".graphmill/runs.db"
@@ -28,7 +27,7 @@ def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
         raise UsageError(f"a journal is opened by its path or URL, not by {type(url).__name__}")
     name = str(url or default_journal())
     if name == _IN_MEMORY:
-        return MemoryStore()
+        return TemporaryStore()
     path = Path(name if isinstance(url, Path) else _path(name))
     try:
         if path.is_dir():

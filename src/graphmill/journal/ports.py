@@ -116,6 +116,10 @@ class Store(Protocol):
     def name(self) -> str:
         """What messages call it, such as its path."""
 
+    @property
+    def file(self) -> Path | None:
+        """The file beside which the cache belongs; None if there is none that lasts."""
+
     def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
         """Note a new run, running and without an owner; UsageError if the id is taken. Without an id it is given one."""
 

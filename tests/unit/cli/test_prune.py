@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 
 from graphmill.cli.prune import to_forget
-from graphmill.journal.memory import MemoryStore
 from graphmill.journal.records import RunState
+from graphmill.journal.sqlite.store import TemporaryStore
 
 
 def runs(*changed_at, state=RunState.FINISHED):
-    store = MemoryStore()
+    store = TemporaryStore()
     return [
         replace(store.create(f"run-{number}", {}), changed_at=at, state=state) for number, at in enumerate(changed_at)
     ]

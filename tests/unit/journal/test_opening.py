@@ -1,7 +1,10 @@
+import gc
+import os
+from contextlib import closing
+
 import pytest
 
 from graphmill.core.errors import UnknownRunError, UsageError
-from graphmill.journal.memory import MemoryStore
 from graphmill.journal.opening import open_store
 
 
@@ -40,9 +43,27 @@ def test_without_a_name_it_is_the_environment_s_else_the_one_beside_the_project(
     assert made(tmp_path, None) == [".graphmill/runs.db", "other.db"]
 
 
-def test_a_journal_in_memory_is_a_new_one_each_time():
-    assert isinstance(open_store("memory:"), MemoryStore)
-    assert open_store("memory:", create=False).archive.runs() == []
+def test_a_journal_in_memory_is_a_new_one_each_time_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    first, second = open_store("memory:"), open_store("memory:", create=False)
+    first.create("a", {})
+    assert second.archive.runs() == []
+    assert first.file is None
+    first.close()
+    del second  # one that is forgotten is closed
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forked_child_leaves_its_parent_s_journal_in_memory_alone():
+    with closing(open_store("memory:")) as store:
+        store.create("a", {})
+        child = os.fork()
+        if not child:
+            store.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert [run.id for run in store.archive.runs()] == ["a"]
 
 
 def test_one_that_is_not_there_is_not_made_by_reading(tmp_path):
@@ -76,6 +97,6 @@ def test_what_can_not_be_meant_is_refused_with_the_remedy(tmp_path, url, message
 
 
 def test_what_is_neither_a_path_nor_a_url_makes_no_file(tmp_path):
-    with pytest.raises(UsageError, match="by its path or URL, not by MemoryStore"):
-        open_store(MemoryStore())
+    with pytest.raises(UsageError, match="by its path or URL, not by int"):
+        open_store(3)
     assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from graphmill.core.errors import DamagedError
-from graphmill.journal.memory import MemoryStore
 from graphmill.journal.records import RunRow, RunState
+from graphmill.journal.sqlite.store import TemporaryStore
 from graphmill.report.run_pages import next_lines, runs_lines, runs_record, runs_view
 from graphmill.report.run_view import graph_name, view_of
 from support.journal import begin, failed, record, succeeded
@@ -13,7 +13,7 @@ def view(store, run_id):
 
 
 def test_a_damaged_run_is_listed_as_such_and_hinders_no_other(monkeypatch):
-    store = MemoryStore()
+    store = TemporaryStore()
     record(store, "bad", [succeeded("a", 0)])
     record(store, "good", [succeeded("a", 0)])
     counts = store.archive.counts
@@ -36,7 +36,7 @@ def test_a_damaged_run_is_listed_as_such_and_hinders_no_other(monkeypatch):
 
 
 def test_of_a_source_that_was_not_read_to_its_end_the_count_is_so_far():
-    store = MemoryStore()
+    store = TemporaryStore()
     store.create("a", {})
     ledger = store.take("a")
     ledger.append([succeeded("a", 0), failed("b", 1)])
@@ -47,7 +47,7 @@ def test_of_a_source_that_was_not_read_to_its_end_the_count_is_so_far():
 
 
 def test_what_is_left_is_to_do_where_the_run_can_go_on_and_else_not_reached():
-    store = MemoryStore()
+    store = TemporaryStore()
     for state, word in (
         (RunState.PAUSED, "to do"),
         (RunState.FAILED, "to do"),
@@ -62,7 +62,7 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
     def commands(run_id):
         return [line.split()[1] for line in next_lines(view(store, run_id))]
 
-    store = MemoryStore()
+    store = TemporaryStore()
     begin(store, "live", [failed("a", 0)], total=3)
     record(store, "paused", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={"graph": {"function": "m:f"}})
     record(store, "good", [succeeded("a", 0)])
@@ -76,7 +76,7 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
 
 
 def test_what_only_a_program_can_go_on_with_is_named_as_that_program_writes_it():
-    store = MemoryStore()
+    store = TemporaryStore()
     record(store, "jobs", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={})
     record(store, "lambda", [failed("a", 0)], manifest={"graph": {"kind": "function"}})
     lines = next_lines(view(store, "jobs"))
@@ -88,7 +88,7 @@ def test_what_only_a_program_can_go_on_with_is_named_as_that_program_writes_it()
 
 
 def test_a_long_command_does_not_push_away_what_the_others_do():
-    store = MemoryStore()
+    store = TemporaryStore()
     record(
         store, "a-long-name", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={"graph": {"function": "m:f"}}
     )
@@ -106,7 +106,7 @@ def test_a_graph_is_named_by_the_manifest_if_it_names_one():
 
 
 def test_while_a_model_is_unavailable_nobody_knows_how_long_it_will_take():
-    store = MemoryStore()
+    store = TemporaryStore()
     record(store, "a", [succeeded("a", 0)])
     seen = replace(view(store, "a"), rate=2.0)
     going = replace(seen, run=replace(seen.run, state=RunState.RUNNING, total=9))

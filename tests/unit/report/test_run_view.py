@@ -1,7 +1,7 @@
 import pytest
 
-from graphmill.journal.memory import MemoryStore
 from graphmill.journal.records import RunRow, RunState
+from graphmill.journal.sqlite.store import TemporaryStore
 from graphmill.report.run_view import run_record, status_line, status_lines, view_of
 from support.journal import begin, succeeded
 
@@ -13,7 +13,7 @@ class Going:
 
     def __init__(self, total):
         self.now = BEGAN
-        self.store = MemoryStore(clock=lambda: self.now)
+        self.store = TemporaryStore(clock=lambda: self.now)
         self.ledger = begin(self.store, "r", total=total)
         self._count = 0
 

@@ -11,14 +11,23 @@ from graphmill.core.json import KEY_BYTES
 from graphmill.journal.last_step import in_order
 from graphmill.journal.records import Count, Entry, History, Query, Request, RunRecord
 from graphmill.journal.run_name import meant_run
-from graphmill.journal.sqlite.checks import Checks
-from graphmill.journal.sqlite.codes import DEGRADED, KIND_CODES, KINDS, STATUS_CODES, STATUSES
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.lookup import SqliteLookup
-from graphmill.journal.sqlite.rows import HEAD, Stored, bytes_of, digest_of
+from graphmill.journal.sqlite.rows import (
+    DEGRADED,
+    HEAD,
+    KIND_CODES,
+    KINDS,
+    STATUS_CODES,
+    STATUSES,
+    RowDecoder,
+    Stored,
+    bytes_of,
+    digest_of,
+)
+from graphmill.journal.sqlite.run_row import StoredRun, read_manifest, read_named, read_run, read_runs
 from graphmill.journal.sqlite.statements import SOME, SQL, padded
-from graphmill.journal.sqlite.stored_run import StoredRun, read_manifest, read_named, read_run, read_runs
 
 
 class SqliteArchive:
@@ -60,7 +69,7 @@ class SqliteArchive:
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order; only their row numbers are held, and no transaction while the caller is at work."""
         rows, orphans = self._matching(run, query)
-        checks = Checks(self._name, run)
+        decoder = RowDecoder(self._name, run)
         for start in range(0, len(rows), SOME):
             some = rows[start : start + SOME]
             with self._database.reading() as connection:
@@ -71,28 +80,28 @@ class SqliteArchive:
                 if len(found) < len(some):
                     self._explain_missing(connection, run, next(row for row in some if row not in found))
             for row in some:
-                yield checks.entry(found[row], orphans)
+                yield decoder.entry(found[row], orphans)
 
     def history(self, run: RunRecord, key: bytes) -> History:
         """Read everything about one item."""
-        checks, place = Checks(self._name, run), (run.number, key)
+        decoder, place = RowDecoder(self._name, run), (run.number, key)
         with self._database.reading() as connection:
             stored = self._read(connection, run)
             self._database.verify_once(connection, stored)
             orphans = self._orphans(connection, stored)
-            heads = checks.heads(connection.execute(SQL["next_heads"], (run.number, stored.first, stored.last, -1)))
+            heads = decoder.heads(connection.execute(SQL["next_heads"], (run.number, stored.first, stored.last, -1)))
             results = self._of_rows(connection, "results_by_row", [head[-1] for head in heads if head[1] == key])
-            step_heads = checks.step_heads(connection.execute(SQL["step_heads"], (run.number,)))
-            notes = checks.notes(
+            step_heads = decoder.step_heads(connection.execute(SQL["step_heads"], (run.number,)))
+            notes = decoder.notes(
                 attempts=connection.execute(SQL["history_attempts"], place),
                 steps=self._of_rows(connection, "steps_by_row", [head[-1] for head in step_heads if head[1] == key]),
                 suspects=connection.execute(SQL["suspect"], place),
             )
             return History(
-                entries=[checks.entry(row, orphans) for row in results],
-                wanted=checks.wanted(connection.execute(SQL["wanted_one"], place)).get(key, 0),
+                entries=[decoder.entry(row, orphans) for row in results],
+                wanted=decoder.wanted(connection.execute(SQL["wanted_one"], place)).get(key, 0),
                 attempts=notes.attempts,
-                steps=in_order(notes.steps, checks.last_steps(results)),
+                steps=in_order(notes.steps, decoder.last_steps(results)),
                 suspect=notes.suspect,
             )
 
@@ -161,8 +170,10 @@ class SqliteArchive:
     def _heads(self, connection: sqlite3.Connection, run: RunRecord, stored: StoredRun) -> Iterator[Stored]:
         """Give the current results without their bodies, in input order."""
         found = connection.execute(SQL["heads"], (stored.number, stored.first, stored.last) * 2)
-        return (head for head in Checks(self._name, run).all_heads(found, stored) if head[2] >= head[-1])
+        return (
+            head for head in RowDecoder(self._name, run).all_heads(found, written=stored.rows) if head[2] >= head[-1]
+        )
 
     def _explain_missing(self, connection: sqlite3.Connection, run: RunRecord, row: int) -> None:
         self._read(connection, run)  # UnknownRunError if it was pruned meanwhile
-        raise Checks(self._name, run).damaged_row("results", row)
+        raise RowDecoder(self._name, run).damaged_row("results", row)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphmill.core.errors import DamagedError, JournalError
-from graphmill.journal.sqlite.connection import connect, write_alone, writing
+from graphmill.journal.sqlite.database import connect, write_alone, writing
 from graphmill.journal.sqlite.files import make_file, make_folder, require_base
 from graphmill.journal.sqlite.rows import PACKING, bytes_of, compressed, decompressed, text_of
 from graphmill.journal.sqlite.statements import SQL

@@ -1,30 +1,53 @@
-"""One database with all that its readers and writers share."""
+"""One SQLite database: how it is created and checked, its connections, and the transactions on them."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import quote
 
-from graphmill.journal.sqlite.connection import Readers, connect, connect_writer, writing
+from graphmill.core.errors import JournalError
+from graphmill.core.version import __version__
 from graphmill.journal.sqlite.faults import translated
-from graphmill.journal.sqlite.files import make_file, make_folder, require_base
-from graphmill.journal.sqlite.filesystem import require_trusted
-from graphmill.journal.sqlite.migrations import prepare
+from graphmill.journal.sqlite.files import make_file, make_folder, require_base, require_trusted
 from graphmill.journal.sqlite.owners import let_go, owners_of
-from graphmill.journal.sqlite.stored_run import StoredRun
-from graphmill.journal.sqlite.verification import verify
+from graphmill.journal.sqlite.run_row import StoredRun, verify_counts
+from graphmill.journal.sqlite.statements import SQL
+
+VERSION = 7  # of the format; raise it with every change to what is stored
+APPLICATION_ID = 1198344812  # "GmJl", at the place where SQLite files say whose they are
+
+_MAX_IDLE = 4
+_POLL_S = 0.001
+_SETTINGS = (
+    "PRAGMA cache_size = -4096",  # kB for each connection, of which a run has a few
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",  # on macOS fsync alone leaves data in the disk's cache
+    "PRAGMA cell_size_check = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA mmap_size = 0",  # an I/O error in mapped memory kills the process
+)
+_abandoned: list[sqlite3.Connection] = []  # inherited by a forked child, where neither use nor close is safe
 
 
 class Database:
-    """A database that exists and has the present version; ``name`` is its path."""
+    """A database that exists and has the present format; ``name`` is its path.
 
-    def __init__(self, path: Path, *, clock: Callable[[], float], busy_s: float) -> None:
+    One that is not ``is_durable`` is never synced: it is worth nothing once the process is gone.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float], busy_s: float, is_durable: bool = True) -> None:
         self.path = path
         self.name = str(path)
         self.clock = clock
         self.busy_s = busy_s
+        self._is_durable = is_durable
         self._verified: set[tuple[int, int]] = set()
         self._is_closed = False
         with translated(self.name):
@@ -37,52 +60,231 @@ class Database:
                 with self.owners.alone(busy_s):
                     require_base(path)
                     make_file(path)
-                    first = _prepared(path, busy_s=busy_s)
+                    first = self._prepared()
             except BaseException:
                 let_go(self.owners)
                 raise
         # It stays: to close the last connection is to empty the log into the database, which takes syncs, and more when it is begun anew.
-        self._readers = Readers(path, busy_s=busy_s, first=first)
+        self._readers = ReaderPool(self.connect, name=self.name, first=first)
 
     def connect(self) -> sqlite3.Connection:
-        """Open a connection that writes, to be closed by whoever asked."""
-        return connect_writer(self.path, busy_s=self.busy_s)
+        """Open a connection, to be closed by the caller."""
+        connection = connect(self.path, busy_s=self.busy_s)
+        if not self._is_durable:
+            connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    def connect_writer(self) -> sqlite3.Connection:
+        """Open a connection whose writes are begun by ``writing``, which does the waiting."""
+        connection = self.connect()
+        connection.execute("PRAGMA busy_timeout = 0")
+        return connection
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Look at one state of the database."""
+        """Read one state of the database."""
         with translated(self.name), self._readers.snapshot() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Change the database, whole or not at all, on a connection for just this."""
-        with translated(self.name), closing(self.connect()) as connection, writing(connection, busy_s=self.busy_s):
+        """Change the database, entirely or not at all, on a connection for just this."""
+        with (
+            translated(self.name),
+            closing(self.connect_writer()) as connection,
+            writing(connection, busy_s=self.busy_s),
+        ):
             yield connection
 
     def note_verified(self, run: StoredRun) -> None:
-        """Look no more, until the run's next owner: this one has looked."""
+        """Skip the check until the run's next owner: this one has made it."""
         self._verified.add((run.number, run.epoch))
 
     def verify_once(self, connection: sqlite3.Connection, run: StoredRun) -> None:
-        """Look for missing rows before the first answer about single items of a run, or about its next owner's work."""
+        """Check for missing rows before the first answer about single items of a run, or about its next owner's work."""
         if (run.number, run.epoch) not in self._verified:
-            verify(connection, run, self.name)
+            verify_counts(connection, run, self.name)
             self._verified.add((run.number, run.epoch))
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections."""
         if not self._is_closed:
             self._is_closed = True
             self._readers.close()
             let_go(self.owners)
 
+    def _prepared(self) -> sqlite3.Connection:
+        connection = self.connect()
+        try:
+            prepare(connection, self.name)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
-def _prepared(path: Path, *, busy_s: float) -> sqlite3.Connection:
-    connection = connect(path, busy_s=busy_s)
+
+class ReaderPool:
+    """Connections that only read, lent to any thread for as long as a block takes; the ``first`` of them is open already."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], *, name: str, first: sqlite3.Connection) -> None:
+        self._connect = connect
+        self._name = name
+        self._idle = [_read_only(first)]
+        self._lock = Lock()
+        self._pid = os.getpid()
+        self._is_closed = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection that sees one state of the database throughout."""
+        connection = self._borrow()
+        try:
+            with reading(connection):
+                yield connection
+        finally:
+            self._give_back(connection)
+
+    def close(self) -> None:
+        """Close all; one that is lent is closed when it comes back."""
+        self._abandon_inherited()
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _abandon_inherited(self) -> None:
+        if self._pid != os.getpid():
+            self._pid, self._lock = os.getpid(), Lock()
+            _abandoned.extend(self._idle)
+            self._idle = []
+
+    def _borrow(self) -> sqlite3.Connection:
+        self._abandon_inherited()
+        with self._lock:
+            if self._is_closed:
+                raise JournalError(f"the journal {self._name} is closed")
+            if self._idle:
+                return self._idle.pop()
+        return _read_only(self._connect())
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._is_closed and len(self._idle) < _MAX_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Create the tables in an empty database; JournalError for one of another format, or that is not ours."""
+    version = _value(connection, "PRAGMA user_version")
+    if version == 0 and _value(connection, "SELECT count(*) FROM sqlite_master"):
+        raise JournalError(f"{name} is a database, but not a Graphmill journal; name another file")
+    if version and _value(connection, "PRAGMA application_id") != APPLICATION_ID:
+        raise JournalError(
+            f"{name} is not a Graphmill journal, or its header is damaged; name another file, or restore it from a backup"
+        )
+    if version not in (0, VERSION):
+        raise _other_version(connection, name, version)
+    if version == 0:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can not be changed later
+    mode = _value(connection, "PRAGMA journal_mode = WAL")
+    if mode != b"wal":
+        raise JournalError(f"the journal {name} can not keep a write-ahead log (mode {mode!r}); put it on a local disk")
+    if version == 0:
+        with writing(connection, busy_s=0.0):
+            for statement in split_script(SQL["schema"]):
+                connection.execute(statement)
+            connection.execute(SQL["put_meta"], ("graphmill", __version__))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def split_script(script: str) -> Iterator[str]:
+    """Split a script into its statements; sqlite3's own executescript would commit in between."""
+    statement = ""
+    for line in f"{script};".splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
+    """Open a database that exists; transactions are begun by hand, and text comes as bytes."""
+    address = f"file:{quote(os.fsencode(path))}?mode=rw"  # never made anew when it was deleted
+    connection = sqlite3.connect(address, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
-        prepare(connection, str(path))
+        connection.text_factory = bytes
+        for setting in _SETTINGS:
+            connection.execute(setting)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def reading(connection: sqlite3.Connection) -> Iterator[None]:
+    """See one state of the database throughout."""
+    connection.execute("BEGIN")
+    with _ended(connection):
+        yield
+
+
+@contextmanager
+def writing(connection: sqlite3.Connection, *, busy_s: float) -> Iterator[None]:
+    """Write all that is written within, or nothing of it, once no other writes."""
+    write_alone(connection, "BEGIN IMMEDIATE", (), busy_s=busy_s)
+    with _ended(connection):
+        yield
+
+
+def write_alone(
+    connection: sqlite3.Connection, statement: str, values: Sequence[object], *, busy_s: float
+) -> sqlite3.Cursor:
+    """Execute a statement that writes, once no other writes.
+
+    SQLite itself asks again only ten times a second, and beside a run that commits without a pause it may never get its turn.
+    """
+    deadline = time.monotonic() + busy_s
+    while True:
+        try:
+            return connection.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def _ended(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+def _read_only(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _other_version(connection: sqlite3.Connection, name: str, version: int) -> JournalError:
+    try:
+        written_by = _value(connection, "SELECT value FROM meta WHERE name = 'graphmill'").decode()
+    except (sqlite3.Error, TypeError, AttributeError, UnicodeDecodeError):
+        written_by = "unknown"
+    return JournalError(
+        f"the journal {name} has format {version}, written by Graphmill {written_by}, and Graphmill {__version__} reads only "
+        f"format {VERSION}; use the version that wrote it, or start a new journal"
+    )
+
+
+def _value(connection: sqlite3.Connection, statement: str) -> Any:
+    return connection.execute(statement).fetchone()[0]

@@ -1,15 +1,26 @@
-"""The files of a store: made for their owner's eyes only, and watched so that they stay the same files."""
+"""The files of a store: on a file system that can be trusted, private to their owner, and watched so that they stay the same files."""
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from graphmill.core.errors import JournalError
 from graphmill.journal.sqlite.faults import emptied, gone
 
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
-_LOG_BYTES = 32 + 1000 * (24 + 4096)  # of a thousand pages
+# File systems on which SQLite's locks or its shared memory can not be trusted.
+_UNTRUSTED = frozenset(
+    """
+    9p afs ceph cifs coda davfs drvfs gfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 prl_fs smb2 smb3 smbfs
+    vboxsf vmhgfs wslfs fuse.ceph fuse.cifs fuse.davfs fuse.gcsfuse fuse.glusterfs fuse.goofys fuse.grpcfuse
+    fuse.juicefs fuse.mountpoint-s3 fuse.osxfs fuse.rclone fuse.s3fs fuse.smbnetfs fuse.sshfs fuse.vmhgfs-fuse
+    """.split()  # noqa: SIM905
+)
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
+_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def make_folder(folder: Path) -> None:
@@ -51,24 +62,6 @@ def require_base(path: Path) -> None:
             raise emptied(str(path))
 
 
-def make_room(path: Path) -> None:
-    """Fill up a database's log to the length at which SQLite begins it anew; only for who alone may write.
-
-    Until then each commit makes the file longer, and to sync that takes half as long again. What follows the last commit is never read.
-    """
-    with suppress(OSError):  # where there is no room, it grows as far as it can
-        descriptor = os.open(f"{path}-wal", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            length = os.fstat(descriptor).st_size
-            if (
-                0 < length < _LOG_BYTES
-                and os.pwrite(descriptor, bytes(_LOG_BYTES - length), length) < _LOG_BYTES - length
-            ):
-                os.ftruncate(descriptor, length)
-        finally:
-            os.close(descriptor)
-
-
 class Watch:
     """Notices that a database or the files beside it were deleted, replaced or cut under an open connection."""
 
@@ -101,3 +94,31 @@ class Watch:
         except FileNotFoundError:
             raise gone(self._name) from None
         return state.st_dev, state.st_ino
+
+
+def require_trusted(path: Path) -> None:
+    """Refuse a place whose file system is known to break a journal; one that is not known is trusted."""
+    try:
+        mounts = _MOUNTS.read_bytes()
+    except OSError:
+        return
+    kind = filesystem_of(path, mounts)
+    if kind in _UNTRUSTED:
+        raise JournalError(
+            f"{path} is on a file system ({kind}) whose locks a journal can not trust; "
+            "put it on a local disk: --journal PATH or GRAPHMILL_JOURNAL=PATH"
+        )
+
+
+def filesystem_of(path: PurePath, mounts: bytes) -> str | None:
+    """Tell the type of the file system that an absolute path is on, from the text of /proc/self/mountinfo."""
+    best, found = -1, None
+    for line in mounts.splitlines():
+        before, mark, after = line.partition(b" - ")
+        fields, kinds = before.split(b" "), after.split(b" ")
+        if not mark or len(fields) < 5:
+            continue
+        point = PurePath(os.fsdecode(_ESCAPE.sub(lambda octal: bytes([int(octal[1], 8) & 0xFF]), fields[4])))
+        if path.is_relative_to(point) and len(point.parts) >= best:  # of two on one point the later hides the other
+            best, found = len(point.parts), os.fsdecode(kinds[0])
+    return found

@@ -26,10 +26,9 @@ from graphmill.journal.records import (
     SuspectRow,
     WantedRow,
 )
-from graphmill.journal.sqlite.connection import write_alone, writing
-from graphmill.journal.sqlite.database import Database
+from graphmill.journal.sqlite.database import Database, write_alone, writing
 from graphmill.journal.sqlite.faults import damaged, translated
-from graphmill.journal.sqlite.files import Watch, make_room
+from graphmill.journal.sqlite.files import Watch
 from graphmill.journal.sqlite.rows import (
     Stored,
     alike,
@@ -41,12 +40,11 @@ from graphmill.journal.sqlite.rows import (
     encode_wanted,
     text_of,
 )
+from graphmill.journal.sqlite.run_row import MOST_UNCOUNTED, StoredRun, write_counters, write_manifest, write_run
 from graphmill.journal.sqlite.statements import ADD_RESULTS, INSERT_RESULTS, INSERT_STEPS, SQL
-from graphmill.journal.sqlite.stored_run import MOST_UNCOUNTED, StoredRun, write_counters, write_manifest, write_run
 
 _KINDS = (ResultRow, StepRow, AttemptRow, WantedRow, SuspectRow, OrphansRow, RunRow)
 _COUNT_S = 0.5
-_MANY = MOST_UNCOUNTED // 2
 
 
 class SqliteLedger:
@@ -72,7 +70,6 @@ class SqliteLedger:
         self._row = row
         self._last = row.last
         self.usage = self._counted = spent_from(row.usage)
-        self._has_room = False
         self._name = database.name
         self._translated = translated(database.name)
         self._released = released
@@ -148,9 +145,6 @@ class SqliteLedger:
     def _append_and_count(self, groups: dict[type, list[Any]], now: float) -> None:
         with writing(self._connection, busy_s=self._database.busy_s):
             uncounted = self._last - self._row.last
-            if uncounted > _MANY and not self._has_room:
-                self._has_room = True
-                make_room(self._database.path)
             usage = _with_spent(self.usage, chain(groups[ResultRow], groups[StepRow], groups[AttemptRow]))
             counted = self._row._replace(changed_at=now, last=self._last, rows=self._row.rows + uncounted)
             run = counted if usage is self._counted else counted._replace(usage=spent_body(usage))

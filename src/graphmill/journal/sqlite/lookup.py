@@ -9,14 +9,11 @@ from functools import cached_property
 
 from graphmill.core.result import Status
 from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
-from graphmill.journal.sqlite.checks import Checks
-from graphmill.journal.sqlite.codes import KINDS, STATUS_CODES, STATUSES
-from graphmill.journal.sqlite.connection import connect
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import translated
-from graphmill.journal.sqlite.rows import HEAD, Stored
+from graphmill.journal.sqlite.rows import HEAD, KINDS, STATUS_CODES, STATUSES, RowDecoder, Stored
+from graphmill.journal.sqlite.run_row import StoredRun, read_run
 from graphmill.journal.sqlite.statements import MANY, SOME, SQL, padded
-from graphmill.journal.sqlite.stored_run import StoredRun, read_run
 
 _PAGE = 1000
 _MOST_KEPT = 8000
@@ -30,7 +27,7 @@ class SqliteLookup:
     def __init__(self, database: Database, run: RunRecord) -> None:
         self._database = database
         self._run = run
-        self._checks = Checks(database.name, run)
+        self._decoder = RowDecoder(database.name, run)
         self._connection: sqlite3.Connection | None = None
         self._has_scanned = self._has_results = self._has_steps = False
 
@@ -49,7 +46,7 @@ class SqliteLookup:
             found = self._reader.take(keys)
             missing = [key for key in keys if key not in found]
             for start in range(0, len(missing), MANY):
-                for head in self._checks.heads(self._looked_for(connection, missing[start : start + MANY])):
+                for head in self._decoder.heads(self._looked_for(connection, missing[start : start + MANY])):
                     found[head[1]] = head  # the newest comes last
             wanted = self._wanted(connection, list(found)) if self._stored.wanted else {}
         return {
@@ -62,7 +59,7 @@ class SqliteLookup:
         with translated(self._database.name):
             connection = self._opened()
             found = connection.execute(SQL["heads"], self._place * 2)
-            for head in self._checks.all_heads(found, self._stored):
+            for head in self._decoder.all_heads(found, written=self._stored.rows):
                 if head[2] >= head[-1]:
                     yield head[_ROW], head[1]
 
@@ -71,7 +68,7 @@ class SqliteLookup:
         with translated(self._database.name):
             connection = self._opened()
             self._sort_steps(connection)
-            return self._checks.notes(
+            return self._decoder.notes(
                 attempts=connection.execute(SQL["history_attempts"], (self._run.number, key)),
                 steps=connection.execute(SQL["look_up_steps"], (key,)),
                 suspects=connection.execute(SQL["suspect"], (self._run.number, key)),
@@ -82,10 +79,10 @@ class SqliteLookup:
         with translated(self._database.name):
             connection = self._opened()
             self._sort_results(connection)
-            heads = list(self._checks.heads(connection.execute(SQL["look_up_results"], padded([key], MANY))))
+            heads = list(self._decoder.heads(connection.execute(SQL["look_up_results"], padded([key], MANY))))
             rows = sorted(head[_ROW] for head in heads)
             stored = [connection.execute(SQL["results_by_row"], padded([row], SOME)).fetchone() for row in rows]
-        return self._checks.last_steps(stored)
+        return self._decoder.last_steps(stored)
 
     def close(self) -> None:
         """Let go of the disk."""
@@ -95,11 +92,11 @@ class SqliteLookup:
     @cached_property
     def _reader(self) -> _Reader:
         """Made when results are asked for: whoever wants notes alone need not pass over the rows."""
-        return _Reader(self._opened(), self._stored, self._checks)
+        return _Reader(self._opened(), self._stored, self._decoder)
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection = connect(self._database.path, busy_s=self._database.busy_s)
+            self._connection = self._database.connect()
             self._stored = read_run(self._connection, self._run.number, self._run.id, self._database.name)
             self._database.verify_once(self._connection, self._stored)
             self._place = (self._stored.number, self._stored.first, self._stored.last)
@@ -123,7 +120,7 @@ class SqliteLookup:
     def _sort_steps(self, connection: sqlite3.Connection) -> None:
         if not self._has_steps:
             connection.execute(SQL["make_step_lookup"])
-            heads = self._checks.step_heads(connection.execute(SQL["step_heads"], (self._run.number,)))
+            heads = self._decoder.step_heads(connection.execute(SQL["step_heads"], (self._run.number,)))
             connection.executemany(SQL["fill_step_lookup"], sorted((head[1], head[-1]) for head in heads))
             self._has_steps = True
 
@@ -131,7 +128,7 @@ class SqliteLookup:
         found: dict[bytes, int] = {}
         for start in range(0, len(keys), MANY):
             some = padded([self._run.number, *keys[start : start + MANY]], MANY + 1)
-            found |= self._checks.wanted(connection.execute(SQL["wanted_of"], some))
+            found |= self._decoder.wanted(connection.execute(SQL["wanted_of"], some))
         return found
 
 
@@ -141,10 +138,10 @@ class _Reader:
     Items are mostly done in the order of their source, so that the next to be asked for are the next that come by.
     """
 
-    def __init__(self, connection: sqlite3.Connection, run: StoredRun, checks: Checks) -> None:
+    def __init__(self, connection: sqlite3.Connection, run: StoredRun, decoder: RowDecoder) -> None:
         self._connection = connection
         self._run = run
-        self._checks = checks
+        self._decoder = decoder
         self._kept: dict[bytes, Stored] = {}
         self._next = run.first
         (generations,) = connection.execute(SQL["newest_generation"], (run.number, run.first, run.last)).fetchone()
@@ -184,7 +181,7 @@ class _Reader:
     def pass_over_the_rest(self) -> None:
         """Check what has not come by; it will not any more."""
         rest = self._connection.execute(SQL["next_heads"], (self._run.number, self._next, self._run.last, -1))
-        deque(self._checks.heads(rest), maxlen=0)
+        deque(self._decoder.heads(rest), maxlen=0)
         self._next = self._run.last + 1
 
     def _read(self) -> None:
@@ -195,6 +192,6 @@ class _Reader:
         page = self._connection.execute(
             SQL["next_heads"], (self._run.number, self._next, self._run.last, _PAGE)
         ).fetchall()
-        for head in self._checks.heads(page):
+        for head in self._decoder.heads(page):
             self._kept[head[1]] = head
         self._next = page[-1][_ROW] + 1 if len(page) == _PAGE else self._run.last + 1

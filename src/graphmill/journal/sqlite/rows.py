@@ -3,17 +3,70 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from marshal import dumps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
+from graphmill.core.errors import DamagedError
 from graphmill.core.json import digest
-from graphmill.core.result import Status
+from graphmill.core.result import Kind, Status
 from graphmill.journal.bodies import spent_body, spent_from
-from graphmill.journal.records import AttemptRow, ResultRow, Spent, StepRow, SuspectRow, WantedRow
-from graphmill.journal.sqlite.codes import DEGRADED, KIND_CODES, KINDS, STATUS_CODES, STATUSES
+from graphmill.journal.entry import to_entry
+from graphmill.journal.last_step import last_step_of
+from graphmill.journal.records import (
+    AttemptRow,
+    Entry,
+    Notes,
+    ResultRow,
+    RunRecord,
+    RunState,
+    Spent,
+    StepRow,
+    SuspectRow,
+    WantedRow,
+)
+from graphmill.journal.sqlite.faults import damaged
 
 Stored = tuple[Any, ...]
+T = TypeVar("T")
+
+# The small numbers that stand for words in the database. From 0.1 on: append only, a number that was ever written keeps its meaning.
+STATUS_CODES = {
+    Status.SUCCEEDED: 1,
+    Status.FAILED: 2,
+    Status.TIMED_OUT: 3,
+    Status.CANCELLED: 4,
+    Status.PAUSED: 5,
+    Status.PENDING: 6,
+    Status.RUNNING: 7,
+    Status.RETRYING: 8,
+}
+KIND_CODES: dict[Kind | None, int] = {
+    None: 0,
+    Kind.THROTTLED: 1,
+    Kind.UNAVAILABLE: 2,
+    Kind.TRANSIENT: 3,
+    Kind.PERMANENT: 4,
+    Kind.TIMEOUT: 5,
+    Kind.CRASH: 6,
+    Kind.AMBIGUOUS: 7,
+    Kind.CANCELLED: 8,
+    Kind.PAUSED: 9,
+}
+DEGRADED = 10  # in the place of a kind: it succeeded, and so has none
+STATE_CODES = {
+    RunState.RUNNING: 1,
+    RunState.HELD: 2,
+    RunState.PAUSED: 3,
+    RunState.FINISHED: 4,
+    RunState.CANCELLED: 5,
+    RunState.FAILED: 6,
+    RunState.DRAINING: 7,
+}
+STATUSES = {code: status for status, code in STATUS_CODES.items()}
+KINDS = {code: kind for kind, code in KIND_CODES.items()} | {DEGRADED: None}
+STATES = {code: state for state, code in STATE_CODES.items()}
 
 _SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
 
@@ -49,11 +102,6 @@ def _digest(head: bytes, tail: Stored) -> bytes:
     return digest(head + dumps(tail, PACKING))
 
 
-def _without_nothing(values: Stored) -> Stored:
-    """Leave out what was spent, which is the last, where that is nothing: its row has the digest it had before there was a place for it."""
-    return values[:-1] if values[-1] is None else values
-
-
 def seal_of(values: Stored) -> int:
     """Check a few small values, at a tenth of the cost of a digest: finds every change within four neighbouring bytes."""
     return crc32(dumps(values, PACKING))
@@ -78,10 +126,10 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
         output = compressed(output)
     if error is None and more is None and spent is None:
         seldom: Stored = ()
-        tail: Stored = (at, row.attempts, queued_s, took_s, name, given, output, None, None)
+        tail: Stored = (at, row.attempts, queued_s, took_s, name, given, output, None, None, None)
     else:
         seldom = (_stored(error), _stored(more), spent_body(spent))
-        tail = _without_nothing((at, row.attempts, queued_s, took_s, name, given, output, *seldom))
+        tail = (at, row.attempts, queued_s, took_s, name, given, output, *seldom)
     packed = dumps(head, PACKING)  # once, for the seal and for the digest
     return (
         run,
@@ -116,7 +164,7 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
     """Give a row, without its row number, as it was appended and when; None if it is not what was written."""
     head, seal, noted, tail = stored[:HEAD], stored[HEAD], stored[HEAD + 1], stored[HEAD + 2 :]
     packed = dumps(head, PACKING)
-    if noted != _digest(packed, _without_nothing(tail)) or seal != crc32(packed):
+    if noted != _digest(packed, tail) or seal != crc32(packed):
         return None
     _, key, generation, position, status, kind, content = head
     at, attempts, queued_s, duration_s, item_id, given, output, error, more, spent = tail
@@ -158,7 +206,7 @@ def encode_step(run: int, row: StepRow) -> Stored:
         row.attempts,
         duration_s,
         began_s,
-        bytearray(_step_digest(place, bodies)),
+        bytearray(digest_of((place, bodies))),
         output and bytearray(output),
         *(() if seldom == [None] * SELDOM else seldom),
     )
@@ -167,7 +215,7 @@ def encode_step(run: int, row: StepRow) -> Stored:
 def decode_step(stored: Stored) -> StepRow | None:
     """Give a step as it was appended; None if it is not what was written."""
     *place, noted, output, error, usage, spent = stored
-    if noted != _step_digest(tuple(place), (output, error, usage, spent)):
+    if noted != digest_of((tuple(place), (output, error, usage, spent))):
         return None
     _, key, generation, path, _, content, attempts, duration_s, began_s = place
     return StepRow(
@@ -185,32 +233,20 @@ def decode_step(stored: Stored) -> StepRow | None:
     )
 
 
-def _step_digest(place: Stored, bodies: Stored) -> bytes:
-    return digest_of((place, _without_nothing(bodies)))
-
-
 def encode_attempt(run: int, row: AttemptRow) -> Stored:
     """Give the values of ``insert_attempt``."""
     place = (run, row.key, row.generation, bytes_of(row.path), row.attempt, KIND_CODES[row.kind])
     bodies = (_stored(row.error), row.usage, spent_body(row.spent))
-    return (*place, _attempt_digest(place, bodies), *bodies)
+    return (*place, digest_of((place, bodies)), *bodies)
 
 
 def decode_attempt(stored: Stored) -> AttemptRow | None:
     """Give an attempt as it was appended; None if it is not what was written."""
     *place, noted, error, usage, spent = stored
-    if noted != _attempt_digest(tuple(place), (error, usage, spent)):
+    if noted != digest_of((tuple(place), (error, usage, spent))):
         return None
     _, key, generation, path, attempt, kind = place
     return AttemptRow(key, generation, text_of(path), attempt, KINDS[kind], _body(error), usage, _spent(spent))
-
-
-def _attempt_digest(place: Stored, bodies: Stored) -> bytes:
-    """Hash an attempt; one without usage, or without what was spent, as before there was a place for it."""
-    error, usage, spent = bodies
-    return digest_of(
-        (place, *bodies) if spent is not None else (place, error) if usage is None else (place, error, usage)
-    )
 
 
 def encode_wanted(run: int, row: WantedRow) -> Stored:
@@ -266,3 +302,93 @@ def _spent(body: bytes | None) -> Spent | None:
 
 def _body(stored: bytes | None) -> bytes | None:
     return None if stored is None else decompressed(stored)
+
+
+class RowDecoder:
+    """Decodes the rows of one run; DamagedError names the first that is not what was written."""
+
+    def __init__(self, name: str, run: RunRecord) -> None:
+        self._name = name
+        self._run = run
+
+    def heads(self, found: Iterable[Stored]) -> Iterator[Stored]:
+        """Let through results without their bodies, each followed by its seal and row number."""
+        for head in found:
+            if head[HEAD] != crc32(dumps(head[:HEAD], PACKING)):  # seal_of, without a call
+                raise self.damaged_row("results", head[HEAD + 1])
+            yield head
+
+    def step_heads(self, found: Iterable[Stored]) -> Iterator[Stored]:
+        """Let through steps without their bodies, each followed by its seal and row number."""
+        for head in found:
+            if head[STEP_HEAD] != crc32(dumps(head[:STEP_HEAD], PACKING)):
+                raise self.damaged_row("steps", head[STEP_HEAD + 1])
+            yield head
+
+    def all_heads(self, found: Iterable[Stored], *, written: int) -> Iterator[Stored]:
+        """Let through all of a run; DamagedError at the end if they were not as many as were written."""
+        count = 0
+        for head in self.heads(found):
+            count += 1
+            yield head
+        if count != written:
+            raise damaged(self._name, count_text("results", self._run.id, count, written))
+
+    def notes(self, *, attempts: Iterable[Stored], steps: Iterable[Stored], suspects: Iterable[Stored]) -> Notes:
+        """Decode what is recorded of an item beside its results."""
+        return Notes(
+            attempts=self._decoded(attempts, decode_attempt, "attempts"),
+            steps=self._decoded(steps, decode_step, "steps"),
+            suspect=next((SuspectRow(*row[1:4]) for row in self._sealed(suspects, "suspects")), None),
+        )
+
+    def wanted(self, found: Iterable[Stored]) -> dict[bytes, int]:
+        """Decode which generations are wanted at least, by key."""
+        return {key: generation for _, key, generation, _ in self._sealed(found, "wanted")}
+
+    def entry(self, stored: Stored, orphans: frozenset[bytes]) -> Entry:
+        """Decode a whole result."""
+        ((row, at),) = self._decoded([stored], decode_result, "results")
+        try:
+            return to_entry(row, at=at, is_orphaned=row.key in orphans)
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.damaged_row("results", stored[0], row.item_id) from error
+
+    def last_steps(self, stored: Sequence[Stored]) -> list[StepRow]:
+        """Decode the steps that whole results hold."""
+        steps = []
+        for row, (result, _) in zip(stored, self._decoded(stored, decode_result, "results"), strict=True):
+            try:
+                steps.append(last_step_of(result))
+            except (KeyError, TypeError, ValueError) as error:
+                raise self.damaged_row("results", row[0], result.item_id) from error
+        return [step for step in steps if step is not None]
+
+    def damaged_row(self, table: str, row: int, item_id: str | None = None) -> DamagedError:
+        """Say which row is not what was written, and of which item it is."""
+        item = "" if item_id is None else f", item {item_id!r:.80}"
+        return damaged(self._name, f"row {row} of {table} (run {self._run.id}{item})")
+
+    def _decoded(self, found: Iterable[Stored], decode: Callable[[Stored], T | None], table: str) -> list[T]:
+        """Decode rows that begin with their number."""
+        decoded = []
+        for number, *values in found:
+            row = decode(tuple(values)) if values[0] == self._run.number else None
+            if row is None:
+                item_id = values[HEAD + 6] if table == "results" else None  # it may itself be what is damaged
+                raise self.damaged_row(
+                    table, number, item_id.decode(errors="replace") if isinstance(item_id, bytes) else None
+                )
+            decoded.append(row)
+        return decoded
+
+    def _sealed(self, found: Iterable[Stored], table: str) -> list[Stored]:
+        rows = list(found)
+        if not all(map(is_sealed, rows)):
+            raise damaged(self._name, f"a row of {table} (run {self._run.id})")
+        return rows
+
+
+def count_text(table: str, run_id: str, found: int, written: int) -> str:
+    """Say that rows of a run are missing, or too many."""
+    return f"the number of {table} of run {run_id} ({found}, where {written} were written)"

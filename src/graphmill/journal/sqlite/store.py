@@ -3,40 +3,60 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 from graphmill.core.errors import JournalError, OwnedError, UnknownRunError, UsageError
+from graphmill.journal.flight import left_behind
 from graphmill.journal.records import RunRecord, RunState
 from graphmill.journal.run_id import new_run_id, require_run_id
 from graphmill.journal.sqlite.archive import SqliteArchive
-from graphmill.journal.sqlite.codes import STATE_CODES
-from graphmill.journal.sqlite.connection import reading, writing
-from graphmill.journal.sqlite.database import Database
+from graphmill.journal.sqlite.database import Database, reading, writing
 from graphmill.journal.sqlite.faults import translated
+from graphmill.journal.sqlite.files import make_private
 from graphmill.journal.sqlite.ledger import SqliteLedger
-from graphmill.journal.sqlite.local_folder import LocalFolder
-from graphmill.journal.sqlite.pruning import forget, sweep
-from graphmill.journal.sqlite.rows import bytes_of
+from graphmill.journal.sqlite.owners import Owners
+from graphmill.journal.sqlite.rows import STATE_CODES, STATES, bytes_of
+from graphmill.journal.sqlite.run_row import (
+    StoredRun,
+    read_manifest,
+    read_run,
+    read_runs,
+    verify_counts,
+    write_manifest,
+    write_run,
+)
 from graphmill.journal.sqlite.statements import SQL
-from graphmill.journal.sqlite.stored_run import StoredRun, read_manifest, read_run, read_runs, write_manifest, write_run
-from graphmill.journal.sqlite.verification import verify
 
 
 class SqliteStore:
     """Runs in the file at ``path``, which is made if it is not there. A database that is busy is waited for ``busy_s``."""
 
     def __init__(
-        self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time, busy_s: float = 30.0
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], float] = time.time,
+        busy_s: float = 30.0,
+        is_durable: bool = True,
     ) -> None:
-        self._database = Database(Path(os.path.realpath(path)), clock=clock, busy_s=busy_s)
+        self._database = Database(Path(os.path.realpath(path)), clock=clock, busy_s=busy_s, is_durable=is_durable)
         self.name = self._database.name
         self.archive = SqliteArchive(self._database)
         self._local = LocalFolder(self.name)
+
+    @property
+    def file(self) -> Path | None:
+        """The database."""
+        return self._database.path
 
     def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
         """Note a new run, running and without an owner."""
@@ -101,10 +121,12 @@ class SqliteStore:
     def _taken(self, number: int, run_id: str) -> SqliteLedger:
         database = self._database
         with translated(self.name):
-            connection = database.connect()
+            connection = database.connect_writer()
             try:
                 with reading(connection):
-                    verify(connection, read_run(connection, number, run_id, self.name, is_strict=True), self.name)
+                    verify_counts(
+                        connection, read_run(connection, number, run_id, self.name, is_strict=True), self.name
+                    )
                 with writing(connection, busy_s=database.busy_s):
                     before = read_run(connection, number, run_id, self.name, is_strict=True)
                     record = before.record(read_manifest(connection, before, self.name), is_owned=False)
@@ -187,3 +209,138 @@ def _owned_run(run: StoredRun, now: float, *, elapsed_s: float) -> StoredRun:
         changed_at=now,
         elapsed_s=elapsed_s,
     )
+
+
+class TemporaryStore(SqliteStore):
+    """Runs that nobody needs after the process: a private file that is never synced, and deleted when the store is closed or forgotten."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        folder = mkdtemp(prefix="graphmill-")
+        try:
+            super().__init__(Path(folder, "runs.db"), clock=clock, is_durable=False)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._discard = finalize(self, _discard, self._database, folder, os.getpid())
+
+    @property
+    def file(self) -> Path | None:
+        """None: nothing should be put beside it."""
+        return None
+
+    def close(self) -> None:
+        """Close and delete it."""
+        self._discard()
+
+
+def _discard(database: Database, folder: str, pid: int) -> None:
+    database.close()
+    if pid == os.getpid():  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class LocalFolder:
+    """The local folder of the store at a path."""
+
+    def __init__(self, store: str) -> None:
+        self._path = Path(f"{store}-local")
+
+    def of(self, run_id: str) -> Path:
+        """Tell where the folder of a run is."""
+        return self._path / run_id
+
+    def make(self, run_id: str) -> Path:
+        """Make the folder of a run."""
+        make_private(self._path)
+        make_private(self.of(run_id))
+        return self.of(run_id)
+
+    def remove(self, run_id: str, *, is_empty: bool = False) -> None:
+        """Remove the folder of a run, or only one that is empty; and this one with the last of them."""
+        with suppress(OSError):
+            self.of(run_id).rmdir() if is_empty else shutil.rmtree(self.of(run_id))
+            self._path.rmdir()
+
+    def sweep(self, runs: Sequence[StoredRun], owners: Owners) -> None:
+        """Remove what dead processes have left, but for what tells of a run that can be resumed which items were under way."""
+        named = {run.name: run for run in runs}
+        with suppress(OSError):
+            for folder in list(self._path.iterdir()):
+                run = named.get(folder.name)
+                if run is not None and not _is_wanted(run, folder) and owners.take(run.number):
+                    self.remove(run.name)
+                    owners.release(run.number)
+
+
+def _is_wanted(run: StoredRun, folder: Path) -> bool:
+    return STATES[run.state] is not RunState.FINISHED and any(left_behind(file) for file in folder.iterdir())
+
+
+_STEP_ROWS = 1000
+_STEP_PAGES = 500
+
+
+def forget(database: Database, run: RunRecord) -> bool:
+    """Take a run out of the list, unless it has an owner; what is left of it is for ``sweep``. Tell whether it was done."""
+    if not database.owners.take(run.number):
+        return False
+    try:
+        with database.writing() as connection:
+            stored = read_run(connection, run.number, run.id, database.name)
+            connection.execute(SQL["delete_run"], (run.number,))
+            connection.execute(SQL["insert_leftover"], (run.number, stored.first, stored.last))
+            (count,) = connection.execute(SQL["meta"], ("runs",)).fetchone()
+            connection.execute(SQL["put_meta"], ("runs", count - 1))
+    except UnknownRunError:
+        return False
+    finally:
+        database.owners.release(run.number)
+    return True
+
+
+def sweep(database: Database) -> int:
+    """Delete the rows of forgotten runs, also of those that a killed process left, and shrink the file; tell the bytes set free."""
+    with translated(database.name), closing(database.connect_writer()) as connection:
+        pages = sum(
+            _delete(database, connection, *leftover) for leftover in connection.execute(SQL["leftovers"]).fetchall()
+        )
+        left = _value(connection, "PRAGMA freelist_count")
+        while left > 0:
+            with writing(connection, busy_s=database.busy_s):
+                for _ in range(_STEP_PAGES):
+                    connection.execute(
+                        "PRAGMA incremental_vacuum(1)"
+                    )  # of more, Python's execute would stop after the first
+            left -= _STEP_PAGES
+        connection.execute(
+            "PRAGMA wal_checkpoint(PASSIVE)"
+        ).fetchall()  # the others wait for readers, and make writers wait
+        return pages * _value(connection, "PRAGMA page_size")
+
+
+def _delete(database: Database, connection: sqlite3.Connection, run: int, first: int, last: int) -> int:
+    """Delete what is left of one run; tell how many pages that set free."""
+    freed = 0
+    for statement, values in (
+        ("delete_results", (run, first, last, _STEP_ROWS)),
+        ("delete_steps", (run, _STEP_ROWS)),
+        ("delete_attempts", (run, _STEP_ROWS)),
+        ("delete_wanted", (run, run, _STEP_ROWS)),
+        ("delete_suspects", (run, run, _STEP_ROWS)),
+    ):
+        count = _STEP_ROWS
+        while count == _STEP_ROWS:
+            with writing(connection, busy_s=database.busy_s):
+                before = _value(connection, "PRAGMA freelist_count")
+                count = connection.execute(SQL[statement], values).rowcount
+                freed += _value(connection, "PRAGMA freelist_count") - before
+    with writing(connection, busy_s=database.busy_s):
+        before = _value(connection, "PRAGMA freelist_count")
+        for statement in ("delete_orphans", "delete_manifest", "delete_requests", "delete_leftover"):
+            connection.execute(SQL[statement], (run,))
+        return freed + _value(connection, "PRAGMA freelist_count") - before
+
+
+def _value(connection: sqlite3.Connection, statement: str) -> int:
+    found: int = connection.execute(statement).fetchone()[0]
+    return found

@@ -21,7 +21,7 @@ from graphmill.journal.records import (
     SuspectRow,
     WantedRow,
 )
-from graphmill.journal.sqlite import connection
+from graphmill.journal.sqlite import database
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_rows import CONTENT, failed, result
 
@@ -158,7 +158,7 @@ def _written(folder, appends, *, clock):
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Without waiting for the disk, which nobody cuts off here."""
-    monkeypatch.setattr(connection, "_SETTINGS", (*connection._SETTINGS, "PRAGMA synchronous = OFF"))
+    monkeypatch.setattr(database, "_SETTINGS", (*database._SETTINGS, "PRAGMA synchronous = OFF"))
 
 
 def changed(folder, target, name, place, value):

@@ -16,7 +16,7 @@ from graphmill.journal.records import (
     SuspectRow,
     WantedRow,
 )
-from graphmill.journal.sqlite import pruning
+from graphmill.journal.sqlite import store as store_module
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_process import journal_process
 from support.journal_rows import CONTENT, results
@@ -133,7 +133,7 @@ def test_who_reads_a_run_that_is_pruned_meanwhile_is_told_so(store):
 def test_what_a_killed_prune_left_is_swept_by_the_next(store, path):
     run = fill(store, "r")
     script = """
-from graphmill.journal.sqlite import pruning
+from graphmill.journal.sqlite import store as store_module
 def sweep(database):
     os.kill(os.getpid(), signal.SIGKILL)
 import graphmill.journal.sqlite.store as module
@@ -152,14 +152,14 @@ store.prune(store.archive.runs())
 def test_a_prune_deletes_in_small_steps(store, path, monkeypatch):
     run = fill(store, "r")
     begun = []
-    writing = pruning.writing
+    writing = store_module.writing
     monkeypatch.setattr(
-        pruning, "writing", lambda connection, busy_s: begun.append(1) or writing(connection, busy_s=busy_s)
+        store_module, "writing", lambda connection, busy_s: begun.append(1) or writing(connection, busy_s=busy_s)
     )
     twin = SqliteStore(path)
     twin.prune([run])
     twin.close()
-    assert len(begun) >= 3000 // pruning._STEP_ROWS
+    assert len(begun) >= 3000 // store_module._STEP_ROWS
 
 
 def test_an_attempt_to_prune_a_run_that_is_gone_frees_nothing(store):

@@ -3,8 +3,18 @@ import pytest
 from graphmill.core.result import Kind, Status
 from graphmill.core.usage import Usage
 from graphmill.journal.records import RunState
-from graphmill.journal.sqlite.codes import KIND_CODES, STATE_CODES, STATUS_CODES
-from graphmill.journal.sqlite.rows import HEAD, SELDOM, alike, decode_result, digest_of, encode_result, seal_of
+from graphmill.journal.sqlite.rows import (
+    HEAD,
+    KIND_CODES,
+    SELDOM,
+    STATE_CODES,
+    STATUS_CODES,
+    alike,
+    decode_result,
+    digest_of,
+    encode_result,
+    seal_of,
+)
 from support.journal_rows import failed, result
 
 _COLUMNS = 19  # of a result, without its row number

@@ -8,8 +8,8 @@ import pytest
 from graphmill.core.errors import DamagedError, OwnedError
 from graphmill.core.json import item_key
 from graphmill.journal.records import EVERYTHING, RunRow, RunState, StepRow
+from graphmill.journal.sqlite.run_row import MOST_UNCOUNTED
 from graphmill.journal.sqlite.store import SqliteStore
-from graphmill.journal.sqlite.stored_run import MOST_UNCOUNTED
 from support.journal_process import journal_process
 from support.journal_rows import CONTENT, result
 
@@ -197,28 +197,3 @@ wait()
     ledger = store.take("r")
     assert ledger.run.rows == counted(path) == 500
     ledger.release()
-
-
-def test_a_run_that_records_much_takes_room_in_the_log_and_gives_it_back(store, ledger, path):
-    log = path.with_name("runs.db-wal")
-    append(ledger, *range(MOST_UNCOUNTED // 2))
-    assert log.stat().st_size < 1_000_000
-    append(ledger, *range(MOST_UNCOUNTED // 2, 500))
-    assert log.stat().st_size == 32 + 1000 * (24 + 4096)
-    assert recorded(store) == list(range(500))
-    ledger.release()
-    store.close()
-    assert not log.exists()
-    with closing(SqliteStore(path)) as again:
-        assert recorded(again) == list(range(500))
-
-
-def test_where_the_disk_is_too_full_for_room_in_the_log_none_is_taken(small_disk):
-    (small_disk / "other").write_bytes(bytes(500_000))
-    path = small_disk / "runs.db"
-    with closing(SqliteStore(path, clock=Clock())) as store:
-        ledger = store.take(store.create("r", {}).id)
-        append(ledger, *range(MOST_UNCOUNTED + 4))
-        assert path.with_name("runs.db-wal").stat().st_size < 800_000
-        assert recorded(store) == list(range(MOST_UNCOUNTED + 4))
-        ledger.release()

@@ -12,9 +12,18 @@ from graphmill.core.json import canonical
 from graphmill.core.usage import with_more
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import Owner, RunRecord, RunRow, RunState
-from graphmill.journal.sqlite.codes import STATE_CODES, STATES
 from graphmill.journal.sqlite.faults import damaged
-from graphmill.journal.sqlite.rows import Stored, bytes_of, decode_result, digest_of, text_of
+from graphmill.journal.sqlite.rows import (
+    STATE_CODES,
+    STATES,
+    Stored,
+    bytes_of,
+    count_text,
+    decode_result,
+    digest_of,
+    is_sealed,
+    text_of,
+)
 from graphmill.journal.sqlite.statements import SQL
 
 MOST_UNCOUNTED = 128  # results; their rows follow the last one that is counted, without a gap
@@ -52,8 +61,8 @@ class StoredRun(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """That of the row; of a run that has spent nothing as before there was a place for it."""
-        return digest_of(self[:-1] if self.usage is None else tuple(self))
+        """The digest of the row."""
+        return digest_of(tuple(self))
 
     @property
     def name(self) -> str:
@@ -162,13 +171,30 @@ def read_manifest(connection: sqlite3.Connection, run: StoredRun, name: str) -> 
     raise damaged(name, f"the manifest of run {run.name}")
 
 
+def verify_counts(connection: sqlite3.Connection, run: StoredRun, name: str) -> None:
+    """Raise DamagedError if rows of a run are missing, or not found by their index; values are checked by whoever reads them."""
+    (count,) = connection.execute(SQL["counted_results"], (run.number, run.first, run.last)).fetchone()
+    _require_count(run, "results", count, run.rows, name)
+    for table, written in (("steps", run.steps), ("attempts", run.attempts)):
+        (count,) = connection.execute(SQL[f"counted_{table}"], (run.number,)).fetchone()
+        _require_count(run, table, count, written, name)
+    for table, written in (("wanted", run.wanted), ("suspects", run.suspects)):
+        count = sum(map(is_sealed, connection.execute(SQL[table], (run.number,))))
+        _require_count(run, table, count, written, name)
+
+
+def _require_count(run: StoredRun, table: str, count: int, written: int, name: str) -> None:
+    if count != written:
+        raise damaged(name, count_text(table, run.name, count, written))
+
+
 def _whole(connection: sqlite3.Connection, stored: Stored, name: str, *, is_strict: bool = False) -> StoredRun:
     """Check a run's row, and count what it does not count yet: one for each row, so that one that is missing is missed.
 
     What a result has spent that is damaged is missing then, unless this ``is_strict``: such a run can be listed, and pruned.
     """
-    *values, digest, usage = stored
-    run = StoredRun._make((*values, usage))
+    *values, digest = stored
+    run = StoredRun._make(values)
     if digest != run.digest:
         raise damaged(name, f"row {run.number} of runs")
     if not run.may_be_behind:

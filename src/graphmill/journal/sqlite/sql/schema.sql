@@ -1,3 +1,5 @@
+-- name: schema
+-- The tables of a journal. Until 0.1 is released a change here raises VERSION in database.py, and older journals are refused.
 -- Text that may hold anything (half of a surrogate pair, NUL) is kept as the bytes of its UTF-8.
 -- seal: CRC-32 of the columns before it, for reads of many rows that do not touch bodies. digest: of the whole row.
 
@@ -31,6 +33,7 @@ CREATE TABLE runs (
   wanted INTEGER NOT NULL,
   suspects INTEGER NOT NULL,
   orphans INTEGER NOT NULL,
+  usage BLOB,
   digest BLOB NOT NULL
 ) STRICT;
 
@@ -63,7 +66,8 @@ CREATE TABLE results (
   input BLOB,
   output BLOB,
   error BLOB,
-  more BLOB
+  more BLOB,
+  spent BLOB
 ) STRICT;
 
 CREATE TABLE steps (
@@ -80,7 +84,8 @@ CREATE TABLE steps (
   digest BLOB NOT NULL,
   output BLOB,
   error BLOB,
-  usage BLOB
+  usage BLOB,
+  spent BLOB
 ) STRICT;
 
 CREATE INDEX steps_by_run ON steps (run);
@@ -94,7 +99,9 @@ CREATE TABLE attempts (
   attempt INTEGER NOT NULL,
   kind INTEGER NOT NULL,
   digest BLOB NOT NULL,
-  error BLOB
+  error BLOB,
+  usage BLOB,
+  spent BLOB
 ) STRICT;
 
 CREATE UNIQUE INDEX attempts_by_item ON attempts (run, key, generation, path, attempt);
@@ -142,5 +149,3 @@ CREATE TABLE leftovers (
 ) STRICT;
 
 INSERT INTO meta (name, value) VALUES ('runs', 0);
-
-PRAGMA application_id = 1198344812;

@@ -1,1 +1,0 @@
--- The kind of a result that succeeded, but degraded, has a number of its own (10): nothing changes but what may be written.

@@ -1,1 +1,0 @@
--- The counters of a live run may be behind its results (see stored_run.py): nothing changes but what its readers must know.

@@ -1,1 +1,0 @@
--- The last step of a job may be in the row of its result (see last_step.py): nothing changes but what its readers must know.
