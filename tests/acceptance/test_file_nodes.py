@@ -386,7 +386,6 @@ def test_a_file_of_the_older_form_loads_and_runs(flow):
         ("d", "delete-file", {"file_path": "in.txt"}),
     ]
     document = {
-        "ir_version": "0.1.0",
         "nodes": [{"id": name, "type": kind, "params": params} for name, kind, params in steps],
         "edges": [{"from": one, "to": two} for one, two in ("rw", "wc", "cm", "md")],
     }

@@ -482,45 +482,6 @@ def test_the_wait_is_capped(flow, work):
     assert max(after - before for before, after in pairwise(times)) <= 3
 
 
-def test_in_a_file_with_ir_version_an_item_is_tried_once_without_a_time_limit(flow, work):
-    data = {
-        "ir_version": "0.1.0",
-        "inputs": {"items": {"required": True}},
-        "nodes": [
-            {
-                "id": "each",
-                "type": "python",
-                "purpose": "x",
-                "params": {
-                    "function": "acts:work",
-                    "inputs": {"n": "${item.n}", "seconds": "${item.s}", "fails": "${item.f}"},
-                },
-                "batch": {"items": "${items}", "error_handling": "continue"},
-            }
-        ],
-        "edges": [],
-    }
-    output = succeeded(flow.timed(json.dumps(data), {"items": [{"n": 0, "s": 5000, "f": 0}, {"n": 1, "s": 0, "f": 1}]}))
-    assert (statuses(output), len(work.calls)) == (["succeeded", "failed"], 2)
-
-
-def test_in_a_file_with_ir_version_the_wait_is_fixed_and_0(flow, work):
-    data = {
-        "ir_version": "0.1.0",
-        "nodes": [
-            {
-                "id": "each",
-                "type": "python",
-                "params": {"function": "acts:work", "inputs": {"n": 1, "fails": 99}},
-                "batch": {"items": [1], "max_retries": 4},
-            }
-        ],
-        "edges": [],
-    }
-    flow.timed(json.dumps(data), retry=gm.Retry())
-    assert [at for _, at in work.calls] == [0, 0, 0, 0]
-
-
 def test_partial_writes_before_a_failed_attempt_are_not_seen_by_the_next(flow):
     seen = []
 

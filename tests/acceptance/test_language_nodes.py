@@ -7,7 +7,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.json import item_key
-from support.flows import PROMPT, now, succeeded
+from support.flows import now
 
 
 @pytest.fixture
@@ -389,29 +389,6 @@ def test_inputs_are_checked_by_type_and_defaults_are_filled_in(flow):
     assert flow.output(text, {"n": 5}) == {"n": 5, "tone": "warm"}
     assert flow.failure(text, {"n": "5"}).kind == "permanent"
     assert flow.failure(text, {"tone": "x"}).kind == "permanent"
-
-
-def test_a_workflow_of_the_older_json_form_loads_as_it_is(flow):
-    data = {
-        "ir_version": "0.1.0",
-        "nodes": [
-            {"id": "a", "type": "value", "purpose": "p", "params": {"rows": [1, 2]}},
-            {
-                "id": "b",
-                "type": "value",
-                "purpose": "p",
-                "params": {"x": "${item}"},
-                "batch": {"items": "${a.rows}", "as": "item"},
-            },
-        ],
-        "edges": [{"from": "a", "to": "b", "action": "default"}],
-        "start_node": "a",
-        "inputs": {},
-        "outputs": {"rows": {"source": "${b.results}", "description": "d"}},
-    }
-    path = flow.write(json.dumps(data), "old.json")
-    (result,) = gm.batch(path, [{}], policy=PROMPT).results()
-    assert [row["x"] for row in succeeded(result)["rows"]] == [1, 2]
 
 
 # What runs in a worker process ends as soon as it is interrupted.

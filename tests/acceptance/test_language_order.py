@@ -601,10 +601,3 @@ def test_what_may_return_any_action_may_have_any_edge(flow, metered, source):
 def test_an_action_of_a_branch_that_no_edge_takes_is_noted(flow):
     (note,) = flow.load(PICK % ("", "after")).notes
     assert "no edge takes its action 'keep'" in note.message
-
-
-def test_in_an_older_file_an_edge_that_is_never_taken_is_only_noted(flow):
-    text = '{"ir_version": "0.1.0", "nodes": [{"id": "s", "type": "value"}, {"id": "t", "type": "value"}], '
-    text += '"edges": [{"from": "s", "to": "t", "action": "other"}]}'
-    (note,) = flow.load(text, "old.json").notes
-    assert "never returns 'other'" in note.message

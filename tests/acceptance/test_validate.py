@@ -13,11 +13,6 @@ nodes: [{id: x, type: value, params: {v: "${a}"}}]
 outputs: {v: "${x.v}"}
 """
 BAD = "nodes:\n  - {id: a, type: pyton}\n  - {id: a, type: value, params: {x: '${later}'}}\n"
-OLD = {
-    "ir_version": "0.1.0",
-    "nodes": [{"id": name, "type": "value", "params": {"v": 1}} for name in "ab"],
-    "edges": [],
-}
 
 
 def test_a_valid_workflow_is_one_line_with_what_it_has(tmp_path):
@@ -43,10 +38,10 @@ def test_all_problems_stand_with_file_line_and_column_and_the_exit_status_is_2(t
 
 
 def test_notes_are_shown_as_notes_and_are_no_problems(tmp_path):
-    (tmp_path / "old.json").write_text(json.dumps(OLD))
-    code, out, _ = run(tmp_path, "validate", "old.json")
+    (tmp_path / "plain.yaml").write_text("inputs: {a: {}}\nnodes: [{id: x, type: value, params: {v: '{{a}}'}}]\n")
+    code, out, _ = run(tmp_path, "validate", "plain.yaml")
     assert code == 0
-    assert out.startswith("old.json:1:")
+    assert out.startswith("plain.yaml:2:")
     assert ": note: " in out.splitlines()[0]
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "limits": "Change how many attempts a run makes at once.",
     "export": "Write a run's results to a file, in input order.",
     "validate": "Check workflow files and tell everything that is wrong with them.",
+    "convert": "Convert a workflow of the older JSON form (ir_version).",
     "nodes": "List the node types, or show one in full.",
     "models": "List the models that are named and the providers that are there, or show one.",
     "cache": "List, prune or clear the answers of models that are kept.",

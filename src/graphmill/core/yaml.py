@@ -70,7 +70,30 @@ for _name, _pattern, _first in (
     _DataLoader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
+class _DataDumper(yaml.SafeDumper):
+    """Writes plain data; quotes each text that we, or other readers of YAML, would not read as text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  as PyYAML has it
+        first: yaml.SafeDumper.yaml_implicit_resolvers.get(first, [])
+        + _DataLoader.yaml_implicit_resolvers.get(first, [])
+        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_DataLoader.yaml_implicit_resolvers}
+    }
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+_DataDumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(f"{_TAG}str", text, style="|" if "\n" in text else None),
+)
 Constructor = Callable[[yaml.Node], Any]
+
+
+def to_yaml(data: Any) -> str:
+    """Write plain data as YAML that ``from_yaml`` reads; texts of several lines are written as blocks."""
+    text: str = yaml.dump(data, Dumper=_DataDumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
 
 
 def from_yaml(text: bytes) -> Any:

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from graphmill.core.suggest import suggestion
-from graphmill.graph import legacy
-from graphmill.graph.grammar import Block
+from graphmill.graph.grammar import Block, Key
 from graphmill.graph.kinds import shown
-from graphmill.graph.legacy import Dialect
 from graphmill.graph.places import At
 from graphmill.graph.problems import Problems
 
+_OTHER_NAMES = {"source": "from", "target": "to", "parameters": "params", "max_iterations": "max"}
+
 
 class BlockReader:
-    """Gives the values of a block's keys: those that are right as written, for the others their defaults. Null is left out.
+    """Gives the values of a block's keys: those that are right as written, for the others their defaults. Null is left out."""
 
-    ``foreign`` are names that others have for keys of ours.
-    """
-
-    def __init__(
-        self,
-        found: Mapping[Any, Any],
-        at: At,
-        *,
-        block: Block,
-        problems: Problems,
-        dialect: Dialect = legacy.OURS,
-        foreign: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, found: Mapping[Any, Any], at: At, *, block: Block, problems: Problems) -> None:
         self.at = at
         self.problems = problems
         self._block = block
-        self._foreign = foreign or {}
-        self._written = dict(_renamed(found, dialect))
-        self._names = {dialect.renamed.get(key, key): key for key in found if isinstance(key, str)}
-        self._check(found, dialect)
+        self._written = found
+        for key in found:
+            self._check_key(key)
+        for key, rule in block.items():
+            self._check_value(key, rule)
 
     def __getitem__(self, key: str) -> Any:
         """Give the value as written if it is right, else the default."""
@@ -51,8 +40,8 @@ class BlockReader:
         return key in self._written
 
     def at_key(self, key: str) -> At:
-        """Tell where the value stands, whatever its key is called there."""
-        return (*self.at, self._names.get(key, key))
+        """Tell where the value stands."""
+        return (*self.at, key)
 
     def wrong(self, message: str, at: At | None = None, *, is_key: bool = False) -> None:
         """Tell a mistake of the block, or of a part of it."""
@@ -62,48 +51,29 @@ class BlockReader:
     def _text(self) -> str:
         return self.problems.document.at_text(self.at)
 
-    def _check(self, found: Mapping[Any, Any], dialect: Dialect) -> None:
-        for key in found:
-            self._check_key(key, dialect)
-        for key, rule in self._block.items():
-            value = self._written.get(key)
-            if value is None:
-                if rule.is_required:
-                    self.wrong(f"{key!r} is missing", self.at_key(key))
-            elif not rule.kind.fits(value):
-                self.wrong(
-                    f"{self._names[key]} is {rule.kind.wanted}, not {shown(value)}{_hint(value, rule.kind)}",
-                    self.at_key(key),
-                )
+    def _check_value(self, key: str, rule: Key) -> None:
+        value = self._written.get(key)
+        if value is None:
+            if rule.is_required:
+                self.wrong(f"{key!r} is missing", self.at_key(key))
+        elif not rule.kind.fits(value):
+            self.wrong(f"{key} is {rule.kind.wanted}, not {shown(value)}{_hint(value, rule.kind)}", self.at_key(key))
 
-    def _check_key(self, key: Any, dialect: Dialect) -> None:
+    def _check_key(self, key: Any) -> None:
         at = (*self.at, key)
         if not isinstance(key, str):
             self.wrong(f"a key is text, not {shown(key)}", at, is_key=True)
-        elif key in dialect.refused:
-            self.wrong(f"{key}: {dialect.refused[key]}", at, is_key=True)
-        elif key in dialect.ignored and key not in self._block:
-            if dialect.ignored[key]:
-                self.problems.note(at, f"{self._text}: {key}: {dialect.ignored[key]}", is_key=True)
-        elif key not in self._block and key not in dialect.renamed:
+        elif key not in self._block:
             self.wrong(
                 f"unknown key {shown(key)}{self._remedy(key)}; known are {', '.join(self._block)}", at, is_key=True
             )
 
     def _remedy(self, key: str) -> str:
         """Give the key that is meant, as far as that can be told."""
-        if key in self._foreign:
-            return f"; write {self._foreign[key]!r}"
+        if _OTHER_NAMES.get(key) in self._block:
+            return f"; write {_OTHER_NAMES[key]!r}"
         near = suggestion(key[:100], self._block)
         return near or ("; what its type takes stands under 'params'" if "params" in self._block else "")
-
-
-def _renamed(found: Mapping[Any, Any], dialect: Dialect) -> Iterator[tuple[Any, Any]]:
-    """Give every entry by our name for it; where both names stand there, ours counts."""
-    for key, value in found.items():
-        name = dialect.renamed.get(key, key) if isinstance(key, str) else key
-        if name == key or name not in found:
-            yield name, value
 
 
 def _hint(value: Any, kind: Any) -> str:

@@ -49,7 +49,6 @@ WORKFLOW: Final[Block] = MappingProxyType(
     {
         "name": Key(Text(), "What the workflow is called; else its file's name."),
         "description": Key(Text(), "What the workflow is for, in words; read by people only."),
-        "ir_version": Key(Text(), "Marks a workflow of the older JSON form, which has other defaults."),
         "inputs": Key(
             MappingOf("a mapping from names to {required: true} or {default: …}"),
             "The values that a job is given, by name.",
@@ -75,9 +74,6 @@ INPUT: Final[Block] = MappingProxyType(
         "default": Key(Anything(), "What it is where a job is not given it; without one, null."),
         "description": Key(Text(), "What it is, in words.", default=""),
     }
-)
-OUTPUT: Final[Block] = MappingProxyType(
-    {"source": Key(Text(), "Where the value comes from; only in workflows of the older JSON form.", is_required=True)}
 )
 EDGE: Final[Block] = MappingProxyType(
     {

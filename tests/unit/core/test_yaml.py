@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.yaml import from_yaml
+from graphmill.core.yaml import from_yaml, to_yaml
 from support.odd_texts import ODD_TEXTS
 
 text = st.text(st.characters(codec="utf-8"))
@@ -20,6 +20,18 @@ def escaped(value):
     """Write JSON whose every unusual character is written as YAML, which has no surrogate pairs, escapes it."""
     written = json.dumps(value, ensure_ascii=False)
     return "".join(char if " " <= char <= "~" else f"\\U{ord(char):08x}" for char in written)
+
+
+@given(values)
+def test_what_is_written_is_read_as_the_same_data(value):
+    assert from_yaml(to_yaml(value).encode()) == value
+
+
+@pytest.mark.parametrize(
+    "word", ["no", "true", "null", "~", "01234", "1e5", "12:30", "2025-01-01", "<<", "", "- a", "a\n  b\n"]
+)
+def test_texts_that_look_like_something_else_are_written_as_texts(word):
+    assert from_yaml(to_yaml([word, {word: 1}]).encode()) == [word, {word: 1}]
 
 
 @given(values)

@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 
+import graphmill as gm
+from graphmill.core.yaml import from_yaml, to_yaml
 from graphmill.graph import legacy
-from graphmill.graph.legacy import NO_TIMEOUT_S, NODE
-from graphmill.graph.spec import RetrySpec
-from unit.graph.test_spec_reader import notes_of, problems_in, read
+from graphmill.graph.document import Document
+from graphmill.graph.legacy import convert_workflow
+from graphmill.graph.workflow import load_data
 
 OLD = {
     "ir_version": "0.1.0",
@@ -16,171 +18,154 @@ OLD = {
     },
     "nodes": [
         {"id": "fetch", "type": "http", "purpose": "Fetch the users", "params": {"url": "${url}"}},
-        {
-            "id": "greet",
-            "type": "shell",
-            "batch": {"items": "${fetch.response}", "as": "user"},
-            "params": {"command": "echo"},
-        },
+        {"id": "rows", "type": "value", "batch": {"items": "${fetch.response}", "as": "user"}, "params": {"a": 1}},
     ],
-    "edges": [{"from": "fetch", "to": "greet"}],
+    "edges": [{"from": "fetch", "to": "rows"}],
     "outputs": {
-        "greetings": {"source": "${greet.results}", "description": "all of them", "type": "array"},
-        "bare": {"source": "greet.count"},
-        "text": "${greet.count}",
+        "all": {"source": "${rows.results}", "description": "all of them", "type": "array"},
+        "bare": {"source": "rows.count"},
+        "text": "${rows.count}",
     },
 }
 
 
-def old(**keys):
-    return {**OLD, **keys}
+def converted(data):
+    workflow, notes = convert_workflow(Document.from_data(data))
+    return workflow, [note.message for note in notes]
 
 
-def old_node(**keys):
-    return old(nodes=[{"id": "n", "type": "llm", **keys}], edges=[], outputs={})
+def node(**keys):
+    return converted({"nodes": [{"id": "n", "type": "llm", **keys}]})[0]["nodes"][0]
 
 
-def test_a_workflow_of_the_older_form_loads_as_it_is_and_without_a_note():
-    spec = read(OLD)
-    assert spec.outputs == {"greetings": "${greet.results}", "bare": "${greet.count}", "text": "${greet.count}"}
-    assert [(each.name, each.is_required, each.default) for each in spec.inputs] == [
-        ("url", True, None),
-        ("limit", False, 10),
-        ("tag", False, None),
+def notes_on(**keys):
+    return converted({**OLD, **keys})[1]
+
+
+def test_a_workflow_is_converted_to_one_that_means_the_same():
+    workflow, notes = converted(OLD)
+    assert notes == []
+    assert "ir_version" not in workflow
+    assert workflow["outputs"] == {"all": "${rows.results}", "bare": "${rows.count}", "text": "${rows.count}"}
+    assert workflow["nodes"][1]["batch"] == {"items": "${fetch.response}", "as": "user", "max_retries": 1}
+    graph = load_data(from_yaml(to_yaml(workflow).encode()))
+    assert [(name, rule.is_required) for name, rule in graph.inputs.items()] == [
+        ("url", True),
+        ("limit", False),
+        ("tag", False),
     ]
-    assert notes_of(OLD) == []
 
 
-def test_its_batches_have_the_older_defaults_and_other_nodes_ours():
-    fetch, greet = read(OLD).nodes
-    assert (greet.batch.max_retries, greet.batch.retry_wait_s, greet.batch.timeout_s) == (1, 0, NO_TIMEOUT_S)
-    assert greet.retry == RetrySpec(backoff="fixed")
-    assert (fetch.retry, fetch.timeout_s) == (RetrySpec(), None)
+def test_a_saved_workflow_is_unwrapped():
+    saved = {"name": "saved", "description": "words", "ir": OLD, "created_at": "2025", "rich_metadata": {}}
+    workflow, _ = converted(saved)
+    assert (workflow["name"], workflow["description"], len(workflow["nodes"])) == ("saved", "words", 2)
 
 
-def test_what_a_batch_or_its_node_says_goes_before_the_older_defaults():
-    said = {"items": [1], "max_retries": 3, "retry_wait": 2, "timeout": 5}
-    batch = read(old_node(batch=said)).nodes[0].batch
-    assert (batch.max_retries, batch.retry_wait_s, batch.timeout_s) == (3, 2, 5)
-    (node,) = read(
-        old_node(batch={"items": [1]}, retry={"max": 4, "wait": 1, "backoff": "exponential"}, timeout=9)
-    ).nodes
-    assert (node.batch.max_retries, node.batch.retry_wait_s, node.batch.timeout_s) == (None, None, None)
-    assert (node.retry, node.timeout_s) == (RetrySpec(attempts=4, wait_s=1, backoff="exponential"), 9)
+def test_keys_are_renamed():
+    workflow, _ = converted({"nodes": [{"id": "a", "parameters": {"p": 1}}], "edges": [{"source": "a", "target": "b"}]})
+    assert workflow["nodes"] == [{"id": "a", "params": {"p": 1}}]
+    assert workflow["edges"] == [{"from": "a", "to": "b"}]
+    assert node(retry={"max": 4, "wait": 1})["retry"] == {"attempts": 4, "wait_s": 1}
+    assert node(loop={"max_iterations": 3})["loop"] == {"max": 3}
 
 
-def test_other_names_for_the_same_key_are_read():
-    spec = read(
-        old(
-            nodes=[{"id": "a", "type": "x", "parameters": {"p": 1}}, {"id": "b", "type": "x"}],
-            edges=[{"source": "a", "target": "b"}],
-            outputs={},
-        )
-    )
-    assert spec.nodes[0].params == {"p": 1}
-    assert (spec.edges[0].source, spec.edges[0].target) == ("a", "b")
-    assert problems_in(old_node(parameters=[1])) == ["node 'n': parameters is a mapping, not a list"]
-    assert problems_in({"nodes": [{"id": "n", "type": "x", "parameters": {}}]})[0].startswith(
-        "node 'n': unknown key 'parameters'"
-    )
-
-
-def test_a_workflow_that_was_saved_with_words_about_it_is_read_inside():
-    saved = {
-        "name": "saved",
-        "description": "words",
-        "ir": OLD,
-        "created_at": "2025",
-        "version": "1.0.0",
-        "rich_metadata": {},
+def test_a_batch_that_is_retried_waits_alike_each_time():
+    assert node(batch={"items": [1], "max_retries": 3}) == {
+        "id": "n",
+        "type": "llm",
+        "batch": {"items": [1], "max_retries": 3, "retry_wait": 0},
+        "retry": {"backoff": "fixed"},
     }
-    spec = read(saved)
-    assert (spec.name, spec.at, spec.nodes[0].at) == ("saved", ("ir",), ("ir", "nodes", 0))
+    said = node(batch={"items": [1]}, retry={"max": 4, "wait": 1, "backoff": "exponential"})
+    assert (said["batch"], said["retry"]) == (
+        {"items": [1]},
+        {"attempts": 4, "wait_s": 1, "backoff": "exponential"},
+    )
+
+
+def test_a_child_inside_a_node_is_converted_too():
+    child = node(type="workflow", params={"workflow": {"ir_version": "0.1.0", "outputs": {"x": {"source": "a.b"}}}})
+    assert child["params"]["workflow"] == {"outputs": {"x": "${a.b}"}}
 
 
 @pytest.mark.parametrize(
-    ("data", "note"),
+    ("keys", "note"),
     [
-        (
-            old(mappings={}),
-            "workflow: mappings: mappings do nothing here: a node reads what another wrote by ${node.output}",
-        ),
-        (old(cache={"items": []}), "workflow: cache: a prompt cache is not declared here; it is left to the provider"),
-        (
-            old(enable_namespacing=False),
-            "workflow: enable_namespacing: a node always writes under its own id here; read it by ${node.output}",
-        ),
-        (
-            old(template_resolution_mode="permissive"),
-            "workflow: template_resolution_mode: a missing reference always fails the job here, as in strict mode",
-        ),
-        (
-            old(inputs={"a": {"stdin": True, "required": False}}),
-            "input 'a': stdin: what is piped in is not bound to an input here; give the input a value like any other",
-        ),
-        (
-            old(inputs={"a": {"default": 1}}),
-            "input 'a' may be left out, as it has a default; there it was required all the same",
-        ),
-        (
-            old(outputs={"a": {"source": "${greet.count}", "stdout": True}}),
-            "output 'a': stdout: all outputs are printed here, not one of them",
-        ),
-        (
-            old_node(cache=True),
-            "node 'n': cache: finished steps are found in the journal here; a node has no cache of its own",
-        ),
-        (old_node(prewarm=True), "node 'n': prewarm: a prompt cache is left to the provider here"),
-        (old(edges=[]), "without edges all nodes run in listed order here; there only the first ran"),
-        (
-            old(nodes=[*OLD["nodes"], {"id": "other", "type": "x"}]),
-            "node 'other' starts too, as no edge leads to it; there only the first node started",
-        ),
-        (
-            old(nodes=[*OLD["nodes"], {"id": "c", "type": "x"}], edges=[*OLD["edges"], {"from": "fetch", "to": "c"}]),
-            "all edges of node 'fetch' with action 'default' are taken, side by side; there only the last was",
-        ),
-        (
-            {"nodes": OLD["nodes"], "outputs": {"a": {"source": "${greet.count}", "description": "words"}}},
-            "output 'a' is a mapping with a source in it; with ir_version: 0.1.0 it would be the source's value alone",
-        ),
+        ({"mappings": {}}, "mappings: dropped"),
+        ({"enable_namespacing": False}, "enable_namespacing: dropped"),
+        ({"inputs": {"a": {"stdin": True, "required": False}}}, "input 'a': stdin: dropped"),
+        ({"inputs": {"a": {"default": 1}}}, "input 'a': it has a default, so it may be left out"),
+        ({"outputs": {"a": {"source": "${rows.count}", "stdout": True}}}, "output 'a': stdout: dropped"),
+        ({"edges": []}, "without edges all nodes run"),
+        ({"nodes": [*OLD["nodes"], {"id": "other"}]}, "node 'other': starts too"),
+        ({"edges": [*OLD["edges"], {"from": "fetch", "to": "x"}]}, "all edges of node 'fetch' for 'default' are taken"),
     ],
 )
-def test_where_a_meaning_differs_a_note_says_so(data, note):
-    assert notes_of(data) == [note]
+def test_a_note_says_what_behaves_differently(keys, note):
+    (found,) = notes_on(**keys)
+    assert note in found
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (
-            old_node(approval="required"),
-            f"node 'n': approval: {NODE.refused['approval']}",
-        ),
-        (
-            old_node(loop={"while": "${n.more}", "max_iterations": 3}),
-            "node 'n': loop: while: here a loop ends when a reference is truthy: until: {reason: ${round.field}}",
-        ),
-        (old(outputs={"a": {"description": "words"}}), "output 'a': 'source' is missing"),
-        (
-            old_node(loop={"max_iterations": 0}),
-            "node 'n': loop: max_iterations is a whole number from 1 to 1000 or one ${…} reference, not 0",
-        ),
-        (old(ir_version=1), "workflow: ir_version is text, not 1"),
+        ({"nodes": [{"id": "n", "approval": "required"}]}, "node 'n': approval: "),
+        ({"nodes": [{"id": "n", "loop": {"while": "${n.more}"}}]}, "node 'n': loop.while: a loop ends when"),
+        ({"outputs": {"a": {"description": "words"}}}, "output 'a': 'source' must be text, got nothing"),
+        ({"nodes": [{"id": "n", "type": "shell", "params": {"ignore_errors": "${x}"}}]}, "ignore_errors: must be"),
+        ({"nodes": [{"id": "n", "type": "http", "params": {"auth_token": "a", "api_key": "b"}}]}, "second credential"),
+        ({"nodes": [{"id": "n", "type": "http", "params": {"api_key": "b", "headers": "x"}}]}, "must be a mapping"),
+        ([], "a workflow must be a mapping"),
     ],
 )
-def test_what_can_not_be_done_here_is_a_problem_and_not_passed_over(data, problem):
-    assert problems_in(data) == [problem]
+def test_what_has_no_counterpart_is_a_problem(data, problem):
+    with pytest.raises(gm.WorkflowError) as caught:
+        converted(data)
+    assert problem in str(caught.value)
 
 
-def test_what_tools_of_the_older_form_write_for_themselves_is_passed_over():
-    assert notes_of(old_node(_source_line=3, _source_files={})) == []
+def params(node_type, **written):
+    workflow, notes = converted({"nodes": [{"id": "n", "type": node_type, "params": written}]})
+    return workflow["nodes"][0]["params"], notes
 
 
-def test_the_page_of_differences_names_every_key_that_is_read_in_another_way():
+def test_shell_params():
+    assert params("shell", command="echo a") == ({"command": "echo a", "strip_newline": True}, [])
+    found, (note,) = params("shell", command="exit 42", ignore_errors=True)
+    assert (found["ok_codes"], "ignore_errors" in found) == (list(range(256)), False)
+    assert "signal" in note
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("grep x file", 1), ("cat file |rg x", 1), ("command -v x", 127), ("ls -l *.txt", 2)]
+)
+def test_a_command_that_now_fails_when_it_finds_nothing_is_noted(command, code):
+    (note,) = params("shell", command=command)[1]
+    assert f"ok_codes: [0, {code}]" in note
+    assert params("shell", command=command, ok_codes=[0])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"auth_token": "t"}, {"auth": {"bearer": "t"}, "headers": {}}),
+        (
+            {"auth_token": "t", "headers": {"Authorization": "x", "A": "1"}},
+            {"auth": {"bearer": "t"}, "headers": {"A": "1"}},
+        ),
+        ({"api_key": "k"}, {"headers": {"X-API-Key": "k"}}),
+        ({"api_key": "k", "api_key_header": "X-Key", "headers": {"x-key": "x"}}, {"headers": {"X-Key": "k"}}),
+        ({"auth_token": "", "api_key": None, "api_key_header": "X-Key"}, {}),
+    ],
+)
+def test_http_credentials(written, expected):
+    assert params("http", **written) == (expected, [])
+
+
+def test_the_page_of_differences_names_every_key_that_is_converted():
     page = (Path(__file__).parents[3] / "docs" / "differences.md").read_text()
-    dialects = (legacy.WORKFLOW, legacy.INPUT, legacy.OUTPUT, legacy.NODE, legacy.EDGE, legacy.RETRY, legacy.LOOP)
-    keys = {
-        key for dialect in dialects for table in (dialect.renamed, dialect.ignored, dialect.refused) for key in table
-    }
-    assert [key for key in sorted(keys | legacy.SAVED) if f"`{key}`" not in page] == []
+    blocks = [each for each in vars(legacy).values() if isinstance(each, legacy._Keys)]
+    keys = {key for each in blocks for table in (each.renamed, each.dropped, each.refused) for key in table}
+    keys |= {"api_key", "api_key_header", "auth_token", "ignore_errors", "strip_newline"}
+    assert [key for key in sorted(keys) if f"`{key}`" not in page] == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmill.core.suggest import suggestion
-from graphmill.graph import grammar, legacy
+from graphmill.graph import grammar
 from graphmill.graph.graph import Input
 from graphmill.graph.kinds import Name
 from graphmill.graph.node_params import param_problems
@@ -19,8 +19,8 @@ from graphmill.graph.template import is_name
 _MOST_LISTED = 20
 _MOST_COMPARED = 500
 _MOST_LETTERS = 100
-_NODE_KEYS = frozenset({*grammar.NODE, *legacy.NODE.renamed, *legacy.NODE.ignored})
-_WORKFLOW_KEYS = frozenset({*grammar.WORKFLOW, *legacy.WORKFLOW.ignored})
+_NODE_KEYS = frozenset(grammar.NODE)
+_WORKFLOW_KEYS = frozenset(grammar.WORKFLOW)
 RESERVED = ("round", "__index__", "__round__")
 Types = Mapping[At, NodeType[Any] | None]
 
@@ -45,8 +45,7 @@ def is_vague(node: NodeSpec, spec: WorkflowSpec) -> bool:
     """Tell whether a block of a node, or a name that it gives, was not read as it is meant."""
     written = spec.document.get(node.at)
     if any(
-        written.get(key) is not None and not isinstance(written[key], Mapping)
-        for key in ("params", "parameters", "batch", "loop")
+        written.get(key) is not None and not isinstance(written[key], Mapping) for key in ("params", "batch", "loop")
     ):
         return True
     batch, loop = written.get("batch") or {}, written.get("loop") or {}

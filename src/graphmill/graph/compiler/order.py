@@ -198,7 +198,7 @@ def check_actions(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
         if edge.source in known:
             node, actions = known[edge.source]
             if edge.action not in (*actions, ERROR, ANY_ACTION):  # the last is told already
-                _tell_dead(edge, node, actions, spec=spec, problems=problems)
+                _tell_dead(edge, node, actions, problems)
     taken: dict[str, set[str]] = {}
     for edge in spec.edges:
         taken.setdefault(edge.source, set()).add(edge.action)
@@ -229,16 +229,11 @@ def _actions(node: NodeSpec, types: Types) -> Collection[str] | None:
     return None if node_type is None else node_type.actions(node.params)
 
 
-def _tell_dead(
-    edge: EdgeSpec, node: NodeSpec, actions: Collection[str], *, spec: WorkflowSpec, problems: Problems
-) -> None:
+def _tell_dead(edge: EdgeSpec, node: NodeSpec, actions: Collection[str], problems: Problems) -> None:
     names = [*actions, ERROR]
     at = (*edge.at, "action")
     message = f"node {node.id!r} ({node.type}) never returns {edge.action!r}{nearest(edge.action, names)}; it returns {listed(names)}"
-    if "ir_version" in spec.document.get(spec.at):
-        problems.note(at, f"this edge is never taken: {message}")
-    else:
-        tell(problems, at, message)
+    tell(problems, at, message)
 
 
 def _note_untaken(node: NodeSpec, actions: Collection[str], taken: Collection[str], problems: Problems) -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import graphmill as gm
 from graphmill.graph.graph import Graph
-from graphmill.graph.problems import Problem
 from graphmill.graph.workflow import load, load_data
 from support.compiling import compiled
 
@@ -89,7 +88,6 @@ def workflows(children):
         ),
         outputs=st.dictionaries(names, values, max_size=2),
         start_node=names,
-        ir_version=st.just("0.1.0"),
     )
 
 
@@ -177,15 +175,6 @@ def test_a_graph_and_its_nodes_can_not_be_changed(tmp_path):
             mapping["new"] = 1
     with pytest.raises(FrozenInstanceError):
         graph.nodes["a"].id = "b"
-
-
-def test_notes_of_all_files_come_with_the_graph(tmp_path):
-    older = {"ir_version": "0.1.0", "mappings": [], "nodes": [{"id": "x", "type": "value"}]}
-    (tmp_path / "older.json").write_text(json.dumps(older))
-    graph = compiled(tmp_path, "nodes: [{id: a, type: workflow, params: {workflow: older}}]")
-    (note,) = graph.notes
-    assert isinstance(note, Problem)
-    assert note.file == str(tmp_path / "older.json")
 
 
 def test_two_hundred_nodes_compile_in_no_time(tmp_path):

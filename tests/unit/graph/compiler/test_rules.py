@@ -5,9 +5,9 @@ from graphmill.graph.secrets import Secret
 from graphmill.graph.workflow import load_data
 
 
-def node_of(legacy=False, **keys):
+def node_of(**keys):
     workflow = {"nodes": [{"id": "a", "type": "value", **keys}], "inputs": {"x": {}}}
-    return load_data({**workflow, "ir_version": "0.1.0"} if legacy else workflow).nodes["a"]
+    return load_data(workflow).nodes["a"]
 
 
 def test_what_a_node_leaves_out_comes_from_the_policy():
@@ -46,15 +46,6 @@ def test_a_node_s_own_rules_are_kept():
 def test_a_batch_s_rules_come_before_its_node_s(retry, timeout, batch, expected):
     node = node_of(retry=retry, timeout=timeout, batch={"items": [1], **batch})
     assert (node.retry.attempts, node.retry.wait_s, node.retry.backoff, node.timeout_s) == expected
-
-
-def test_a_batch_of_the_older_form_tries_once_waits_alike_and_has_no_limit():
-    node = node_of(legacy=True, batch={"items": "${x}"})
-    assert node.retry == RetryRule(attempts=1, wait_s=0, backoff="fixed")
-    assert node.timeout_s >= 1e9
-    node = node_of(legacy=True, batch={"items": "${x}", "max_retries": 3, "retry_wait": 2, "timeout": 5})
-    assert (node.retry, node.timeout_s) == (RetryRule(attempts=3, wait_s=2, backoff="fixed"), 5)
-    assert node_of(legacy=True).retry == RetryRule()
 
 
 def test_a_batch_block_is_a_rule():

@@ -1,0 +1,47 @@
+"""``graphmill convert``: a workflow of the older JSON form in today's form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphmill.cli.answer import tell
+from graphmill.core.errors import ExportError, UsageError
+from graphmill.core.positions import Problem
+from graphmill.core.yaml import to_yaml
+from graphmill.graph.document import Document
+from graphmill.graph.legacy import convert_workflow
+
+
+def convert(
+    workflow: Annotated[
+        str, typer.Argument(metavar="OLD", help="A workflow of the older JSON form.", show_default=False)
+    ],
+    *,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The new file; else OLD, ending in .yaml.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Convert a workflow of the older JSON form (ir_version).
+
+    Writes a new YAML file and lists what behaves differently now, as file:line:column: note: message.
+
+    Example: graphmill convert old.json --output new.yaml
+    """
+    target = Path(workflow).with_suffix(".yaml") if output is None else Path(output)
+    document = Document.read(workflow)
+    converted, notes = convert_workflow(document)
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(to_yaml(converted))
+    except FileExistsError:
+        raise UsageError(f"{str(target)!r} exists already; name another file with --output") from None
+    except OSError as error:
+        raise ExportError(f"cannot write {str(target)!r}: {error.strerror or error}") from error
+    tell(str(Problem(note.file, note.line, note.column, f"note: {note.message}")) for note in notes)
+    tell([f"{target}: converted; check it with: graphmill validate {target}"])
