@@ -88,12 +88,12 @@ def test_its_file_gives_the_room_back(tmp_path, kept):
 @pytest.mark.parametrize("words", [(), ("prune", "--older", "1d"), ("clear",)])
 def test_where_there_is_none_it_says_so_and_makes_none(tmp_path, words):
     code, out, _ = run_cache(tmp_path, *words)
-    assert (code, "no answers are kept here yet" in out, list(tmp_path.iterdir())) == (0, True, [])
+    assert (code, "no cached answers" in out, list(tmp_path.iterdir())) == (0, True, [])
 
 
 def test_an_empty_one_says_so_too(tmp_path, kept):
     run_cache(tmp_path, "clear")
-    assert "no answers are kept here yet" in run_cache(tmp_path)[1]
+    assert "no cached answers" in run_cache(tmp_path)[1]
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_too_many_failures_stop_the_batch_and_the_summary_says_so(project):
     code, out, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "2", "-o", "out.csv")
     assert code == 3, err
     assert "stopped: max_failures" in out.splitlines()[0]
-    assert "not reached" in out
+    assert "pending" in out
     assert (project / "out.partial.csv").read_text().startswith("id,status,input.value,")
 
 
@@ -192,7 +192,7 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
     code, out, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.jsonl")
     assert code == 65
     assert "items.jsonl: line 3, column 11: not JSON" in err
-    assert "2/4 items succeeded, 2 not reached" in out
+    assert "2/4 items succeeded, 2 pending" in out
     assert len(rows(project / "out.partial.jsonl")) == 2
     assert not (project / "out.jsonl").exists()
 

@@ -91,13 +91,13 @@ def test_runs_are_listed_newest_last_with_counts_and_sizes(tmp_path, humaneval):
     ledger = begin(humaneval, "now", [succeeded("a", 0), failed("b", 1)], total=5)
     head, first, second, third = answered(tmp_path, "runs").splitlines()
     ledger.release()
-    assert head.split() == ["id", "state", "begun", "graph", "items", "size"]
+    assert head.split() == ["id", "state", "started", "graph", "items", "size"]
     assert first.split()[:2] == ["k7f2", "finished"]
     assert "  reviews  162/164 items succeeded, 2 failed  " in first
     assert second.split()[:2] == ["later", "paused"]
-    assert "1/10 items succeeded, 9 to do" in second
+    assert "1/10 items succeeded, 9 pending" in second
     assert third.split()[:3] == ["*", "now", "running"]
-    assert "1/5 items succeeded, 1 failed, 3 to do" in third
+    assert "1/5 items succeeded, 1 failed, 3 pending" in third
     assert all(line.split()[-1] in ("B", "kB", "MB") for line in (first, second, third))
 
 
@@ -178,7 +178,7 @@ def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
     assert f"(pid {os.getpid()}) since 20" in answered(tmp_path, "status", "now")
     ledger.append([succeeded("b", 1)])
     assert re.search(
-        r"^2/3 items succeeded, 1 to do · [0-9.]+/(s|min) · eta 0:\d\d · [0-9.]+ s$",
+        r"^2/3 items succeeded, 1 pending · [0-9.]+/(s|min) · eta 0:\d\d · [0-9.]+ s$",
         answered(tmp_path, "status", "now"),
         re.MULTILINE,
     )
@@ -189,7 +189,7 @@ def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
 def test_a_watched_run_is_told_every_second_until_it_ends(tmp_path, store):
     ledger = begin(store, "now", [succeeded("a", 0)], total=2)
     with Command(tmp_path, "status", "now", "--watch") as command:
-        command.until(lambda: "run now · running · 1/2 items succeeded, 1 to do · " in command.out)
+        command.until(lambda: "run now · running · 1/2 items succeeded, 1 pending · " in command.out)
         ledger.append([succeeded("b", 1)])
         end(ledger)
         assert command.wait() == 0
@@ -294,7 +294,7 @@ def test_of_many_failures_five_are_shown(tmp_path, store):
     out = answered(tmp_path, "show", "bad")
     assert out.count("(1 attempt)") == 5
     assert "  ...and 3 more\n" in out
-    assert "goes on with it, in the program that has them\n" in out
+    assert "in the program that has the function and the items\n" in out
 
 
 def test_an_item_is_shown_with_its_attempts_and_steps(tmp_path, humaneval):
@@ -321,8 +321,7 @@ def test_an_unsafe_step_that_has_ended_is_not_shown_as_one_of_which_nothing_is_k
     end(begin(store, "sent", [*begun, step("a", "send", {"id": 2})], total=1), RunState.PAUSED)
     out = answered(tmp_path, "show", "sent", "a")
     assert (
-        "attempts that failed:\n  generation 1   attempt 1   mail      began; nothing is known of its end\nsteps:\n"
-        in out
+        "attempts that failed:\n  generation 1   attempt 1   mail      began; its end is not recorded\nsteps:\n" in out
     )
     assert "send   +0.0 s" in out
 
@@ -330,7 +329,7 @@ def test_an_unsafe_step_that_has_ended_is_not_shown_as_one_of_which_nothing_is_k
 def test_an_item_that_was_done_again_shows_its_generations_and_the_last_counts(tmp_path, store):
     ledger = begin(store, "again", [failed("a", 0, "broken")])
     ledger.append([RunRow(generation=2), WantedRow(failed("a", 0).key, 2)])
-    assert "to be done again, in generation 2\n" in answered(tmp_path, "show", "again", "a")
+    assert "will run again, in generation 2\n" in answered(tmp_path, "show", "again", "a")
     ledger.append(
         [
             succeeded("a", 0, {"x": 1}, generation=2),
@@ -343,7 +342,7 @@ def test_an_item_that_was_done_again_shows_its_generations_and_the_last_counts(t
     assert "· succeeded after 1 attempt ·" in out
     assert "to be done again" not in out
     assert (
-        "orphaned: it is no longer in the source\n  was under way 2 times when the whole process died, 1 of them with nothing else\n"
+        "orphaned: no longer in the source\n  was running 2 times when the process died, 1 of them as the only item\n"
         in out
     )
     assert [line.split()[:3] for line in out.splitlines()[-2:]] == [
@@ -573,7 +572,7 @@ def test_a_run_that_nobody_is_at_work_on_is_cancelled_at_once(tmp_path, store, s
     assert store.archive.find("left").state is RunState.CANCELLED
     assert store.archive.find("left").reason == "cancelled by a person"
     assert answered(tmp_path, "cancel", "left") == "run left is cancelled (cancelled by a person)\n"
-    assert "1/5 items succeeded, 4 to do" in answered(tmp_path, "status", "left")
+    assert "1/5 items succeeded, 4 pending" in answered(tmp_path, "status", "left")
 
 
 def test_of_a_run_that_is_over_nothing_can_be_asked(tmp_path, humaneval):

@@ -139,7 +139,7 @@ def test_after_a_kill_the_answers_that_were_given_are_there(waiting):
     (waiting / "hold").unlink()
     status = run(waiting, "status", "r")[1]
     assert ("asks: Publish the draft of a?" in status, "asks: Publish the draft of c?" in status) == (False, True)
-    assert "answered, and to be gone on with" in run(waiting, "show", "r", "a")[1]
+    assert "answered; resume continues it" in run(waiting, "show", "r", "a")[1]
     code, _, err = run(waiting, "resume", "r", "--answer", "a=again")
     assert (code, "item 'a' of run r has its answer already" in err) == (2, True)
     assert run(waiting, "resume", "r")[0] == 5

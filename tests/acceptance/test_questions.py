@@ -97,7 +97,7 @@ def test_a_job_of_an_executor_is_answered_when_its_run_is_started_again(asker, j
 def test_a_run_whose_items_wait_is_paused_and_says_why(asker, journal):
     report = batch(asker.work, journal)
     run = journal.archive.find("r")
-    assert (run.state, run.reason, report.is_whole, report.stopped) == (
+    assert (run.state, run.reason, report.is_complete, report.stopped) == (
         "paused",
         "3 items wait for an answer",
         False,
@@ -115,7 +115,7 @@ def test_an_answered_job_goes_on_and_its_finished_steps_are_not_repeated(asker, 
         "c": ["draft of c", None],
     }
     assert sorted(asker.calls) == ["a", "b", "c"]
-    assert (report.is_whole, journal.archive.find("r").state) == (True, "finished")
+    assert (report.is_complete, journal.archive.find("r").state) == (True, "finished")
 
 
 def test_items_without_an_answer_are_left_as_they_are_and_not_run(asker, journal):

@@ -170,7 +170,7 @@ def test_a_batch_says_how_many_items_are_degraded_and_errors_names_them(project)
     code, out, _ = run(project, "batch", "halves.yaml", "--source", "lists.jsonl", "--run-id", "lists")
     assert code == 0
     assert out.startswith("4/4 items succeeded, 2 degraded · ")
-    assert re.search(r"graphmill errors lists +tells which items are degraded\n", out)
+    assert re.search(r"graphmill errors lists +shows which items are degraded\n", out)
     assert "4/4 items succeeded, 2 degraded" in run(project, "status", "lists")[1]
     assert run(project, "errors", "lists")[1].splitlines() == [
         "run lists · finished · 4/4 items succeeded, 2 degraded",

@@ -164,7 +164,7 @@ def test_the_first_signal_lets_what_runs_end_by_itself_and_writes_it(project, fu
     assert_drained(project)
     by = {"SIGINT": "Ctrl-C", "SIGHUP": "the end of its terminal (SIGHUP)"}.get(number.name, number.name)
     assert f" · stopped: drained (stopped by {by} before it was done) · " in command.out
-    told = re.match(r"3/50 items succeeded, (\d+) paused(?:, (\d+) not reached)? · ", command.out)
+    told = re.match(r"3/50 items succeeded, (\d+) paused(?:, (\d+) pending)? · ", command.out)
     assert int(told[1]) + int(told[2] or 0) == 47
     assert statuses(project)["paused"] == int(told[1])
     assert command.err.endswith("the run did not reach its end; its rows are in out.partial.jsonl\n")

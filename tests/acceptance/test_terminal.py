@@ -78,9 +78,9 @@ def test_a_text_that_is_wrapped_stays_in_its_column_and_the_id_whole(project):
 
 def test_the_list_of_runs_leaves_out_what_matters_least_where_there_is_no_room(project):
     head, line = printed(project, "runs", columns=80)
-    assert head.split() == ["id", "state", "begun", "graph", "items"]
+    assert head.split() == ["id", "state", "started", "graph", "items"]
     assert line.split()[0] == "k7f2"
-    assert line.endswith("  1,200/5,000, 1 failed, 3,799 to do")
+    assert line.endswith("  1,200/5,000, 1 failed, 3,799 pending")
 
 
 def test_an_error_is_wrapped_as_well(project):

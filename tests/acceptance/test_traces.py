@@ -112,7 +112,7 @@ def test_a_step_needs_an_item_where_there_are_several(project):
 def test_the_trace_as_json(project):
     found = json.loads(run(project, "show", "t", "job", "--json")[1])
     halve, debate = found["trace"]
-    assert (halve["path"], halve["place"], halve["standing"]) == ("halve", "node", "succeeded")
+    assert (halve["path"], halve["kind"], halve["status"]) == ("halve", "node", "succeeded")
     assert halve["items"] == {"count": 4, "succeeded": 3, "failed": 1, "unfinished": 0, "cancelled": 0}
     assert [child["path"] for child in debate["children"]] == ["debate@1", "debate@2"]
     assert halve["children"][2]["error"]["message"] == "no half of \x1b[31mtwo"
@@ -155,7 +155,7 @@ def test_times_go_on_after_a_retry_and_earlier_attempts_say_that_they_are(projec
     assert run(project, "retry", "r")[0] == 0
     lines = run(project, "show", "r", "job")[1].splitlines()
     assert next(line for line in lines if "attempt 1" in line and "transient" in line).endswith(
-        "transient: not there · of generation 1"
+        "transient: not there · generation 1"
     )
     found = json.loads(run(project, "show", "r", "job", "--json")[1])
     one, two = found["trace"]
@@ -198,7 +198,7 @@ def test_items_that_were_cancelled_are_counted(project):
     said, drawn, found = summed_up(project, [{"n": 1}, {"m": 2}, {"n": 4}, {"n": 6}], "fail_fast")
     for text in (said, drawn):
         assert "sums: 1/4 items succeeded, 1 failed, 2 cancelled\n" in text
-    assert found["trace"][1]["standing"] == "failed"
+    assert found["trace"][1]["status"] == "failed"
     assert found["trace"][1]["items"]["cancelled"] == 2
 
 
@@ -207,5 +207,5 @@ def test_a_batch_whose_items_all_failed_before_a_step_stands_where_it_ran_and_it
     assert "sums: 0/7 items succeeded, 7 failed\n" in drawn
     assert drawn.count("(1 attempt)") == 5
     assert "...and 2 more" in drawn
-    assert [(part["path"], part["standing"]) for part in found["trace"]] == [("first", "succeeded"), ("sums", "failed")]
+    assert [(part["path"], part["status"]) for part in found["trace"]] == [("first", "succeeded"), ("sums", "failed")]
     assert [step["step"] for step in found["steps"]] == ["first"]

@@ -66,7 +66,7 @@ class Reader:
             stopped_because=self._run.stopped_because,
             errors=tuple(self._first_errors),
             policy=self._policy,
-            kept=None if self._kept is None else tuple(sorted(self._kept, key=lambda result: result.position)),
+            stored=None if self._kept is None else tuple(sorted(self._kept, key=lambda result: result.position)),
         )
         if self._stored is None or self._run.id is None or isinstance(self.error, JournalError):
             return report

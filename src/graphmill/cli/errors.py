@@ -10,12 +10,12 @@ from graphmill.cli.answer import AsJson, tell, tell_json
 from graphmill.cli.journal import Journal, RunName, opened
 from graphmill.core.result import Kind
 from graphmill.report.failures import (
-    DeadLetters,
+    Failures,
     answer_lines,
-    dead_letter_lines,
-    dead_letters,
-    dead_letters_record,
     degraded_lines,
+    failures_lines,
+    failures_record,
+    read_failures,
 )
 from graphmill.report.run_pages import retry_lines
 from graphmill.report.run_view import RunView, view_of
@@ -38,16 +38,16 @@ def errors(
     with opened(journal) as store:
         found = store.archive.find(run)
         view = view_of(store.archive, found)
-        letters = dead_letters(store.archive, found, kind=kind, limit=limit)
+        letters = read_failures(store.archive, found, kind=kind, limit=limit)
     if as_json:
-        tell_json(dead_letters_record(letters) | {"summary": view.summary()})
+        tell_json(failures_record(letters) | {"summary": view.summary()})
     else:
         tell(_lines(view, letters, kind))
 
 
-def _lines(view: RunView, letters: DeadLetters, kind: Kind | None) -> list[str]:
+def _lines(view: RunView, letters: Failures, kind: Kind | None) -> list[str]:
     lines = [f"run {view.name} · {view.run.state} · {view.summary()}"]
     if not letters.failed:
         return [*lines, "no item failed" if kind is None else f"no item failed as {kind}", *degraded_lines(letters)]
-    lines += [*dead_letter_lines(letters), *degraded_lines(letters), *answer_lines(letters)]
+    lines += [*failures_lines(letters), *degraded_lines(letters), *answer_lines(letters)]
     return lines if view.run.state.is_live else [*lines, *retry_lines(view, letters.failed, kind)]

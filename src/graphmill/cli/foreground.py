@@ -170,7 +170,7 @@ def _written(report: Report, target: Sink, error: Ended | None) -> Ended | None:
     if isinstance(error, JournalError):
         return error
     try:
-        write_all(report.results(), target, complete=report.stopped is None and report.is_whole and error is None)
+        write_all(report.results(), target, complete=report.stopped is None and report.is_complete and error is None)
     except (ExportError, OSError) as trouble:
         failure = ExportError(f"{trouble}; the results are safe: graphmill export {report.run_id} FILE writes them")
         failure.report = report
@@ -188,7 +188,7 @@ def _say(line: str) -> None:
 
 
 def _exit_code(report: Report, *, is_told: bool) -> ExitCode:
-    if report.stopped is StopReason.PARKED or (report.stopped is None and not report.is_whole):
+    if report.stopped is StopReason.PARKED or (report.stopped is None and not report.is_complete):
         return ExitCode.PAUSED
     if report.is_failure:
         return ExitCode.FAILURES

@@ -26,7 +26,7 @@ from graphmill.journal.records import RunRecord
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.report import Report
 from graphmill.report.text import job_lines, output_text
-from graphmill.report.trace import Branch, trace_of
+from graphmill.report.trace import TracePart, trace_of
 from graphmill.report.usage import usage_record
 
 
@@ -75,7 +75,7 @@ class OneJob(Foreground):
             *self.next_steps(report, error),
         ]
 
-    def _trace(self, report: Report) -> Branch:
+    def _trace(self, report: Report) -> TracePart:
         """Read the steps of a job that is recorded."""
         if report.run_id is None:
             return trace_of(())

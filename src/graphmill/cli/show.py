@@ -17,7 +17,7 @@ from graphmill.journal.records import History, Query, RunRecord, RunState
 from graphmill.report.item import item_lines, item_record
 from graphmill.report.run_pages import page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
-from graphmill.report.trace import Branch, trace_of
+from graphmill.report.trace import TracePart, trace_of
 from graphmill.report.trace_page import part_record, step_lines
 
 _MOST_IDS = 20_000  # among which a nearly right one is looked for
@@ -66,7 +66,7 @@ def _only_item(archive: Archive, run: RunRecord) -> str:
     raise UsageError(f"--step is of one item; name it: graphmill show {run.id} ITEM --step PATH")
 
 
-def _part(history: History, item: str, path: str) -> Branch:
+def _part(history: History, item: str, path: str) -> TracePart:
     trace = trace_of(history.steps, history.attempts)
     found = trace.find(path)
     if found is None or found is trace:

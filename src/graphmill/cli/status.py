@@ -43,7 +43,7 @@ def status(
         tell(
             [
                 *status_lines(view),
-                *(next_lines(view) if not view.run.state.is_live and (view.can_go_on or view.failed) else []),
+                *(next_lines(view) if not view.run.state.is_live and (view.can_resume or view.failed) else []),
             ]
         )
 

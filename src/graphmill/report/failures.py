@@ -1,9 +1,9 @@
-"""The dead letters of a run: the items that failed for good, and what they have in common; and those that are degraded."""
+"""The failed items of a run and what they have in common; and the degraded ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
@@ -12,12 +12,12 @@ from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
 from graphmill.report.run_view import run_name
-from graphmill.report.text import error_lines, group_lines
+from graphmill.report.text import error_lines, group_lines, more_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetters:
-    """How many items failed, in groups, and the first of them in input order; likewise the ids of those that are ``degraded``."""
+class Failures:
+    """How many items failed, in groups, and the first of them in input order; the same of degraded items by id."""
 
     run: RunRecord
     failed: int
@@ -27,8 +27,8 @@ class DeadLetters:
     first_degraded: Sequence[str] = ()
 
 
-def dead_letters(archive: Archive, run: RunRecord, *, kind: Kind | None = None, limit: int) -> DeadLetters:
-    """Read the items that failed, all or those of one kind, in one pass; at most ``limit`` are kept."""
+def read_failures(archive: Archive, run: RunRecord, *, kind: Kind | None = None, limit: int) -> Failures:
+    """Read the failed items, or those of one kind, in one pass; hold at most ``limit`` of them."""
     groups, first, failed = ErrorGroups(), list[Result](), 0
     for entry in archive.entries(run, Query(statuses=FAILURES, kinds=None if kind is None else frozenset({kind}))):
         failed += 1
@@ -36,64 +36,68 @@ def dead_letters(archive: Archive, run: RunRecord, *, kind: Kind | None = None, 
             groups.add(entry.result.error)
         if len(first) < limit:
             first.append(entry.result)
-    found = (
-        []
-        if kind is not None
-        else [entry.result.job_id for entry in archive.entries(run, Query(is_degraded=True, limit=limit))]
-    )
-    degraded = 0 if kind is not None else sum(count.number for count in archive.counts(run) if count.is_degraded)
-    return DeadLetters(
-        run=run, failed=failed, groups=groups.largest_first(), first=first, degraded=degraded, first_degraded=found
+    found = Failures(run=run, failed=failed, groups=groups.largest_first(), first=first)
+    return found if kind is not None else _with_degraded(archive, found, limit)
+
+
+def _with_degraded(archive: Archive, failures: Failures, limit: int) -> Failures:
+    run = failures.run
+    return replace(
+        failures,
+        degraded=sum(count.number for count in archive.counts(run) if count.is_degraded),
+        first_degraded=[entry.result.job_id for entry in archive.entries(run, Query(is_degraded=True, limit=limit))],
     )
 
 
-def dead_letter_lines(letters: DeadLetters) -> list[str]:
+def failures_lines(failures: Failures) -> list[str]:
     """Show the groups, then the items, one line each."""
-    return [*group_lines(letters.groups), "", *error_lines(letters.first, letters.failed)]
+    return [*group_lines(failures.groups), "", *error_lines(failures.first, failures.failed)]
 
 
-def degraded_lines(letters: DeadLetters) -> list[str]:
-    """Name the items that are degraded, and the command that shows what failed in each."""
-    if not letters.degraded:
+def degraded_lines(failures: Failures) -> list[str]:
+    """Name the degraded items, each as the command that shows what failed inside it."""
+    if not failures.degraded:
         return []
-    count = "1 item is" if letters.degraded == 1 else f"{letters.degraded:,} items are"
-    name = quote(run_name(letters.run))
-    lines = [f"{count} degraded: succeeded, though something inside failed"]
-    lines += [f"  graphmill show {name} {quote(item_id)}" for item_id in letters.first_degraded]
-    more = letters.degraded - len(letters.first_degraded)
-    return [*lines, f"  ...and {more:,} more"] if more else lines
+    count = "1 item is" if failures.degraded == 1 else f"{failures.degraded:,} items are"
+    name = quote(run_name(failures.run))
+    return [
+        f"{count} degraded: succeeded, though something inside failed",
+        *(f"  graphmill show {name} {quote(item_id)}" for item_id in failures.first_degraded),
+        *more_lines(failures.degraded - len(failures.first_degraded)),
+    ]
 
 
-def answer_lines(letters: DeadLetters) -> list[str]:
-    """Name the command that shows what a model has said that could not be used, of the first item of which that is known."""
-    said = next((one.job_id for one in letters.first if one.error is not None and one.error.answer), None)
-    return (
-        []
-        if said is None
-        else [f"graphmill show {quote(run_name(letters.run))} {quote(said)}   shows what the model said"]
-    )
+def answer_lines(failures: Failures) -> list[str]:
+    """Name the command that shows a model's unusable answer, for the first item that has one."""
+    for result in failures.first:
+        if result.error is not None and result.error.answer:
+            command = f"graphmill show {quote(run_name(failures.run))} {quote(result.job_id)}"
+            return [f"{command}   shows what the model said"]
+    return []
 
 
-def dead_letters_record(letters: DeadLetters) -> dict[str, Any]:
-    """Give the dead letters as data."""
+def failures_record(failures: Failures) -> dict[str, Any]:
+    """Give the same as data."""
     return {
-        "run": letters.run.id,
-        "failed": letters.failed,
-        "groups": letters.groups,
-        "items": [failure_record(one) for one in letters.first],
-        "degraded": letters.degraded,
-        "degraded_items": letters.first_degraded,
+        "run": failures.run.id,
+        "failed": failures.failed,
+        "groups": failures.groups,
+        "items": [failure_record(result) for result in failures.first],
+        "degraded": failures.degraded,
+        "degraded_items": failures.first_degraded,
     }
 
 
 def failure_record(result: Result) -> dict[str, Any]:
-    """Give an item that failed as data, without what it was made from."""
-    error = result.error
-    return {
+    """Give a failed item as data, without its input."""
+    record: dict[str, Any] = {
         "id": result.job_id,
         "status": result.status,
-        "kind": None if error is None else error.kind,
-        "type": None if error is None else error.type,
-        "message": None if error is None else error.message,
+        "kind": None,
+        "type": None,
+        "message": None,
         "attempts": result.attempts,
     }
+    if result.error is not None:
+        record |= {"kind": result.error.kind, "type": result.error.type, "message": result.error.message}
+    return record

@@ -1,4 +1,4 @@
-"""Models for the reader: what names and roles stand for, and where providers are."""
+"""Models for the reader: what names and roles mean, where providers are, and which answers are cached."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import Target
 from graphmill.graph.secrets import Secret
 from graphmill.journal.sqlite.cache_file import Holding
-from graphmill.report.run_view import instant
-from graphmill.report.text import columns, counted, shown, size
+from graphmill.report.text import columns, counted, instant, shown, size
 
-_LIMITS_SAID = {
+_LIMIT_TEXTS = {
     "requests_per_minute": "{:,} requests a minute",
     "tokens_per_minute": "{:,} tokens a minute",
     "concurrency": "{:,} at once",
 }
-_LIMITS = tuple(_LIMITS_SAID)
+_MODEL_CHARS = 36
+_AGE_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
 def models_record(models: Models) -> dict[str, Any]:
-    """Give all that is known as data; of a key, only the variable that holds it and whether that is set."""
+    """Give everything known as data; of a key, only the variable that holds it and whether that is set."""
     settings = models.settings
     return {
         "files": list(settings.files),
@@ -41,27 +41,29 @@ def models_record(models: Models) -> dict[str, Any]:
 def models_lines(models: Models) -> list[str]:
     """Give the same as lines."""
     found = models_record(models)
+    end = "no graphmill.yaml in this folder or above it; write models as provider/model"
+    if found["files"]:
+        end = f"from {', '.join(found['files'])}"
     return [
-        *_part("models", [(name, _said(each)) for name, each in found["models"].items()]),
-        *_part("roles", [(name, _said(each)) for name, each in found["roles"].items()]),
-        *_part("providers", [(name, _provider_text(each)) for name, each in found["providers"].items()]),
-        f"from {', '.join(found['files'])}"
-        if found["files"]
-        else "no graphmill.yaml from here upward: a model is written provider/model",
+        *_table("models", {name: _setting_text(each) for name, each in found["models"].items()}),
+        *_table("roles", {name: _setting_text(each) for name, each in found["roles"].items()}),
+        *_table("providers", {name: _provider_text(each) for name, each in found["providers"].items()}),
+        end,
     ]
 
 
 def target_record(target: Target) -> dict[str, Any]:
-    """Tell what one name means."""
-    return {"model": target.lane, "params": dict(target.defaults), **_about(target)}
+    """Say what one name means."""
+    return {"model": target.lane, "params": dict(target.defaults), **_provider_record(target)}
 
 
 def target_lines(name: str, target: Target) -> list[str]:
     """Give the same as lines."""
     found = target_record(target)
     params = to_json(found["params"]) if found["params"] else "as the node says"
-    rows = [("model", found["model"]), ("params", params), ("provider", _provider_text(found))]
-    return [*([name] if name != found["model"] else []), *columns([(f"  {left}", right) for left, right in rows])]
+    rows = [("  model", found["model"]), ("  params", params), ("  provider", _provider_text(found))]
+    lines = columns(rows)
+    return lines if name == found["model"] else [name, *lines]
 
 
 def _setting(each: ModelSetting) -> dict[str, Any]:
@@ -78,35 +80,31 @@ def _role(models: Models, name: str, each: ModelSetting) -> dict[str, Any]:
 
 def _provider(models: Models, name: str) -> dict[str, Any]:
     try:
-        return _about(models.provider(name))
+        return _provider_record(models.provider(name))
     except UsageError as error:
         return {"problem": str(error)}
 
 
-def _about(target: Target) -> dict[str, Any]:
+def _provider_record(target: Target) -> dict[str, Any]:
     variable = target.key_variable
     return {
         "protocol": target.provider.name,
-        "address": _place(target),
+        "address": _address(target),
         "key": variable or None,
         "is_key_set": bool(os.environ.get(variable)) if variable else None,
         "is_key_wanted": target.is_key_wanted,
         "output_schema": "native" if target.is_native else "prompt",
-        "limits": {} if target.setting.limits is None else _set(target.setting.limits),
+        "limits": _limits(target.setting.limits),
     }
 
 
-def _set(limits: Limits) -> dict[str, int]:
-    found = {name: getattr(limits, name) for name in _LIMITS}
+def _limits(limits: Limits | None) -> dict[str, int]:
+    found = {name: getattr(limits, name, None) for name in _LIMIT_TEXTS}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _limits_text(limits: Mapping[str, int]) -> str:
-    return ", ".join(_LIMITS_SAID[name].format(value) for name, value in limits.items())
-
-
-def _place(target: Target) -> str | None:
-    """Give where it is; what a variable holds may be secret, and of that only host and port are told."""
+def _address(target: Target) -> str | None:
+    """Give the address; one from a variable may hold secrets, so only its host and port are shown."""
     if isinstance(target.setting.address, Secret):
         return f"{{env: {target.setting.address.name}}}"
     if target.setting.address is not None or not target.is_moved:
@@ -115,49 +113,53 @@ def _place(target: Target) -> str | None:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]} ({target.provider.address_variable})"
 
 
-def _said(each: Mapping[str, Any]) -> str:
+def _setting_text(each: Mapping[str, Any]) -> str:
     if "problem" in each:
         return str(each["problem"])
-    more = {name: value for name, value in each.items() if name != "model"}
-    return f"{each['model']}  {to_json(more)}" if more else str(each["model"])
+    params = {name: value for name, value in each.items() if name != "model"}
+    return f"{each['model']}  {to_json(params)}" if params else str(each["model"])
 
 
 def _provider_text(found: Mapping[str, Any]) -> str:
     if "problem" in found:
         return str(found["problem"])
+    limits = ", ".join(_LIMIT_TEXTS[name].format(value) for name, value in found["limits"].items())
+    return " · ".join(filter(None, (found["address"], _key_text(found), limits)))
+
+
+def _key_text(found: Mapping[str, Any]) -> str:
     if found["key"] is None:
-        key = "no key"
-    else:
-        key = (
-            f"{found['key']} is set"
-            if found["is_key_set"]
-            else f"{found['key']} is not set{'' if found['is_key_wanted'] else ', nor needed'}"
-        )
-    return " · ".join(filter(None, (found["address"], key, _limits_text(found["limits"]))))
+        return "no key"
+    if found["is_key_set"]:
+        return f"{found['key']} is set"
+    return f"{found['key']} is not set" + ("" if found["is_key_wanted"] else " (not needed)")
 
 
-def _part(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
+def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
     if rows:
         yield title
-        yield from columns([(f"  {left}", right) for left, right in rows])
-
-
-_MODEL_CHARS = 36
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
+        yield from columns([(f"  {name}", text) for name, text in rows.items()])
 
 
 def cache_lines(path: Path, holdings: Sequence[Holding], *, now: float) -> list[str]:
-    """Show what is kept, one line for each model, that fits 80 columns."""
+    """Show what is cached, one line for each model; fits 80 columns."""
     if not holdings:
         return [none_here(path)]
-    head = ("model", "answers", "size", "oldest", "last used")
-    ages = [(age(now - each.oldest_at), age(now - each.used_at)) for each in holdings]
     rows = [
-        (shown(each.model, _MODEL_CHARS), f"{each.answers:,}", size(each.bytes), *ages[at])
-        for at, each in enumerate(holdings)
+        (
+            shown(each.model, _MODEL_CHARS),
+            f"{each.answers:,}",
+            size(each.bytes),
+            age(now - each.oldest_at),
+            age(now - each.used_at),
+        )
+        for each in holdings
     ]
-    total = sum(each.answers for each in holdings)
-    return [*columns([head, *rows]), f"{answers(total)}, {size(sum(each.bytes for each in holdings))}, in {path}"]
+    total, bytes_ = sum(each.answers for each in holdings), sum(each.bytes for each in holdings)
+    return [
+        *columns([("model", "answers", "size", "oldest", "last used"), *rows]),
+        f"{answers(total)}, {size(bytes_)}, in {path}",
+    ]
 
 
 def cache_record(path: Path, holdings: Sequence[Holding]) -> dict[str, Any]:
@@ -180,8 +182,8 @@ def cache_record(path: Path, holdings: Sequence[Holding]) -> dict[str, Any]:
 
 
 def none_here(path: Path) -> str:
-    """Say that nothing is kept."""
-    return f"no answers are kept here yet, in {path}; --journal names another place"
+    """Say that the cache is empty."""
+    return f"no cached answers in {path}; --journal names another place"
 
 
 def answers(count: int) -> str:
@@ -190,8 +192,8 @@ def answers(count: int) -> str:
 
 
 def age(value: float) -> str:
-    """Write an age in one unit, as people say it: '5 min', '3 h', '12 d'."""
-    for unit_s, unit in _UNITS:
+    """Write an age in one unit: '5 min', '3 h', '12 d'."""
+    for unit_s, unit in _AGE_UNITS:
         if value >= unit_s:
             return f"{value // unit_s:,.0f} {unit}"
     return "just now"

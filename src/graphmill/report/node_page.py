@@ -21,15 +21,15 @@ _INDENT = "      "
 _HEAD = """\
 # Node types
 
-Written by `python -m graphmill.report.node_page > docs/nodes.md`; `graphmill nodes TYPE` shows the same of each type that is installed.
+Written by `python -m graphmill.report.node_page > docs/nodes.md`; `graphmill nodes TYPE` shows the same for each installed type.
 
-A param takes a template, `${name}`, or `{env: NAME}` unless it is taken as written. For what any node may have beside its params
-(`retry`, `timeout`, `batch`, `loop` …) see [workflows.md](workflows.md).
+A param accepts a template, `${name}`, or `{env: NAME}`, unless it says "taken as written". For what every node may have beside its
+params (`retry`, `timeout`, `batch`, `loop` …) see [workflows.md](workflows.md).
 """
 _TAIL = f"""\
-## A type of your own
+## Write your own type
 
-A node type is one class in one file, and a line in the `pyproject.toml` of the package that holds it:
+A node type is one class in one file, and one line in the `pyproject.toml` of its package:
 
 ```python
 from typing import Annotated
@@ -46,7 +46,7 @@ class ShoutParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Shout(NodeType[ShoutParams]):
     name = "shout"
-    summary = "Says it loudly."
+    summary = "Shout a text."
     Params = ShoutParams
     outputs = {{"shouted": "the text in capitals"}}
 
@@ -60,11 +60,14 @@ shout = "acme_nodes:Shout"
 ```
 
 Once the package is installed, `type: shout` works, its params are checked before the first item, and `graphmill nodes shout` shows it.
-An entry of another name is an alias. `run` may return `Output(values, action, flags)` to choose edges; `context` has the step's path,
-the number of the attempt and how long it may take, a key to make a call idempotent, the workflow's folder, `report_usage`, and
-`shared(key, make)`: what all attempts of a run have in common, such as a pool of connections, made at first use and closed at the run's
-end by its `async def close`. What it raises decides about retries: `Permanent`, `Transient`, `Throttled`, `Unavailable`, `Ambiguous`.
-Where the params decide whether a step may be run twice, `effect_of(params)` says so.
+An entry point with another name is an alias.
+
+- `run` may return `Output(values, action, flags)` to choose edges.
+- `context` has the step's path, the attempt's number and its timeout, an idempotency key, the workflow's folder and `report_usage`.
+- `context.shared(key, make)` gives what all attempts of a run share, such as a connection pool: made at first use, closed at the end
+  of the run by its `async def close`.
+- The exception it raises decides about retries: `Permanent`, `Transient`, `Throttled`, `Unavailable`, `Ambiguous`.
+- If the params decide whether a step may run twice, `effect_of(params)` says so.
 """
 
 
@@ -74,17 +77,20 @@ def node_lines(types: Iterable[NodeType[Any]]) -> list[str]:
 
 
 def node_page(node_type: NodeType[Any], width: int | None = None) -> list[str]:
-    """Show a type in full: its params, its outputs, an example; with texts no wider than this."""
-    params = _param_lines(node_type, min(width or _WIDTH, _WIDTH))
-    lines = [f"{_title(node_type)}: {node_type.summary}", "", "params:", *params, "", "outputs:"]
-    lines += (
-        [f"  {line}" for line in columns([(name, _plain(text)) for name, text in node_type.outputs.items()])]
-        if node_type.outputs
-        else [f"  {_any_outputs(node_type)}"]
-    )
-    return lines + (
-        ["", "example:", *(f"  {line}" for line in node_type.example.splitlines())] if node_type.example else []
-    )
+    """Show a type in full: its params, its outputs, an example; descriptions are wrapped to the width."""
+    outputs = node_type.outputs or {"": _any_outputs(node_type)}
+    lines = [
+        f"{_title(node_type)}: {node_type.summary}",
+        "",
+        "params:",
+        *_param_lines(node_type, min(width or _WIDTH, _WIDTH)),
+        "",
+        "outputs:",
+        *(f"  {line.lstrip()}" for line in columns([(name, _plain(text)) for name, text in outputs.items()])),
+    ]
+    if node_type.example:
+        lines += ["", "example:", *(f"  {line}" for line in node_type.example.splitlines())]
+    return lines
 
 
 def node_record(node_type: NodeType[Any]) -> dict[str, Any]:
@@ -112,7 +118,7 @@ def _param_record(doc: ParamDoc) -> dict[str, Any]:
 
 
 def node_markdown(types: Iterable[NodeType[Any]]) -> str:
-    """Write all of it as Markdown."""
+    """Write the reference of these types as Markdown."""
     return "\n".join([_HEAD, *(line for node_type in types for line in _section(node_type)), _TAIL])
 
 
@@ -134,7 +140,7 @@ def _param_lines(node_type: NodeType[Any], width: int) -> Iterator[str]:
     if node_type.Params is None:
         yield "  any"
     for doc in param_docs(node_type):
-        yield f"  {doc.name}: {_plain(doc.type)}, {_standing(doc)}"
+        yield f"  {doc.name}: {_plain(doc.type)}, {_need(doc)}"
         yield from wrap(_plain(doc.description), width, initial_indent=_INDENT, subsequent_indent=_INDENT)
 
 
@@ -142,36 +148,36 @@ def _plain(text: str) -> str:
     return text.replace("`", "")
 
 
-def _standing(doc: ParamDoc) -> str:
-    standing = "required" if doc.default is None else "optional" if doc.default == "null" else f"default {doc.default}"
-    return standing if doc.is_templated else f"{standing}, taken as written"
+def _need(doc: ParamDoc) -> str:
+    """Say whether a param is required, and whether it may hold a template."""
+    need = f"default {doc.default}"
+    if doc.default is None:
+        need = "required"
+    elif doc.default == "null":
+        need = "optional"
+    return need if doc.is_templated else f"{need}, taken as written"
 
 
 def _any_outputs(node_type: NodeType[Any]) -> str:
-    return "its params" if node_type.Params is None else "what it runs gives"
+    return "its params" if node_type.Params is None else "whatever it returns"
 
 
 def _section(node_type: NodeType[Any]) -> Iterator[str]:
     aliases = "".join(f", `{alias}`" for alias in node_registry().aliases(node_type))
     yield from (f"## `{node_type.name}`{aliases}", "", node_type.summary, "")
     if node_type.Params is None:
-        yield from ("Params: any.", "")
+        yield "Params: any."
     else:
         yield from ("| param | type | | |", "|---|---|---|---|")
-        yield from (
-            f"| `{doc.name}` | {doc.type} | {_standing(doc)} | {_cell(doc.description)} |"
-            for doc in param_docs(node_type)
-        )
-        yield ""
+        for doc in param_docs(node_type):
+            yield f"| `{doc.name}` | {doc.type} | {_need(doc)} | {_cell(doc.description)} |"
+    yield ""
     if node_type.outputs is None:
-        yield from (f"Outputs: {_any_outputs(node_type)}.", "")
+        yield f"Outputs: {_any_outputs(node_type)}."
     else:
-        yield from (
-            "| output | |",
-            "|---|---|",
-            *(f"| `{name}` | {_cell(text)} |" for name, text in node_type.outputs.items()),
-            "",
-        )
+        yield from ("| output | |", "|---|---|")
+        yield from (f"| `{name}` | {_cell(text)} |" for name, text in node_type.outputs.items())
+    yield ""
     if node_type.example:
         yield from ("```yaml", node_type.example.rstrip(), "```", "")
 

@@ -1,4 +1,4 @@
-"""The report of a batch: its figures, its first errors, its results, and what can be made of them."""
+"""The report of a batch: its figures, its first errors, its results, and how to merge or export them."""
 
 from __future__ import annotations
 
@@ -18,51 +18,65 @@ from graphmill.journal.journal import Journal
 from graphmill.journal.ports import Archive
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.report.run_view import first_waiting, samples_of
-from graphmill.report.text import ERRORS_SHOWN, error_lines, group_lines, seconds, shown, summary_line, waiting_lines
+from graphmill.report.text import (
+    ERRORS_SHOWN,
+    error_lines,
+    group_lines,
+    more_lines,
+    seconds,
+    shown,
+    summary_line,
+    waiting_lines,
+)
 from graphmill.report.usage import usage_lines, usage_record
 
 T = TypeVar("T")
 Where = Callable[[Result], bool]
+ConflictRule = Literal["error", "first", "last"]
+Conflict = ConflictRule | Callable[[Any, Any], Any]
 
 _REASON_CHARS = 200
+_RESUMABLE = (StopReason.PARKED, StopReason.DRAINED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """How a batch went.
 
-    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, drained, parked, stuck; None if it did
-    not. ``stopped_because`` says it in words.
-    ``errors`` are the first five failures, ``waiting`` the first five items that wait for an answer.
-    Results are in input order, whatever order they came in; those of a recorded run, which has a ``run_id``, are read from its
-    journal each time; ``done_now`` of them are of this time, the others of before, and ``orphans`` of items that are no longer in
-    the source. ``is_whole`` is False for one whose items were not all reached, or wait for an answer.
-    ``samples`` is how often each item is done.
+    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, drained, parked or stuck; None if it
+    did not. ``stopped_because`` is the reason in words. ``errors`` are the first five failures, ``waiting`` the first five
+    items that wait for an answer. ``is_complete`` is False while items are pending or wait for an answer.
+
+    Results are in input order. Those of a recorded run, which has a ``run_id``, are read from its journal each time;
+    ``done_now`` counts the results of this process, ``orphans`` those whose items are no longer in the source.
+    ``samples`` is how often each item was run.
     """
 
     run_id: str | None = None
     done_now: int = 0
     orphans: int = 0
-    is_whole: bool = True
+    is_complete: bool = True
     statistics: Statistics
     stopped: StopReason | None
     stopped_because: str
     errors: tuple[Result, ...]
     policy: Policy
-    kept: Iterable[Result] | None
+    stored: Iterable[Result] | None
     waiting: tuple[Result, ...] = ()
     samples: int = 1
 
     @property
     def is_failure(self) -> bool:
-        """Whether more failed than was tolerated (none, unless max_failures said so), or all did, or it stopped early."""
-        failed = self.statistics.failed + self.statistics.timed_out
+        """Whether it ended early, is not complete, everything failed, or more failed than ``max_failures`` allows."""
+        if self.stopped is not None or not self.is_complete:
+            return True
+        failed = self._failed
         judged = failed + self.statistics.succeeded
-        return (
-            self.stopped is not None
-            or not self.is_whole
-            or bool(failed and (failed == judged or not self.policy.tolerates(failed, judged)))
-        )
+        return failed > 0 and (failed == judged or not self.policy.tolerates(failed, judged))
+
+    @property
+    def _failed(self) -> int:
+        return self.statistics.failed + self.statistics.timed_out
 
     def __repr__(self) -> str:
         return f"<Report: {self.summary()}>"
@@ -73,53 +87,46 @@ class Report:
 
     def closing_line(self) -> str:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
-        reason = (
-            f" ({shown(self.stopped_because, _REASON_CHARS)})"
-            if self.stopped in (StopReason.PARKED, StopReason.DRAINED)
-            else ""
-        )
-        stopped = f" · stopped: {self.stopped}{reason}" if self.stopped else ""
-        before = max(0, self.statistics.succeeded + self.statistics.failed + self.statistics.timed_out - self.done_now)
-        now = (
-            f" · {self.done_now:,} done now, {before:,} before"
-            if self.run_id is not None and before and self.done_now
-            else ""
-        )
-        gone = f" · {self.orphans:,} no longer in the source" if self.orphans else ""
-        return f"{self.summary()}{stopped}{now}{gone} · {seconds(self.statistics.elapsed_s)}"
+        parts = [self.summary()]
+        if self.stopped is not None:
+            reason = f" ({shown(self.stopped_because, _REASON_CHARS)})" if self.stopped in _RESUMABLE else ""
+            parts.append(f"stopped: {self.stopped}{reason}")
+        before = self.statistics.succeeded + self._failed - self.done_now
+        if self.run_id is not None and self.done_now and before > 0:
+            parts.append(f"{self.done_now:,} done now, {before:,} before")
+        if self.orphans:
+            parts.append(f"{self.orphans:,} no longer in the source")
+        return " · ".join([*parts, seconds(self.statistics.elapsed_s)])
 
     def usage_lines(self) -> list[str]:
-        """Say what was used of models, if any were asked: requests, answers that were known, and tokens; of each, if they are several."""
+        """Say how many requests and tokens were used, in total and by model; nothing if no model was called."""
         return usage_lines(self.statistics.usage)
 
     def error_lines(self) -> list[str]:
-        """Show up to five failures, one line each; of more, those that are alike together, and how many others there are."""
-        failed, groups = self.statistics.failed + self.statistics.timed_out, self.statistics.errors
-        if failed <= ERRORS_SHOWN or len(groups) >= failed:
-            return error_lines(self.errors, failed)
-        told = groups[:ERRORS_SHOWN]
-        others = failed - sum(group.count for group in told)
-        return [*group_lines(told), *([f"  ...and {others:,} more"] if others else [])]
+        """Show up to five failures, one line each; if there are more, similar ones are grouped."""
+        groups = self.statistics.errors
+        if self._failed <= ERRORS_SHOWN or len(groups) >= self._failed:
+            return error_lines(self.errors, self._failed)
+        first = groups[:ERRORS_SHOWN]
+        return [*group_lines(first), *more_lines(self._failed - sum(group.count for group in first))]
 
     def waiting_lines(self) -> list[str]:
-        """Show what the first five items that wait for an answer ask."""
+        """Show the questions of the first five items that wait for an answer."""
         return waiting_lines(self.waiting, self.statistics.paused)
 
     def results(self, *, status: str | None = None, where: Where | None = None) -> Iterator[Result]:
-        """Go through the results, all or those of one status, all or those for which ``where`` holds."""
-        if self.kept is None:
-            raise UsageError(
-                "this batch kept no results in memory; read them where its sinks wrote them, or leave keep_results on"
-            )
+        """Iterate over the results: all, those of one status, those for which ``where`` holds."""
+        if self.stored is None:
+            raise UsageError("this batch kept no results (keep_results=False); read them from its sinks")
         wanted = None if status is None else _status(status)
         return (
             result
-            for result in self.kept
+            for result in self.stored
             if (wanted is None or result.status is wanted) and (where is None or where(result))
         )
 
     def failures(self) -> Iterator[Result]:
-        """Go through the results that failed or timed out."""
+        """Iterate over the results that failed or timed out."""
         return self.results(where=lambda result: result.is_failure)
 
     def collect(self, *, where: Where | None = None) -> list[Any]:
@@ -129,10 +136,11 @@ class Report:
     def merge(
         self, *, key: str | None = None, conflict: Conflict = "error", where: Where | None = None
     ) -> dict[Any, Any]:
-        """Merge the outputs, which must be mappings, into one: of all their fields, or of whole outputs by their field ``key``.
+        """Merge the outputs of succeeded items, which must be mappings, into one mapping.
 
-        Where two outputs give different values for one entry, ``conflict`` decides: "error", "first", "last" (in input
-        order), or a function of the two values.
+        Without ``key`` their fields are merged; with it, the whole outputs by their field of that name. Where two outputs
+        give different values for one entry, ``conflict`` decides: "error", "first", "last" (in input order), or a
+        function of the two values.
         """
         return merge_outputs(self.results(status=Status.SUCCEEDED, where=where), key=key, conflict=conflict)
 
@@ -145,12 +153,12 @@ class Report:
 
     def stream(self, target: Sink, *, status: str | None = None, where: Where | None = None) -> None:
         """Write the results to a sink, all or nothing."""
-        write_all(self.results(status=status, where=where), target, complete=self.stopped is None and self.is_whole)
+        write_all(self.results(status=status, where=where), target, complete=self.stopped is None and self.is_complete)
 
     def export(self, path: str | Path, *, status: str | None = None, where: Where | None = None) -> Path:
-        """Write the results to a file, .jsonl, .json or .csv: after this it is whole, after an error it is not there.
+        """Write the results to a .jsonl, .json or .csv file and return its path; after an error there is no file.
 
-        Those of a run that ended early go to ``name.partial.ext``, and replace no others. Give the path.
+        The results of a run that ended early go to ``name.partial.ext`` and never replace complete ones.
         """
         target = sink(path)
         self.stream(target, status=status, where=where)
@@ -165,44 +173,45 @@ def _status(name: str) -> Status:
         raise UsageError(f"no status {name!r}; results have {final}") from None
 
 
-Rule = Literal["error", "first", "last"]
-Conflict = Rule | Callable[[Any, Any], Any]
-
-
 def merge_outputs(results: Iterable[Result], *, key: str | None, conflict: Conflict) -> dict[Any, Any]:
-    """Merge mappings entry by entry; equal values are no conflict."""
-    if conflict not in get_args(Rule) and not callable(conflict):
-        raise UsageError(f"conflict is error, first, last or a function of two values, not {conflict!r:.80}")
+    """Merge mappings entry by entry; equal values never conflict."""
+    if conflict not in get_args(ConflictRule) and not callable(conflict):
+        raise UsageError(f"conflict must be 'error', 'first', 'last' or a function of two values, got {conflict!r:.80}")
     merged: dict[Any, Any] = {}
     origin: dict[Any, str] = {}
     for result in results:
         for name, value in _entries(result, key):
-            if name in merged and not _is_equal(merged[name], value):
-                value = _decide(conflict, name, merged[name], value, (origin[name], result.job_id))  # noqa: PLW2901
-            merged[name] = value
-            origin.setdefault(name, result.job_id)
+            if name not in merged:
+                merged[name], origin[name] = value, result.job_id
+            elif _is_equal(merged[name], value):
+                merged[name] = value
+            elif callable(conflict):
+                merged[name] = conflict(merged[name], value)
+            elif conflict == "last":
+                merged[name] = value
+            elif conflict == "error":
+                raise UsageError(
+                    f"{origin[name]!r:.80} and {result.job_id!r:.80} give different values for {name!r:.80}; "
+                    "pass conflict='first', 'last' or a function"
+                )
     return merged
 
 
 def _entries(result: Result, key: str | None) -> Iterator[tuple[Any, Any]]:
     output = result.output
     if not isinstance(output, Mapping):
-        raise UsageError(
-            f"merge wants outputs that are mappings; that of {result.job_id!r:.80} is {type(output).__name__}"
-        )
+        raise UsageError(f"merge: outputs must be mappings, got {type(output).__name__} from {result.job_id!r:.80}")
     if key is None:
         yield from output.items()
         return
     if key not in output:
-        raise UsageError(
-            f"the output of {result.job_id!r:.80} has no {key!r} to merge by; it has {', '.join(map(repr, output))}"
-        )
+        fields_there = ", ".join(map(repr, output))
+        raise UsageError(f"merge: the output of {result.job_id!r:.80} has no field {key!r}; it has {fields_there}")
     try:
         hash(output[key])
     except TypeError:
-        raise UsageError(
-            f"the {key!r} of {result.job_id!r:.80} is a {type(output[key]).__name__}, which can not be merged by"
-        ) from None
+        kind = type(output[key]).__name__
+        raise UsageError(f"merge: {key!r} of {result.job_id!r:.80} is a {kind}, which cannot be a key") from None
     yield output[key], output
 
 
@@ -210,19 +219,8 @@ def _is_equal(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) and bool(one == other))
 
 
-def _decide(conflict: Conflict, name: Any, one: Any, other: Any, jobs: tuple[str, str]) -> Any:
-    if callable(conflict):
-        return conflict(one, other)
-    if conflict == "error":
-        raise UsageError(
-            f"{jobs[0]!r:.80} and {jobs[1]!r:.80} give different values for {name!r:.80}; "
-            "say which counts: conflict='first', 'last', or a function"
-        )
-    return one if conflict == "first" else other
-
-
 def report_record(report: Report, error: Exception | None = None) -> dict[str, Any]:
-    """Give the summary, why it stopped, what went wrong beside the items, and all figures."""
+    """Give a report as data: summary, why it stopped, the error that ended it, all figures; the same in every front end."""
     statistics = report.statistics
     return {
         "run": report.run_id,
@@ -241,7 +239,7 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
 
 
 class StoredResults:
-    """The results of a run; iterate it as often as you like: it reads what is there now, in input order."""
+    """The results of a recorded run, in input order; each iteration reads the journal again."""
 
     def __init__(self, journal: Callable[[], AbstractContextManager[Journal]], run_id: str) -> None:
         self._journal = journal
@@ -253,40 +251,30 @@ class StoredResults:
                 yield entry.result
 
     def complete(self, live: Report) -> Report:
-        """Make a report of what this process saw the report of the whole run."""
+        """Turn the report of what this process saw into the report of the whole run."""
         with self._journal() as journal:
-            return self._completed(live, journal.archive, journal.archive.find(self._run_id))
-
-    def _completed(self, live: Report, archive: Archive, run: RunRecord) -> Report:
-        seen = live.statistics
-        # If all rows are of this process they tell what it has counted already.
-        is_all = run.rows == seen.succeeded + seen.failed + seen.timed_out
-        statistics = (
-            _lengthened(replace(seen, usage=run.usage), run.elapsed_s) if is_all else _statistics(archive, run, seen)
-        )
-        has_failures = statistics.failed or statistics.timed_out
-        failed = archive.entries(run, Query(statuses=FAILURES, limit=ERRORS_SHOWN)) if has_failures else ()
-        return replace(
-            live,
-            statistics=statistics,
-            errors=tuple(entry.result for entry in failed),
-            orphans=run.orphans,
-            is_whole=run.state is RunState.FINISHED,
-            kept=self,
-            samples=samples_of(run),
-            waiting=first_waiting(archive, run) if statistics.paused else (),
-        )
+            archive = journal.archive
+            run = archive.find(self._run_id)
+            statistics = _whole_statistics(archive, run, live.statistics)
+            failed: Iterable[Result] = ()
+            if statistics.failed or statistics.timed_out:
+                query = Query(statuses=FAILURES, limit=ERRORS_SHOWN)
+                failed = (entry.result for entry in archive.entries(run, query))
+            return replace(
+                live,
+                statistics=statistics,
+                errors=tuple(failed),
+                orphans=run.orphans,
+                is_complete=run.state is RunState.FINISHED,
+                stored=self,
+                samples=samples_of(run),
+                waiting=first_waiting(archive, run) if statistics.paused else (),
+            )
 
 
-def _lengthened(seen: Statistics, elapsed_s: float) -> Statistics:
-    """Count the time of earlier processes too, though they have left no row."""
-    if elapsed_s <= seen.elapsed_s:
-        return seen
-    return replace(seen, elapsed_s=elapsed_s, throughput=seen.throughput * seen.elapsed_s / elapsed_s)
-
-
-def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistics:
-    """Add up all rows, and what only the process at work knows."""
+def _whole_statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistics:
+    if run.rows == live.succeeded + live.failed + live.timed_out:  # all rows are from this process, which counted them
+        return _with_elapsed(replace(live, usage=run.usage), run.elapsed_s)
     tally = Tally()
     for entry in archive.entries(run, EVERYTHING):
         tally.add(entry.result)
@@ -299,7 +287,15 @@ def _statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistic
         reading=Reading(memory=live.memory, cpu=live.cpu),
         usage=run.usage,
     )
-    # What a stop has left undone has no row, unless it was to be done again; what waits for an answer has one.
-    bare = live.done if found.total is None else max(0, found.total - found.done)
-    paused, cancelled = min(live.paused, found.paused + bare), min(live.cancelled, found.cancelled + bare)
+    # An item that a stop left over has no row unless it had one before; an item that waits for an answer has a row.
+    without_row = live.done if found.total is None else max(0, found.total - found.done)
+    paused = min(live.paused, found.paused + without_row)
+    cancelled = min(live.cancelled, found.cancelled + without_row)
     return replace(found, paused=max(found.paused, paused), cancelled=max(found.cancelled, cancelled))
+
+
+def _with_elapsed(live: Statistics, elapsed_s: float) -> Statistics:
+    """Count the time of earlier processes too, even if they left no row."""
+    if elapsed_s <= live.elapsed_s:
+        return live
+    return replace(live, elapsed_s=elapsed_s, throughput=live.throughput * live.elapsed_s / elapsed_s)

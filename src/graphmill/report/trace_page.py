@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import batch_view
-from graphmill.report.text import columns, counted, seconds, tries, usage_text
+from graphmill.report.text import columns, counted, seconds, usage_text
 from graphmill.report.trace import (
     MOST_BYTES,
-    Branch,
-    Folded,
+    FoldedPart,
+    TracePart,
     body_text,
     error_message,
-    folded,
+    fold,
     read_body,
     read_output,
     visible,
@@ -27,128 +27,135 @@ _NAME_CHARS = 60
 _TEXT_CHARS = 80
 _ATTEMPTS_SHOWN = 3
 _MOST_LINES = 1000
+_STATUSES = ("succeeded", "failed", "unfinished")
 
 Cells = tuple[str, str, str, str]
 
 
-def trace_lines(trace: Branch, generation: int = 1) -> list[str]:
-    """Draw what is below a part of a trace, one line each; a step of an earlier generation than this says so."""
-    rows = [row for child in folded(trace).children for row in _rows(child, 0, generation)]
-    cut = [f"… and {len(rows) - _MOST_LINES:,} more lines; --step PATH shows a part"] if len(rows) > _MOST_LINES else []
-    return columns(rows[:_MOST_LINES]) + cut if rows else []
+def trace_lines(trace: TracePart, generation: int = 1) -> list[str]:
+    """Draw everything below a part of a trace, one line each; steps of earlier generations are marked."""
+    rows = [row for child in fold(trace).children for row in _rows(child, 0, generation)]
+    lines = columns(rows[:_MOST_LINES])
+    if len(rows) > _MOST_LINES:
+        lines.append(f"… and {len(rows) - _MOST_LINES:,} more lines; --step PATH shows a part")
+    return lines
 
 
-def _rows(part: Folded, depth: int, generation: int) -> Iterator[Cells]:
-    branch, indent = part.branch, "  " * depth
-    began, took = (
-        ("", "") if not branch.step_count else (f"+{seconds(branch.began_s)}", seconds(branch.ended_s - branch.began_s))
-    )
-    yield f"{indent}{visible(branch.name, _NAME_CHARS)}", began, took, _told(branch, generation)
+def _rows(folded: FoldedPart, depth: int, generation: int) -> Iterator[Cells]:
+    part = folded.part
+    began = took = ""
+    if part.step_count:
+        began, took = f"+{seconds(part.began_s)}", seconds(part.ended_s - part.began_s)
+    yield f"{'  ' * depth}{visible(part.name, _NAME_CHARS)}", began, took, _part_text(part, generation)
     inner = "  " * (depth + 1)
-    failed = branch.failed_attempts
+    failed = part.failed_attempts
     for attempt in failed[:_ATTEMPTS_SHOWN]:
-        earlier = f" · of generation {attempt.generation}" if attempt.generation < generation else ""
-        yield f"{inner}attempt {attempt.attempt}", "", "", visible(error_message(attempt.error), _TEXT_CHARS) + earlier
+        text = visible(error_message(attempt.error), _TEXT_CHARS)
+        if attempt.generation < generation:
+            text += f" · generation {attempt.generation}"
+        yield f"{inner}attempt {attempt.attempt}", "", "", text
     if len(failed) > _ATTEMPTS_SHOWN:
         yield f"{inner}… and {len(failed) - _ATTEMPTS_SHOWN:,} more failed attempts", "", "", ""
-    for child in part.children:
+    for child in folded.children:
         yield from _rows(child, depth + 1, generation)
-    if part.hidden:
-        yield f"{inner}… and {part.hidden.total():,} more", "", "", _counted(part.hidden)
+    if folded.hidden:
+        yield f"{inner}… and {folded.hidden.total():,} more", "", "", _counts_text(folded.hidden)
 
 
-def _told(branch: Branch, generation: int) -> str:
-    row, usage = branch.row, branch.usage
-    parts = [_outcome(branch)]
-    if row is not None and row.attempts > 1:
-        parts.insert(0, tries(row.attempts))
-    if usage is not None:
-        parts.append("cached" if not (usage.requests or usage.tokens) else usage_text(usage.counts, usage.cost_usd))
-    if row is not None and row.generation < generation:
-        parts.append(f"of generation {row.generation}")
-    return " · ".join(filter(None, parts))
+def _part_text(part: TracePart, generation: int) -> str:
+    texts = [_outcome_text(part)]
+    if part.row is not None and part.row.attempts > 1:
+        texts.insert(0, counted(part.row.attempts, "attempt"))
+    if part.usage is not None:
+        is_free = not (part.usage.requests or part.usage.tokens)
+        texts.append("cached" if is_free else usage_text(part.usage.counts, part.usage.cost_usd))
+    if part.row is not None and part.row.generation < generation:
+        texts.append(f"generation {part.row.generation}")
+    return " · ".join(filter(None, texts))
 
 
-def _outcome(branch: Branch) -> str:
-    if branch.row is not None:
-        failed = branch.row.error is not None
-        return (
-            f"failed: {visible(error_message(branch.row.error), _TEXT_CHARS)}"
-            if failed
-            else body_text(branch.row.output, _TEXT_CHARS)
-        )
-    if branch.is_batch:
-        return batch_view(branch).summary()
-    if branch.rounds:
-        return counted(len(branch.rounds), "round")
-    return "" if branch.step_count else "not ended"
+def _outcome_text(part: TracePart) -> str:
+    if part.row is not None and part.row.error is not None:
+        return f"failed: {visible(error_message(part.row.error), _TEXT_CHARS)}"
+    if part.row is not None:
+        return body_text(part.row.output, _TEXT_CHARS)
+    if part.is_batch:
+        return batch_view(part).summary()
+    if part.rounds:
+        return counted(len(part.rounds), "round")
+    return "" if part.step_count else "unfinished"
 
 
-def _counted(counts: Counter[str]) -> str:
-    return ", ".join(
-        f"{counts[standing]:,} {standing}" for standing in ("succeeded", "failed", "unfinished") if counts[standing]
-    )
+def _counts_text(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES if counts[status])
 
 
-def trace_record(part: Branch) -> list[dict[str, Any]]:
-    """Give what is below a part of a trace as data, folded as it is drawn; docs/cli.md describes the fields."""
-    return [_record(child) for child in folded(part).children]
+def trace_record(trace: TracePart) -> list[dict[str, Any]]:
+    """Give everything below a part of a trace as data, folded as in the drawing; docs/cli.md describes the fields."""
+    return [_part_record(child) for child in fold(trace).children]
 
 
-def _record(part: Folded) -> dict[str, Any]:
-    branch = part.branch
-    return {
-        "path": branch.path,
-        "place": branch.place,
-        "standing": branch.standing,
-        "began_s": round(branch.began_s, 6),
-        "duration_s": round(branch.ended_s - branch.began_s, 6),
-        "steps": branch.step_count,
-        "attempts": None if branch.row is None else branch.row.attempts,
-        "usage": None if branch.usage is None else branch.usage.to_json(),
-        "error": None if branch.row is None else read_body(branch.row.error),
-        "items": None if not branch.is_batch else _items_record(branch),
-        "children": [_record(child) for child in part.children],
-        "hidden": {"count": part.hidden.total(), **_standings(part.hidden)} if part.hidden else None,
+def _part_record(folded: FoldedPart) -> dict[str, Any]:
+    part, row = folded.part, folded.part.row
+    record: dict[str, Any] = {
+        "path": part.path,
+        "kind": part.kind,
+        "status": part.status,
+        "began_s": round(part.began_s, 6),
+        "duration_s": round(part.ended_s - part.began_s, 6),
+        "steps": part.step_count,
+        "attempts": None,
+        "usage": None,
+        "error": None,
+        "items": None,
+        "children": [_part_record(child) for child in folded.children],
+        "hidden": None,
     }
+    if row is not None:
+        record |= {"attempts": row.attempts, "error": read_body(row.error)}
+    if part.usage is not None:
+        record["usage"] = part.usage.to_json()
+    if part.is_batch:
+        record["items"] = _items_record(part)
+    if folded.hidden:
+        record["hidden"] = {"count": folded.hidden.total(), **_by_status(folded.hidden)}
+    return record
 
 
-def _items_record(branch: Branch) -> dict[str, int]:
-    noted = branch.batch
-    if noted is None:
-        return {"count": branch.item_count, **_standings(branch.counts), "cancelled": 0}
+def _items_record(part: TracePart) -> dict[str, int]:
+    note = part.batch
+    if note is None:
+        return {"count": part.item_count, **_by_status(part.counts), "cancelled": 0}
     return {
-        "count": noted.count,
-        "succeeded": noted.succeeded,
-        "failed": noted.failed,
+        "count": note.count,
+        "succeeded": note.succeeded,
+        "failed": note.failed,
         "unfinished": 0,
-        "cancelled": noted.cancelled,
+        "cancelled": note.cancelled,
     }
 
 
-def _standings(counts: Counter[str]) -> dict[str, int]:
-    return {standing: counts[standing] for standing in ("succeeded", "failed", "unfinished")}
+def _by_status(counts: Mapping[str, int]) -> dict[str, int]:
+    return {status: counts[status] for status in _STATUSES}
 
 
-def step_lines(branch: Branch, generation: int = 1) -> list[str]:
-    """Show one step in full, or what is below a part that is none."""
-    row = branch.row
+def step_lines(part: TracePart, generation: int = 1) -> list[str]:
+    """Show one step in full, or what is below a part that is not a step."""
+    row = part.row
     if row is None:
-        return [f"{branch.path}: {_outcome(branch)}", *trace_lines(branch, generation)]
-    head = [
-        f"step {branch.path}",
-        branch.standing,
-        tries(row.attempts),
-        seconds(row.duration_s),
-        f"began at +{seconds(row.began_s)}",
-    ]
-    usage = "" if branch.usage is None else usage_text(branch.usage.counts, branch.usage.cost_usd)
-    lines = [" · ".join(filter(None, [*head, usage, f"generation {row.generation}" if row.generation > 1 else ""]))]
-    lines += [f"attempt {attempt.attempt} failed: {error_message(attempt.error)}" for attempt in branch.failed_attempts]
-    lines += _error_lines(row) if row.error is not None else _output_lines(row)
-    return lines + (
-        ["steps inside:", *(f"  {line}" for line in trace_lines(branch, generation))] if branch.below else []
-    )
+        return [f"{part.path}: {_outcome_text(part)}", *trace_lines(part, generation)]
+    head = [f"step {part.path}", part.status, counted(row.attempts, "attempt"), seconds(row.duration_s)]
+    head.append(f"began at +{seconds(row.began_s)}")
+    if part.usage is not None:
+        head.append(usage_text(part.usage.counts, part.usage.cost_usd))
+    if row.generation > 1:
+        head.append(f"generation {row.generation}")
+    lines = [" · ".join(filter(None, head))]
+    lines += [f"attempt {attempt.attempt} failed: {error_message(attempt.error)}" for attempt in part.failed_attempts]
+    lines += _output_lines(row) if row.error is None else _error_lines(row)
+    if part.below:
+        lines += ["steps inside:", *(f"  {line}" for line in trace_lines(part, generation))]
+    return lines
 
 
 def _output_lines(row: StepRow) -> list[str]:
@@ -158,14 +165,17 @@ def _output_lines(row: StepRow) -> list[str]:
 
 
 def _error_lines(row: StepRow) -> list[str]:
+    lines = [f"error: {error_message(row.error)}"]
     error = read_body(row.error)
-    trail, answer = (error.get("traceback", ""), error.get("answer", "")) if isinstance(error, dict) else ("", "")
-    lines = [f"error: {error_message(row.error)}", *(f"  {line}" for line in trail.split("\n") if line.strip())]
-    return [*lines, "answer:", *(f"  {line}" for line in answer.split("\n"))] if answer else lines
+    if isinstance(error, dict):
+        lines += [f"  {line}" for line in error.get("traceback", "").split("\n") if line.strip()]
+        if answer := error.get("answer", ""):
+            lines += ["answer:", *(f"  {line}" for line in answer.split("\n"))]
+    return lines
 
 
 def step_record(row: StepRow, *, is_full: bool = False) -> dict[str, Any]:
-    """Give one step as data; unless it is to be full, of a long output only the beginning, as text."""
+    """Give one step as data; a long output is only its beginning, as text, unless ``is_full``."""
     is_cut = not is_full and row.output is not None and len(row.output) > MOST_BYTES
     output, action = (body_text(row.output, MOST_BYTES), None) if is_cut else read_output(row)
     return {
@@ -182,14 +192,14 @@ def step_record(row: StepRow, *, is_full: bool = False) -> dict[str, Any]:
     }
 
 
-def part_record(branch: Branch) -> dict[str, Any]:
+def part_record(part: TracePart) -> dict[str, Any]:
     """Give one part of a trace as data: the step in full if it is one, its failed attempts, and what is below."""
     return {
-        "path": branch.path,
-        "standing": branch.standing,
-        "step": None if branch.row is None else step_record(branch.row, is_full=True),
-        "attempts": attempt_records(branch.failed_attempts),
-        "trace": trace_record(branch),
+        "path": part.path,
+        "status": part.status,
+        "step": None if part.row is None else step_record(part.row, is_full=True),
+        "attempts": attempt_records(part.failed_attempts),
+        "trace": trace_record(part),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a check of workflow files has found, for the reader: problems and notes with their places, or what the workflow has."""
+"""The result of checking a workflow file: problems and notes with their positions, or what the workflow has."""
 
 from __future__ import annotations
 
@@ -14,64 +14,71 @@ from graphmill.graph.workflow import load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One file: its graph, or all its problems; notes are no problems."""
+class CheckedFile:
+    """One workflow file: its graph, or all its problems. ``unset`` are models that no setting defines."""
 
     path: str
-    graph: Graph | None
+    graph: Graph | None = None
     problems: tuple[Problem, ...] = ()
     unset: tuple[Problem, ...] = ()
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """What means something else here than where it was written for, and which models are not set."""
+        """What is worth knowing but not wrong."""
         return () if self.graph is None else (*self.graph.notes, *self.unset)
 
 
-def check(path: str) -> Checked:
-    """Compile a file; what is wrong with it is told, not raised."""
+def check(path: str) -> CheckedFile:
+    """Compile a file and collect what is wrong with it."""
     try:
         graph = load(path)
-        return Checked(path=path, graph=graph, unset=tuple(Problem(path, 0, 0, text) for text in unset_models(graph)))
+        unset = tuple(Problem(path, 0, 0, text) for text in unset_models(graph))
     except WorkflowError as error:
-        told = error.placed or tuple(Problem(error.path, 0, 0, text) for text in error.problems)
-        return Checked(path=path, graph=None, problems=told)
-    except UsageError as error:  # there is no such file, or it can not be read
-        return Checked(path=path, graph=None, problems=(Problem(path, 0, 0, str(error)),))
+        problems = error.placed or tuple(Problem(error.path, 0, 0, text) for text in error.problems)
+        return CheckedFile(path=path, problems=problems)
+    except UsageError as error:  # the file does not exist or cannot be read
+        return CheckedFile(path=path, problems=(Problem(path, 0, 0, str(error)),))
+    return CheckedFile(path=path, graph=graph, unset=unset)
 
 
-def checked_lines(checked: Checked) -> Iterator[str]:
-    """Show the problems and notes of a file as editors make links of them, then what the workflow has."""
+def checked_lines(checked: CheckedFile) -> Iterator[str]:
+    """Show problems and notes as file:line:column, which editors turn into links, then what the workflow has."""
     yield from map(str, checked.problems)
     for note in checked.notes:
         yield str(Problem(note.file, note.line, note.column, f"note: {note.message}"))
     if checked.graph is not None:
-        yield f"{checked.path}: {_told(checked.graph)}"
+        yield f"{checked.path}: {_graph_text(checked.graph)}"
 
 
-def checked_record(checked: Checked) -> dict[str, Any]:
+def checked_record(checked: CheckedFile) -> dict[str, Any]:
     """Give the same as data; docs/cli.md describes the fields."""
     graph = checked.graph
-    return {
+    record: dict[str, Any] = {
         "path": checked.path,
         "is_valid": graph is not None,
-        "name": None if graph is None else graph.name,
-        "nodes": None if graph is None else [{"id": node.id, "type": node.type.name} for node in graph.nodes.values()],
-        "inputs": None if graph is None else [_input_record(graph, name) for name in graph.inputs],
-        "outputs": None if graph is None else _outputs(graph),
+        "name": None,
+        "nodes": None,
+        "inputs": None,
+        "outputs": None,
         "problems": [asdict(problem) for problem in checked.problems],
         "notes": [asdict(note) for note in checked.notes],
     }
+    if graph is not None:
+        record["name"] = graph.name
+        record["nodes"] = [{"id": node.id, "type": node.type.name} for node in graph.nodes.values()]
+        record["inputs"] = [_input_record(graph, name) for name in graph.inputs]
+        record["outputs"] = _outputs(graph)
+    return record
 
 
-def _told(graph: Graph) -> str:
+def _graph_text(graph: Graph) -> str:
     inputs = [name if each.is_required else f"{name}?" for name, each in graph.inputs.items()]
     outputs = _outputs(graph)
     parts = (
         f"workflow {graph.name!r}",
         f"nodes {', '.join(graph.nodes)}",
         f"inputs {_listed(inputs)}",
-        "outputs those of the last node" if outputs is None else f"outputs {_listed(outputs)}",
+        "outputs of the last node" if outputs is None else f"outputs {_listed(outputs)}",
     )
     return " · ".join(parts)
 

@@ -82,7 +82,7 @@ def test_two_items_with_one_id_are_refused_with_both_positions():
     with pytest.raises(gm.DuplicateIdError, match=r"id '1' at position 1 is already used at position 0") as caught:
         gm.batch(lambda item: item, [{"id": 1}, {"id": "1"}])
     assert caught.value.position == 1
-    assert caught.value.report.summary() == "1/2 items succeeded, 1 not reached"
+    assert caught.value.report.summary() == "1/2 items succeeded, 1 pending"
 
 
 @pytest.mark.parametrize(("length", "shown"), [(80, "x" * 80), (81, "x" * 79 + "…"), (10_000, "x" * 79 + "…")])

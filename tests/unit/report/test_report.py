@@ -82,13 +82,13 @@ def test_the_summary_tells_cancelled_items_apart_from_failed_ones():
 
 def test_the_summary_tells_what_was_never_reached():
     report = gm.batch(fail_odd, [1, 2, 3, 4], policy=gm.Policy(concurrency=1, window=1, on_failure="fail_fast"))
-    assert report.summary() == "0/4 items succeeded, 1 failed, 3 not reached"
+    assert report.summary() == "0/4 items succeeded, 1 failed, 3 pending"
     assert (report.stopped, report.is_failure) == ("fail_fast", True)
 
 
 def test_all_words_of_the_summary_stand_in_one_order():
     report = gm.batch(fail_odd, [1, 2, 3, 4, 5], policy=gm.Policy(concurrency=1, window=3, max_failures=0))
-    assert report.summary() == "0/5 items succeeded, 1 failed, 2 cancelled, 2 not reached"
+    assert report.summary() == "0/5 items succeeded, 1 failed, 2 cancelled, 2 pending"
 
 
 def test_a_timed_out_item_is_a_failed_one_in_the_summary_and_the_errors():
@@ -136,7 +136,7 @@ def test_a_share_is_judged_at_the_end_even_where_it_was_too_few_to_stop_for():
 def test_a_batch_that_was_stopped_failed_even_if_nothing_in_it_did():
     report = gm.batch(fail_odd, [0, 2], on_start=lambda run: run.cancel())
     assert (report.stopped, report.is_failure) == ("cancelled", True)
-    assert report.summary() == "0/2 items succeeded, 2 not reached"
+    assert report.summary() == "0/2 items succeeded, 2 pending"
 
 
 # --- results ---
@@ -183,9 +183,7 @@ def test_an_unknown_status_is_told_at_once_with_those_there_are():
 )
 def test_a_batch_that_kept_no_results_refuses_to_give_them_with_the_remedy(tmp_path, use):
     report = gm.batch(fail_odd, range(3), keep_results=False)
-    with pytest.raises(
-        gm.UsageError, match="kept no results in memory; read them where its sinks wrote them, or leave keep_results on"
-    ):
+    with pytest.raises(gm.UsageError, match=r"kept no results .*sinks"):
         use(report, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -355,7 +353,7 @@ def test_a_conflict_names_both_jobs_the_entry_and_the_remedy():
     report = report_of({"x": 1}, {"y": 1}, {"x": 2}, ids=["one", "two", "three"])
     with pytest.raises(
         gm.UsageError,
-        match=r"'one' and 'three' give different values for 'x'; .*conflict='first', 'last', or a function",
+        match=r"'one' and 'three' give different values for 'x'; .*conflict='first', 'last' or a function",
     ):
         report.merge()
 
@@ -411,21 +409,21 @@ class Answer:
     ("output", "name"), [("text", "str"), (None, "NoneType"), ([1], "list"), (Answer("a"), "Answer")]
 )
 def test_an_output_that_is_no_mapping_is_refused_with_its_job_and_type(output, name):
-    with pytest.raises(gm.UsageError, match=f"outputs that are mappings; that of 'b' is {name}"):
+    with pytest.raises(gm.UsageError, match=f"outputs must be mappings, got {name} from 'b'"):
         report_of({"a": 1}, output).merge()
 
 
 def test_an_output_without_the_key_is_refused_with_what_it_has():
-    with pytest.raises(gm.UsageError, match="the output of 'b' has no 'user' to merge by; it has 'usr', 'n'"):
+    with pytest.raises(gm.UsageError, match="'b' has no field 'user'; it has 'usr', 'n'"):
         report_of({"user": 1}, {"usr": 2, "n": 3}).merge(key="user")
 
 
 def test_a_key_that_can_not_be_looked_up_is_refused_with_its_type():
-    with pytest.raises(gm.UsageError, match="the 'user' of 'a' is a list, which can not be merged by"):
+    with pytest.raises(gm.UsageError, match="'user' of 'a' is a list"):
         report_of({"user": ["u1"]}).merge(key="user")
 
 
 @pytest.mark.parametrize("conflict", ["newest", None, 1])
 def test_an_unknown_rule_is_refused_even_where_nothing_conflicts(conflict):
-    with pytest.raises(gm.UsageError, match="conflict is error, first, last or a function of two values, not"):
+    with pytest.raises(gm.UsageError, match=r"conflict must be .*'first', 'last' or a function"):
         gm.batch(lambda item: item, []).merge(conflict=conflict)

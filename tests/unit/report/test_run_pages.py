@@ -46,16 +46,11 @@ def test_of_a_source_that_was_not_read_to_its_end_the_count_is_so_far():
     assert view(store, "a").summary() == "1/2 items succeeded, 1 failed"
 
 
-def test_what_is_left_is_to_do_where_the_run_can_go_on_and_else_not_reached():
+def test_items_without_a_result_are_pending_in_every_state():
     store = TemporaryStore()
-    for state, word in (
-        (RunState.PAUSED, "to do"),
-        (RunState.FAILED, "to do"),
-        (RunState.CANCELLED, "to do"),
-        (RunState.FINISHED, "not reached"),
-    ):
+    for state in (RunState.PAUSED, RunState.FAILED, RunState.CANCELLED, RunState.FINISHED):
         record(store, str(state), [succeeded("a", 0)], state=state, total=3)
-        assert view(store, str(state)).summary() == f"1/3 items succeeded, 2 {word}"
+        assert view(store, str(state)).summary() == "1/3 items succeeded, 2 pending"
 
 
 def test_the_commands_that_go_on_are_those_that_make_sense():
@@ -71,7 +66,7 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
     assert commands("paused") == ["items,", "errors", "retry", "export"]
     assert commands("good") == ["export"]
     record(store, "nearly", [succeeded("a", 0)], state=RunState.PAUSED)
-    assert next_lines(view(store, "nearly"))[0].endswith("goes on with it, in the program that has them")
+    assert next_lines(view(store, "nearly"))[0].endswith("in the program that has the function and the items")
     assert commands("empty") == []
 
 
@@ -80,7 +75,7 @@ def test_what_only_a_program_can_go_on_with_is_named_as_that_program_writes_it()
     record(store, "jobs", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={})
     record(store, "lambda", [failed("a", 0)], manifest={"graph": {"kind": "function"}})
     lines = next_lines(view(store, "jobs"))
-    assert lines[0].startswith("BatchExecutor(journal=…).start(jobs, run_id='jobs')   goes on")
+    assert lines[0].startswith("BatchExecutor(journal=…).start(jobs, run_id='jobs')   continues")
     assert not any("retry" in line for line in lines)
     assert any(
         line.startswith("gm.retry('lambda', graph=function)   runs") for line in next_lines(view(store, "lambda"))
@@ -93,7 +88,7 @@ def test_a_long_command_does_not_push_away_what_the_others_do():
         store, "a-long-name", [failed("a", 0)], state=RunState.PAUSED, total=3, manifest={"graph": {"function": "m:f"}}
     )
     first, *others = next_lines(view(store, "a-long-name"))
-    assert first.startswith("gm.batch(function, items, run_id='a-long-name')   goes on")
+    assert first.startswith("gm.batch(function, items, run_id='a-long-name')   continues")
     assert len({line.rindex("   ") for line in others}) == 1
     assert others[0].rindex("   ") < first.rindex("   ")
 

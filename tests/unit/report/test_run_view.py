@@ -52,16 +52,16 @@ def test_the_rate_is_that_of_the_last_minute_or_if_results_are_few_since_the_pro
 def test_a_run_that_is_running_says_how_fast_it_goes_and_how_long_it_will_take():
     going = Going(100)
     going.finish(*range(2, 62, 2))
-    assert status_line(going.seen(60)) == "run r · running · 30/100 items succeeded, 70 to do · 30.0/min · eta 2:20"
-    assert status_lines(going.seen(60))[1] == "30/100 items succeeded, 70 to do · 30.0/min · eta 2:20 · 1 min 00 s"
+    assert status_line(going.seen(60)) == "run r · running · 30/100 items succeeded, 70 pending · 30.0/min · eta 2:20"
+    assert status_lines(going.seen(60))[1] == "30/100 items succeeded, 70 pending · 30.0/min · eta 2:20 · 1 min 00 s"
 
 
 def test_one_that_is_held_or_was_killed_does_not():
     going = Going(100)
     going.finish(10)
     going.ledger.append([RunRow(state=RunState.HELD)])
-    assert status_lines(going.seen(60))[1] == "1/100 items succeeded, 99 to do · 1 min 00 s"
+    assert status_lines(going.seen(60))[1] == "1/100 items succeeded, 99 pending · 1 min 00 s"
     going.ledger.append([RunRow(state=RunState.RUNNING)])
     going.ledger.release()
-    assert status_lines(going.seen(60))[1] == "1/100 items succeeded, 99 to do · 10.0 s"
+    assert status_lines(going.seen(60))[1] == "1/100 items succeeded, 99 pending · 10.0 s"
     assert run_record(going.seen(60))["rate"] is None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from graphmill.core.result import Kind
 from graphmill.core.usage import Usage
 from graphmill.journal.records import AttemptRow, StepRow
-from graphmill.report.batch_text import BatchView, ItemError, batch_lines, batches_of
+from graphmill.report.batch_text import BatchItemError, BatchView, batch_lines, batches_of
 from graphmill.report.trace import body_text, trace_of, visible
 from graphmill.report.trace_page import part_record, step_lines, trace_lines, trace_record
 
@@ -69,7 +69,7 @@ def test_a_batch_counts_its_items_and_one_without_a_step_is_known_by_those_after
     )
     (view,) = batches_of(trace)
     assert (view.count, view.succeeded, view.failed, view.rest) == (4, 1, 2, 1)
-    assert view.summary() == "1 item succeeded so far, 2 failed, 1 without a step that ended"
+    assert view.summary() == "1 item succeeded so far, 2 failed, 1 without a finished step"
     assert [(error.index, error.message) for error in view.errors] == [(1, "permanent: no"), (3, "permanent: late")]
 
 
@@ -98,7 +98,7 @@ def test_while_a_batch_is_done_again_its_steps_tell_of_it():
 
 def test_an_item_whose_failed_step_was_followed_by_another_has_not_failed():
     trace = trace_of([row("b[0]/x", error="handled"), row("b[0]/y", began_s=2)])
-    assert trace.find("b[0]").standing == "succeeded"
+    assert trace.find("b[0]").status == "succeeded"
 
 
 def test_the_items_of_errors_come_from_outputs_that_hold_the_same_batch():
@@ -118,7 +118,7 @@ def test_the_items_of_errors_come_from_outputs_that_hold_the_same_batch():
 
 
 def test_five_errors_are_shown_and_the_others_counted():
-    errors = [ItemError(index=number, message="no", attempts=1) for number in range(8)]
+    errors = [BatchItemError(index=number, message="no", attempts=1) for number in range(8)]
     lines = batch_lines(BatchView(name="b", count=10, succeeded=2, failed=8, errors=errors))
     assert lines == [
         "b: 2/10 items succeeded, 8 failed",
@@ -170,7 +170,7 @@ def test_the_last_generation_of_a_step_counts_and_an_older_one_says_so():
     trace = trace_of([row("a", "old"), row("a", "new", generation=2), row("b", "kept")])
     lines = trace_lines(trace, 2)
     assert lines[0].endswith('"new"')
-    assert lines[1].endswith('"kept" · of generation 1')
+    assert lines[1].endswith('"kept" · generation 1')
 
 
 def test_failed_attempts_stand_under_their_step_also_before_it_has_ended():
@@ -179,7 +179,7 @@ def test_failed_attempts_stand_under_their_step_also_before_it_has_ended():
         for number in range(1, 6)
     ]
     lines = trace_lines(trace_of([], attempts))
-    assert lines[0].split() == ["a", "not", "ended"]
+    assert lines[0].split() == ["a", "unfinished"]
     assert lines[1].split() == ["attempt", "1", "transient:", "busy"]
     assert lines[-1].strip() == "… and 2 more failed attempts"
 
