@@ -63,16 +63,16 @@ def test_as_data(tmp_path, kept, words):
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else "",
 )
 def test_what_goes_goes_and_a_dry_run_only_says_so(tmp_path, kept, words, left):
-    assert run_cache(tmp_path, *words, "--dry-run")[1].startswith(_answers(3 - left) + " would be forgotten, ")
+    assert run_cache(tmp_path, *words, "--dry-run")[1].startswith(_answers(3 - left) + " would be deleted, ")
     assert json.loads(run_cache(tmp_path, "--json")[1])["answers"] == 3
-    assert run_cache(tmp_path, *words)[1].startswith(_answers(3 - left) + " forgotten, ")
+    assert run_cache(tmp_path, *words)[1].startswith(_answers(3 - left) + " deleted, ")
     assert json.loads(run_cache(tmp_path, "--json")[1])["answers"] == left
 
 
 def test_what_was_used_lately_stays(tmp_path, kept):
     with closing(CacheFile(tmp_path / ".graphmill" / "runs.db-cache", clock=time.time)) as cache:
         assert cache.find(b"1" * 16) == b'{"text": "x"}'
-    assert run_cache(tmp_path, "prune", "--older", "30d")[1].startswith("0 answers forgotten")
+    assert run_cache(tmp_path, "prune", "--older", "30d")[1].startswith("0 answers deleted")
 
 
 def test_its_file_gives_the_room_back(tmp_path, kept):
@@ -107,8 +107,8 @@ def test_of_another_journal(tmp_path, kept, words):
     ("words", "said"),
     [
         (("prune",), "--older"),
-        (("prune", "--older", "soon"), "such as 90m, 12h, 30d or 2w"),
-        (("--journal", "memory:"), "a journal in memory has no answers"),
+        (("prune", "--older", "soon"), "such as 90m, 12h"),
+        (("--journal", "memory:"), "memory: has no cache"),
         (("lst",), "lst"),
     ],
 )

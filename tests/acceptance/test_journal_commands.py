@@ -112,7 +112,7 @@ def test_runs_can_be_chosen_by_state_and_the_newest_are_shown(tmp_path, store):
     lines = answered(tmp_path, "runs", "--state", "finished", "--limit", 3).splitlines()
     assert lines[0] == "...and 1 older; --limit shows more"
     assert [line.split()[0] for line in lines[2:]] == ["done-1", "done-2", "done-3"]
-    assert answered(tmp_path, "runs", "--state", "failed") == "no runs here that are failed\n"
+    assert answered(tmp_path, "runs", "--state", "failed") == "no runs are failed\n"
     assert "running" in refused(tmp_path, "runs", "--state", "runing")
 
 
@@ -130,9 +130,7 @@ def test_runs_as_json_are_one_object(tmp_path, humaneval):
 
 @pytest.mark.parametrize("where", [[], ["--journal", "other/runs.db"], ["--journal", "sqlite:///other.db"]])
 def test_where_no_run_was_made_that_is_said_and_no_store_is_made(tmp_path, where):
-    assert re.fullmatch(
-        "no runs here yet, in .*/.*; --journal names another place\n", answered(tmp_path, "runs", *where)
-    )
+    assert re.fullmatch("no runs in .*/.*; use --journal for another place\n", answered(tmp_path, "runs", *where))
     assert json.loads(answered(tmp_path, "runs", "--json", *where)) == {"runs": [], "older": 0}
     for command in (["status"], ["show"], ["errors"], ["pause"], ["cancel"], ["limits", "-c", "2"]):
         assert "no runs here yet" in refused(tmp_path, *command, "k7f2", *where)
@@ -386,7 +384,7 @@ def test_failures_are_grouped_by_kind_and_message_then_listed(tmp_path, store):
         "  t   timeout   no answer in 60 s (3 attempts)",
         "graphmill retry bad --kind timeout   runs the failed item again",
     ]
-    assert "no item failed as crash\n" in answered(tmp_path, "errors", "bad", "--kind", "crash")
+    assert "no item failed with kind crash\n" in answered(tmp_path, "errors", "bad", "--kind", "crash")
     found = json.loads(answered(tmp_path, "errors", "bad", "--json", "--limit", 1))
     assert (found["run"], found["failed"], len(found["items"])) == ("bad", 31, 1)
     assert found["groups"][0] == {"kind": "permanent", "message": "line 0 is broken", "count": 30}
@@ -439,65 +437,22 @@ def test_one_item_of_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
     answer = failed("b", 1, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
     with Answering(ledger, lambda ledger: ledger.append([answer])) as owner:
         assert answered(tmp_path, "cancel", "now", "--item", "b") == "item b is cancelled\n"
-        assert answered(tmp_path, "cancel", "now", "--item", "a") == "item a has ended already: succeeded\n"
+        assert answered(tmp_path, "cancel", "now", "--item", "a") == "item a has already ended: succeeded\n"
     ledger.release()
     assert owner.heard == [Request("cancel_item", "b")]
-    assert "an item can be cancelled only while its run is under way" in refused(
-        tmp_path, "cancel", "now", "--item", "b"
-    )
+    assert "an item can be cancelled only while its run is active" in refused(tmp_path, "cancel", "now", "--item", "b")
 
 
 def test_an_item_that_does_not_end_when_asked_may_not_be_there(tmp_path, store):
     ledger = begin(store, "now", total=5)
     said = answered(tmp_path, "cancel", "now", "--item", "b")
     ledger.release()
-    assert said.startswith(
-        "run now was asked to cancel item b, which has not ended within 5 s: there is no such item, or it is not reached"
-    )
-
-
-def test_that_the_file_of_a_run_holds_no_such_item_is_said_at_once(tmp_path, store):
-    def begun(run_id, **more):
-        source = {"path": str(tmp_path / write_items(tmp_path, [{"id": "a"}, {"id": "b"}])), "format": "jsonl"}
-        os.utime(source["path"], (1, 1))
-        return begin(
-            store, run_id, total=2, manifest={**MANIFEST, "source": source, "options": {"id_field": None, **more}}
-        )
-
-    ledger = begun("now")
-    assert refused(tmp_path, "cancel", "now", "--item", "c") == "error: run now has no item c\n"
-    assert refused(tmp_path, "cancel", "now", "--item", "b#2") == "error: run now has no item b#2\n"
-    assert ledger.requests() == []
-    answer = failed("b", 1, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
-    with Answering(ledger, lambda ledger: ledger.append([answer])):
-        assert answered(tmp_path, "cancel", "now", "--item", "b") == "item b is cancelled\n"
-    ledger.release()
-    ledger = begun("twice", samples=2)
-    answer = failed("b#2", 3, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
-    with Answering(ledger, lambda ledger: ledger.append([answer])):
-        assert answered(tmp_path, "cancel", "twice", "--item", "b#2") == "item b#2 is cancelled\n"
-    ledger.release()
-
-
-@pytest.mark.parametrize(
-    ("item", "edited_at"), [({"id": "a"}, 2**32), ({"n": 1}, 1)], ids=["edited since", "without ids"]
-)
-def test_a_file_that_does_not_tell_is_not_relied_on(tmp_path, store, item, edited_at):
-    source = {"path": str(tmp_path / write_items(tmp_path, [item])), "format": "jsonl"}
-    os.utime(source["path"], (edited_at, edited_at))
-    ledger = begin(store, "now", total=2, manifest={**MANIFEST, "source": source})
-    answer = failed("b", 1, "cancelled", kind=Kind.CANCELLED, status=Status.CANCELLED)
-    with Answering(ledger, lambda ledger: ledger.append([answer])):
-        assert answered(tmp_path, "cancel", "now", "--item", "b") == "item b is cancelled\n"
-    ledger.release()
+    assert said.startswith("item b of run now has not ended within 5 s")
 
 
 def test_of_a_run_of_one_job_no_other_item_can_be_cancelled_and_that_is_said_at_once(tmp_path, store):
     ledger = begin(store, "now", total=1, manifest={**MANIFEST, "source": {"item": {"n": 1}}})
-    assert (
-        refused(tmp_path, "cancel", "now", "--item", "b")
-        == "error: run now has no item b: it is a run of one job, whose id is job\n"
-    )
+    assert "run now has no item b" in refused(tmp_path, "cancel", "now", "--item", "b")
     assert ledger.requests() == []
     ledger.release()
 
@@ -556,7 +511,7 @@ def test_the_concurrency_of_a_live_run_is_changed_by_asking_it(tmp_path, store):
 def test_a_run_that_does_not_answer_is_not_waited_for(tmp_path, store):
     ledger = begin(store, "now", total=5)
     begun = time.monotonic()
-    assert answered(tmp_path, "pause", "now") == "run now was asked, and has not answered within 5 s; it still may\n"
+    assert answered(tmp_path, "pause", "now") == "no reply from run now after 5 s; the request is still queued\n"
     assert time.monotonic() - begun < 25  # five times the promise
     assert ledger.requests() == [Request("pause")]
     ledger.release()
@@ -568,7 +523,7 @@ def test_a_run_that_nobody_is_at_work_on_is_cancelled_at_once(tmp_path, store, s
     if state is RunState.PAUSED:
         ledger.append([RunRow(state=state)])
     ledger.release()
-    assert answered(tmp_path, "cancel", "left") == f"run left was {state} and is cancelled now\n"
+    assert answered(tmp_path, "cancel", "left") == f"run left was {state} and is now cancelled\n"
     assert store.archive.find("left").state is RunState.CANCELLED
     assert store.archive.find("left").reason == "cancelled by a person"
     assert answered(tmp_path, "cancel", "left") == "run left is cancelled (cancelled by a person)\n"
@@ -628,7 +583,7 @@ def test_an_empty_run_is_exported_as_an_empty_file_and_that_is_said(tmp_path, st
 
 
 def test_an_export_does_not_replace_the_journal(tmp_path, humaneval):
-    assert "is the journal itself" in refused(tmp_path, "export", "k7f2", ".graphmill/runs.db", "--format", "jsonl")
+    assert "overwrite the journal" in refused(tmp_path, "export", "k7f2", ".graphmill/runs.db", "--format", "jsonl")
     assert answered(tmp_path, "status", "k7f2")
 
 
@@ -661,14 +616,14 @@ def test_runs_that_are_old_and_not_among_the_newest_are_forgotten(tmp_path, stor
         record(store, name, [succeeded("a", 0)])
     plan = answered(tmp_path, "runs", "prune", "--keep", "1", "--dry-run").splitlines()
     assert [line.split()[0] for line in plan[:-1]] == ["one", "two"]
-    assert plan[-1].startswith("2 runs would be pruned, about ")
-    assert answered(tmp_path, "runs", "prune", "--older", "1h", "--keep", "1").startswith("0 runs pruned, ")
-    assert answered(tmp_path, "runs", "prune", "--older", "0s", "--keep", "2").startswith("1 run pruned, ")
+    assert plan[-1].startswith("2 runs would be deleted, freeing about ")
+    assert answered(tmp_path, "runs", "prune", "--older", "1h", "--keep", "1").startswith("0 runs deleted, ")
+    assert answered(tmp_path, "runs", "prune", "--older", "0s", "--keep", "2").startswith("1 run deleted, ")
     assert [found.id for found in store.archive.runs()] == ["two", "three"]
     assert answered(tmp_path, "runs", "--journal", ".graphmill/runs.db", "prune", "--keep", "0").startswith(
-        "2 runs pruned, "
+        "2 runs deleted, "
     )
-    assert answered(tmp_path, "runs").startswith("no runs here yet, in /")
+    assert answered(tmp_path, "runs").startswith("no runs in /")
 
 
 def test_a_prune_that_can_not_give_space_back_says_that_the_runs_are_gone(tmp_path, store):
@@ -685,8 +640,8 @@ def test_a_prune_that_can_not_give_space_back_says_that_the_runs_are_gone(tmp_pa
         b"2 of 2 runs are pruned, and their space is not given back yet; the next prune goes on with it: "
         in done.stderr
     )
-    assert answered(tmp_path, "runs").startswith("no runs here yet, in ")
-    assert re.fullmatch(r"0 runs pruned, [\d.]+ MB free again\n", answered(tmp_path, "runs", "prune", "--keep", "0"))
+    assert answered(tmp_path, "runs").startswith("no runs in ")
+    assert re.fullmatch(r"0 runs deleted, freed [\d.]+ MB\n", answered(tmp_path, "runs", "prune", "--keep", "0"))
 
 
 @pytest.mark.parametrize("command", [["runs"], ["status", "k7f2"], ["runs", "prune", "--keep", "0"]])
@@ -703,14 +658,14 @@ def test_a_journal_that_was_cut_to_nothing_beside_its_log_is_damaged(tmp_path, h
 
 def test_a_run_under_way_is_never_forgotten(tmp_path, store):
     ledger = begin(store, "now", total=5)
-    assert answered(tmp_path, "runs", "prune", "--keep", "0").startswith("0 runs pruned, ")
+    assert answered(tmp_path, "runs", "prune", "--keep", "0").startswith("0 runs deleted, ")
     ledger.release()
     assert [found.id for found in store.archive.runs()] == ["now"]
 
 
 def test_pruning_wants_to_know_what(tmp_path, humaneval):
     assert "--older 30d, --keep 20, or both" in refused(tmp_path, "runs", "prune")
-    assert "such as 90m, 12h, 30d or 2w" in refused(tmp_path, "runs", "prune", "--older", "30 days")
+    assert "such as 90m, 12h" in refused(tmp_path, "runs", "prune", "--older", "30 days")
 
 
 @pytest.mark.parametrize(

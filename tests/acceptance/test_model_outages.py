@@ -227,7 +227,7 @@ def test_another_model_is_the_runs_only_once_an_item_is_done_with_it(tmp_path, s
         assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "r")[0] == 0
         before = place.record("show", "r")["manifest"]
         code, said = place.command("resume", "r", "--model", "own/n")
-        assert (code, "everything was done already" in said) == (0, True), said
+        assert (code, "every item already has a result" in said) == (0, True), said
         assert place.record("show", "r")["manifest"] == before
 
         write(1, 3)
@@ -417,13 +417,13 @@ def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path
         assert place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "r")[0] == 3
         for command in (("retry", "r", "-o", source), ("resume", "r", "-o", source), ("export", "r", source)):
             code, said = place.command(*command)
-            assert (code, "is where the items of run r come from" in said) == (2, True), said
+            assert (code, "would overwrite the items" in said) == (2, True), said
         (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
         code, said = place.command("export", "r", "loop.jsonl")
         assert (code, "Traceback" in said) == (74, False), said
         other = write_items(tmp_path, [{"id": "1", "text": "a"}], "other.jsonl")
         code, said = place.command("resume", "r", "-s", other, "-o", other)
-        assert (code, "are the same file" in said) == (2, True), said
+        assert (code, "would overwrite the items" in said) == (2, True), said
         assert (
             place.command(
                 "batch", "--prompt", "${text}", "-m", "own/m", "-s", source, "--run-id", "s", "-o", "later.jsonl"
@@ -432,7 +432,7 @@ def test_results_do_not_replace_the_items_of_a_run_that_is_gone_on_with(tmp_path
         )
         (tmp_path / "later.jsonl").write_bytes(items)
         code, said = place.command("resume", "s", "-s", "later.jsonl")  # where its results go, as it was begun
-        assert (code, "are the same file" in said) == (2, True), said
+        assert (code, "would overwrite the items" in said) == (2, True), said
         assert (tmp_path / "later.jsonl").read_bytes() == items
         assert (tmp_path / source).read_bytes() == (tmp_path / other).read_bytes() == items
 
@@ -445,7 +445,7 @@ def test_results_do_not_replace_the_workflow_that_makes_them(tmp_path):
     assert run(tmp_path, *batch)[0] == 0
     for command in ((*batch, "-o", "w.json"), ("resume", "r", "-o", "w.json"), ("export", "r", "w.json")):
         code, _, said = run(tmp_path, *command)
-        assert (code, "is where the workflow stands" in said) == (2, True), said
+        assert (code, "would overwrite the workflow" in said) == (2, True), said
     assert (tmp_path / "w.json").read_text() == workflow
 
 

@@ -62,14 +62,14 @@ def test_a_prompt_is_asked_for_each_item_with_no_workflow_file(project):
 
 def test_a_prompt_that_is_empty_is_refused_in_words_of_the_command(project):
     code, _, err = run(project, "batch", "--prompt", " ", "-m", "fast", "-s", "items.jsonl")
-    assert (code, err.startswith("error: --prompt is empty; in a shell it stands within '…'")) == (2, True), err
+    assert (code, err.startswith("error: --prompt is empty; in a shell write it in '…'")) == (2, True), err
 
 
 def test_such_a_run_can_be_resumed_and_retried_without_its_prompt(project):
     write_items(project, [{"id": "a", "text": "tea"}, {"id": "b", "text": "bad"}])
     assert run(project, "batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl", "--run-id", "r")[0] == 3
     code, out, _ = run(project, "resume", "r")
-    assert (code, "everything was done already" in out) == (3, True)
+    assert (code, "every item already has a result" in out) == (3, True)
     (project / "s.yaml").write_text("rules: []\n")
     assert run(project, "retry", "r", "-o", "out.jsonl")[0] == 0
     assert outputs(project) == {"a": {"response": "tea"}, "b": {"response": "bad"}}
@@ -216,7 +216,7 @@ def test_a_field_may_go_by_the_name_of_the_answer(project):
 
 def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
     code, _, err = run(project, "batch", "--prompt", "Translate: ", "-m", "fast", "-s", "items.jsonl")
-    assert (code, "note: the prompt names no field of the items" in err) == (0, True)
+    assert (code, "note: the prompt has no ${name} field" in err) == (0, True)
     assert "note: " not in run(project, "batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl")[2]
 
 
@@ -237,11 +237,11 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         ),
         (
             ["batch", "--prompt-file", "s.yml", "-m", "fast", "-s", "items.jsonl"],
-            "there is no file 's.yml' (did you mean 's.yaml'?)",
+            "no file 's.yml' (did you mean 's.yaml'?)",
         ),
         (
             ["batch", "--prompt", "x", "--schema", "items.jsonl", "-m", "fast", "-s", "items.jsonl"],
-            "--schema is a .json or .yaml file",
+            "--schema must be a .json or .yaml file",
         ),
         (
             ["batch", "--prompt", "x", "--schema", "s.yaml", "-m", "fast", "-s", "items.jsonl"],
@@ -261,7 +261,7 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         (["batch", "--prompt", "x", "-m", "judge=fast", "-s", "items.jsonl"], "has no node of the role 'judge'"),
         (["batch", "--prompt", "x", "-m", "=fast", "-s", "items.jsonl"], "a model is written NAME or ROLE=NAME"),
         (["batch", "plain.yaml", "--temperature", "1", "-s", "items.jsonl"], "asks no model"),
-        (["models", "--test"], "--test asks one model"),
+        (["models", "--test"], "--test needs a model"),
         (["models", "fst"], "did you mean 'fast'"),
         (["models", "openai"], "no model 'openai', but a provider; write openai/"),
         (

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import graphmill
-from graphmill.cli.commands import COMMANDS
+from graphmill.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "graphmill"
@@ -61,12 +61,16 @@ def test_a_name_that_is_not_public_is_no_attribute():
 
 
 def test_help_shows_of_each_command_what_its_own_help_begins_with():
-    found = {name: getattr(import_module(f"graphmill.cli.{name}"), name) for name in COMMANDS}
+    found = {
+        name: getattr(import_module(f"graphmill.cli.commands.{module}"), name) for name, (module, _) in COMMANDS.items()
+    }
     functions = {
         name: found.registered_callback.callback if isinstance(found, typer.Typer) else found
         for name, found in found.items()
     }
-    assert {name: re.split(r"(?<=\.)\s", function.__doc__)[0] for name, function in functions.items()} == COMMANDS
+    assert {name: re.split(r"(?<=\.)\s", function.__doc__)[0] for name, function in functions.items()} == {
+        name: summary for name, (_, summary) in COMMANDS.items()
+    }
 
 
 @pytest.mark.parametrize("name", [name for name in graphmill.__all__ if name != "__version__"])

@@ -68,7 +68,7 @@ def notes(project):
 
 def test_a_run_that_waits_ends_with_5_and_says_what_is_asked_and_how_to_answer(waiting):
     lines = (waiting / "first").read_text().splitlines()
-    assert lines[0] == "all that is left waits for an answer"
+    assert lines[0] == "every remaining item waits for an answer"
     assert lines[1].startswith("0/3 items succeeded, 3 paused")
     assert lines[2:5] == [f"  {name}   approve/ask#1   asks: Publish the draft of {name}?" for name in "abc"]
     assert lines[5].split("   ")[0] == "graphmill resume r --answer a=VALUE"
@@ -91,7 +91,7 @@ def test_answers_are_given_one_by_one_or_in_a_file_as_json_or_text(waiting):
 def test_a_plain_resume_runs_nothing_that_waits_and_says_so(waiting):
     before = notes(waiting)
     code, out, _ = run(waiting, "resume", "r")
-    assert (code, out.splitlines()[0], notes(waiting)) == (5, "all that is left waits for an answer", before)
+    assert (code, out.splitlines()[0], notes(waiting)) == (5, "every remaining item waits for an answer", before)
     code, out, _ = run(waiting, "resume", "r", "--answer", "b=1", "--json")
     told = json.loads(out)
     assert (code, told["statistics"]["succeeded"], told["statistics"]["paused"]) == (5, 1, 2)
@@ -102,11 +102,11 @@ def test_a_plain_resume_runs_nothing_that_waits_and_says_so(waiting):
     ("arguments", "said"),
     [
         (["--answer", "z=1"], "run r has no item 'z' that waits for an answer; those that do: 'a', 'b', 'c'"),
-        (["--answer", "a"], "an answer is written item=value, not 'a'"),
-        (["--answer", "a=1", "--answer", "a=2"], "two answers to item 'a'"),
-        (["--answers", "none.json"], "there is no file 'none.json'"),
-        (["--answers", "list.json"], "list.json holds a list; answers are a mapping from the ids of items to values"),
-        (["--answers", "acts.py"], "--answers is a .json or .yaml file"),
+        (["--answer", "a"], "must be ITEM=VALUE, got 'a'"),
+        (["--answer", "a=1", "--answer", "a=2"], "item 'a' has two answers"),
+        (["--answers", "none.json"], "no file 'none.json'"),
+        (["--answers", "list.json"], "list.json must hold a mapping"),
+        (["--answers", "acts.py"], "--answers must be a .json or .yaml file"),
     ],
 )
 def test_answers_that_can_not_be_meant_are_refused_and_change_nothing(waiting, arguments, said):
@@ -159,7 +159,7 @@ def test_a_run_under_way_takes_no_answers(waiting):
 
 
 def test_a_run_that_waits_can_be_given_up(waiting):
-    assert run(waiting, "cancel", "r")[:2] == (0, "run r was paused and is cancelled now\n")
+    assert run(waiting, "cancel", "r")[:2] == (0, "run r was paused and is now cancelled\n")
     assert "--answer" not in run(waiting, "show", "r")[1]
 
 

@@ -129,10 +129,10 @@ def test_a_batch_takes_inputs_from_a_file_too(project):
         ([], ["input 'name' is missing", "it takes name (string, required), times (integer, default 2)"]),
         (["nam=A"], ["no input 'nam' (did you mean 'name'?)", "input 'name' is missing"]),
         (["name=A", "times=many"], ["input 'times': an integer is wanted, not 'many'"]),
-        (["name"], ["name=value"]),
-        (["name=A", "--inputs", "no.json"], ["there is no file 'no.json'"]),
-        (["name=A", "--inputs", "run_functions.py"], ["--inputs is a .json or .yaml file"]),
-        (["name=A", "--inputs", "list.json"], ["inputs are a mapping from names to values"]),
+        (["name"], ["NAME=VALUE"]),
+        (["name=A", "--inputs", "no.json"], ["no file 'no.json'"]),
+        (["name=A", "--inputs", "run_functions.py"], ["--inputs must be a .json or .yaml file"]),
+        (["name=A", "--inputs", "list.json"], ["must hold a mapping"]),
         (["name=A", "--inputs", "broken.yaml"], ["broken.yaml: line 2, column 1"]),
         (["name=A", "--timeout", "0"], ["--timeout is a number of seconds above 0"]),
         (["name=A", "--no-journal", "--run-id", "x"], ["leave one out"]),
@@ -228,7 +228,7 @@ def test_a_run_that_was_interrupted_says_so_in_plain_words_and_what_to_do(projec
     with Command(project, "run", "slow.yaml", "name=Zoe", "--run-id", "s") as command:
         command.until_file("begun-*")
         command.send(signal.SIGINT)
-        command.until_said("once more cancels it")
+        command.until_said("repeat to cancel")
         command.send_once_more(signal.SIGTERM)
         assert command.wait() == 130
     assert "paused: stopped by Ctrl-C before it was done\n" in run(project, "status", "s")[1]
@@ -245,7 +245,7 @@ def test_a_batch_that_was_interrupted_claims_no_more_than_it_knows(project):
     with Command(project, "run", "waits.yaml", f"numbers={numbers}", "--run-id", "w") as command:
         command.until_file("begun-*")
         command.send(signal.SIGINT)
-        command.until_said("once more cancels it")
+        command.until_said("repeat to cancel")
         command.send_once_more(signal.SIGTERM)
         assert command.wait() == 130
     assert "  halve: 2 items succeeded so far\n" in command.err
@@ -267,7 +267,7 @@ def test_a_run_that_is_done_gives_its_result_again_and_other_inputs_are_refused(
     assert run(project, "run", "greet.yaml", "name=A", "--run-id", "g")[1] == "Hello A\n"
     code, out, err = run(project, "run", "greet.yaml", "name=A", "--run-id", "g")
     assert (code, out) == (0, "Hello A\n")
-    assert "it was done already" in err
+    assert "it already has a result" in err
     assert run(project, "run", "greet.yaml", "name=B", "--run-id", "g")[0] == 2
     assert run(project, "run", "greet.yaml", "name=B", "--run-id", "g", "--on-change", "invalidate")[1] == "Hello B\n"
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import graphmill as gm
-from graphmill.cli.interruption import ECHO_S
+from graphmill.cli.signals import ECHO_S
 from support.command import HANG_S, Command, rows, write_items
 from support.flows import PROMPT
 from support.hostile_values import MARKER, UNSENDABLE, VALUES
@@ -174,12 +174,12 @@ def test_what_a_command_started_ends_when_graphmill_is_killed(tmp_path):
         wait_until(lambda: not any(map(is_alive, pids)))
 
 
-@pytest.mark.parametrize("last", ["once more leaves at once", None])
+@pytest.mark.parametrize("last", ["repeat to exit", None])
 def test_interrupted_the_command_line_leaves_no_command_behind(tmp_path, last):
     (tmp_path / "w.yaml").write_text(SLEEPER)
     with Command(tmp_path, "batch", "w.yaml", "--source", write_items(tmp_path, [{}])) as command:
         pids = pids_in(tmp_path, 2)
-        for said in ("once more cancels it", last):
+        for said in ("repeat to cancel", last):
             command.send(signal.SIGINT)
             if said is not None:
                 command.until_said(said)

@@ -158,7 +158,7 @@ def test_the_first_signal_lets_what_runs_end_by_itself_and_writes_it(project, fu
     with Command(project, *batch(function)) as command:
         command.until_file("started-*", 3)
         command.send(number)
-        command.until_said(f"{number.name}: nothing more is started, what runs has 25 s to end; once more cancels it\n")
+        command.until_said(f"{number.name}: starting nothing new; running attempts have 25 s to finish")
         open_gate(project)
         assert command.wait(within_s=20) == code, command.err  # it does not wait until the 25 s are over
     assert_drained(project)
@@ -167,7 +167,7 @@ def test_the_first_signal_lets_what_runs_end_by_itself_and_writes_it(project, fu
     told = re.match(r"3/50 items succeeded, (\d+) paused(?:, (\d+) pending)? · ", command.out)
     assert int(told[1]) + int(told[2] or 0) == 47
     assert statuses(project)["paused"] == int(told[1])
-    assert command.err.endswith("the run did not reach its end; its rows are in out.partial.jsonl\n")
+    assert "did not finish; its results are in out.partial.jsonl" in command.err
     assert "Traceback" not in command.err
 
 
@@ -177,14 +177,11 @@ def test_the_second_signal_cancels_what_runs_and_writes_what_is_done(project, fu
     with Command(project, *batch(function)) as command:
         command.until_file("started-*", 3)
         command.send(number)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == code, command.err
     assert_drained(project, succeeded=1)
-    assert (
-        "SIGINT: what runs is cancelled, what is done is written; once more leaves at once, without writing\n"
-        in command.err
-    )
+    assert "SIGINT: cancelling running attempts; writing results" in command.err
     assert "Traceback" not in command.err
 
 
@@ -192,14 +189,12 @@ def test_of_a_recorded_run_the_second_signal_does_not_say_that_the_output_is_wri
     with Command(project, *(part for part in batch("hang", "--run-id", "r") if part != "--no-journal")) as command:
         command.until_file("started-*", 3)
         command.send(signal.SIGTERM)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 143, command.err
     assert not list(project.glob("out.*"))
-    assert (
-        "SIGINT: what runs is cancelled, what is done stays in the journal; once more leaves at once\n" in command.err
-    )
-    assert command.err.endswith("nothing was written for out.jsonl, in haste: graphmill export r FILE does it\n")
+    assert "SIGINT: cancelling running attempts; results stay in the journal" in command.err
+    assert "out.jsonl was not written; to write it: graphmill export r FILE" in command.err
 
 
 def test_others_see_that_a_run_is_drained_and_how_much_still_runs(project):
@@ -210,7 +205,7 @@ def test_others_see_that_a_run_is_drained_and_how_much_still_runs(project):
         command.until_file("started-*", 3)
         assert "· running" in status()
         command.send(signal.SIGINT)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         command.until(lambda: "· draining: 3 running; stopped by Ctrl-C before it was done\n" in status())
         seen = json.loads(status("--json"))
         assert (seen["state"], seen["is_live"], seen["eta_s"]) == ("draining", True, None)
@@ -223,7 +218,7 @@ def test_a_run_that_is_killed_while_it_is_drained_is_interrupted(project):
     with Command(project, *(part for part in batch("gate", "--run-id", "r") if part != "--no-journal")) as command:
         command.until_file("started-*", 3)
         command.send(signal.SIGINT)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         command.process.kill()
         command.wait()
     assert "r   interrupted" in re.sub(r" +", "   ", answered(project, "runs"))
@@ -233,10 +228,10 @@ def test_the_third_signal_leaves_at_once_and_leaves_no_file(project):
     with Command(project, *batch("deaf_once_cancelled")) as command:
         command.until_file("started-*", 3)
         command.send(signal.SIGTERM)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         command.until_file(TEMPORARY)  # the rows of what was not started
         command.send_once_more(signal.SIGINT)
-        command.until_said("once more leaves at once")
+        command.until_said("repeat to exit")
         command.until_file("deaf")
         command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 143
@@ -268,7 +263,7 @@ def test_signals_that_come_at_the_same_time_are_one(project):
         command.until_file("started-*", 3)
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
             command.send(number)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         open_gate(project)
         assert command.wait() in (129, 130, 143)
     assert_drained(project)
@@ -280,7 +275,7 @@ def test_under_timeout_what_runs_when_the_time_is_over_may_end(project, options,
     with Command(project, *batch("gate"), argv=["timeout", "-s", "TERM", *options, "3600", *COMMAND]) as command:
         command.until_file("started-*", 3)
         command.send(signal.SIGALRM)  # so its timer tells it that the time is over; it passes SIGTERM on, twice
-        command.until_said("SIGTERM: nothing more is started")
+        command.until_said("SIGTERM: starting nothing new")
         open_gate(project)
         assert command.wait() == code
     assert_drained(project)
@@ -375,12 +370,12 @@ def test_ctrl_c_in_a_pipe_writes_the_results_though_the_reader_dies_of_it(projec
     ) as command:
         command.until_file("started-*", 3)
         os.killpg(command.process.pid, signal.SIGINT)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         command.until(lambda: not any(name_of(pid) == "cat" for pid in members(command.process.pid)))
         open_gate(project)
         assert command.wait() == 130, command.err
     assert_drained(project)
-    assert "its rows are in out.partial.jsonl" in command.err
+    assert "its results are in out.partial.jsonl" in command.err
     assert "Traceback" not in command.err
 
 
@@ -458,7 +453,7 @@ def test_the_second_signal_does_not_wait_for_a_reader_of_results_either(project)
     with unread(os.pipe) as pipe, Command(project, *batch("gate", output="-"), stdout=pipe) as command:
         command.until_file("started-*", 50)
         command.send(signal.SIGINT)
-        command.until_said("once more cancels it\n")
+        command.until_said("repeat to cancel")
         command.send_once_more(signal.SIGINT)
         assert command.wait(CANCELS_WITHIN_S) == 130
     assert "Traceback" not in command.err

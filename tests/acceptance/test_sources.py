@@ -74,7 +74,9 @@ def test_of_a_new_run_without_items_nothing_was_done_already(project):
     code, out, _ = run(project, "batch", "wf.yaml", "-s", "none.jsonl", "--run-id", "r")
     assert (code, "done already" in out) == (0, False)
     run(project, "batch", "wf.yaml", "-s", "small.jsonl", "--run-id", "s")
-    assert "everything was done already" in run(project, "batch", "wf.yaml", "-s", "small.jsonl", "--run-id", "s")[1]
+    assert (
+        "every item already has a result" in run(project, "batch", "wf.yaml", "-s", "small.jsonl", "--run-id", "s")[1]
+    )
 
 
 class Ending(dict):

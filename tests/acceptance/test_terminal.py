@@ -114,9 +114,9 @@ def test_what_is_said_of_the_output_of_a_run_that_ended_early_is_wrapped_too(pro
         columns=60,
         code=65,
     )
-    (at,) = [number for number, line in enumerate(lines) if line.startswith("the run did not reach its end")]
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("the run did not finish")]
     assert lines[at : at + 2] == [
-        "the run did not reach its end; its rows are in",
+        "the run did not finish; its results are in",
         "  what-the-model-has-said-of-each-word.partial.jsonl",
     ]
 
@@ -147,10 +147,7 @@ def test_the_failures_name_the_command_that_shows_what_the_model_said(project):
 def test_of_an_item_that_a_run_has_not_come_to_no_other_is_suggested(project):
     code, _, err = run(project, "show", "k7f2", "item-4000")
     assert code == 2
-    assert (
-        err
-        == "error: run 'k7f2' holds nothing of an item 'item-4000'; it has not come so far, or there is none of that id\n"
-    )
+    assert "no record of an item 'item-4000'; it is still pending, or does not exist" in err
 
 
 def test_a_resume_with_another_file_is_refused_where_no_item_has_what_is_asked(project):

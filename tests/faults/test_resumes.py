@@ -35,7 +35,7 @@ def test_what_ran_at_ctrl_c_is_finished_and_kept_and_the_rest_resumed(tmp_path):
     with project.start(*project.batch) as command:
         command.until(lambda: count_lines(project.log) >= project.concurrency)
         command.send(signal.SIGINT)
-        command.until_said("nothing more is started")
+        command.until_said("starting nothing new")
         project.open()
         assert command.wait() == 130, command.err
     assert starts(project.log).total() == project.concurrency
@@ -50,7 +50,7 @@ def test_resume_says_that_everything_was_done_already(tmp_path, count):
     assert project.run(*project.batch).code == 0
     done = project.run("resume", RUN)
     assert done.code == 0, done
-    assert ("everything was done already" if count else "there is nothing to do") in done.out
+    assert ("every item already has a result" if count else "nothing to do") in done.out
     assert problems(project, project.exported(), kills=0) == []
 
 

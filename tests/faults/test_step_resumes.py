@@ -57,7 +57,7 @@ def test_what_runs_at_ctrl_c_is_finished_and_kept_and_no_step_is_done_twice(tmp_
         command.until(lambda: count_lines(project.log) >= 40)
         project.shut()
         command.send(signal.SIGINT)
-        command.until_said("nothing more is started")
+        command.until_said("starting nothing new")
         project.open()
         assert command.wait() == 130, command.err
     assert len(steps_held(project)) == starts(project.log).total()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from graphmill.cli.interruption import ECHO_S
+from graphmill.cli.signals import ECHO_S
 from support import warm
 
 COMMAND = [sys.executable, "-m", "graphmill"]
@@ -23,7 +23,7 @@ IMPATIENT = [
     "-c",
     """
 from dataclasses import replace
-from graphmill.cli import batch
+from graphmill.cli.commands import batch
 from graphmill.cli.main import main
 from graphmill.engine import health
 health._FIRST_PROBE_S = 0.05

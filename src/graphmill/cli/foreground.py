@@ -1,41 +1,60 @@
-"""A run in the foreground of a command: its live display, what signals do to it, its output, its summary and its status."""
+"""A run in the foreground of a command: live display, signals, output, summary and exit status."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import typer
 
 from graphmill.api.batch import Watching
+from graphmill.api.items import Single
+from graphmill.api.model_changes import ModelParams, other_models, require_nodes
 from graphmill.api.reader import Ended
-from graphmill.cli.answer import require_stdout, unwritable
+from graphmill.api.resume import graph_of
+from graphmill.api.run import only_result
 from graphmill.cli.display import Display
-from graphmill.cli.exit_code import ExitCode
-from graphmill.cli.interruption import Interruption
-from graphmill.cli.journal import opened, require_apart
-from graphmill.cli.stderr import tell_error
-from graphmill.cli.width import fitted
+from graphmill.cli.options import open_existing, require_own_file, require_own_file_of
+from graphmill.cli.signals import Interruption
+from graphmill.cli.terminal import (
+    ExitCode,
+    json_line,
+    print_error,
+    print_stderr,
+    require_stdout,
+    stdout_error,
+    wrap_lines,
+)
 from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
-from graphmill.core.json import to_json
-from graphmill.core.result import StopReason
+from graphmill.core.job import JOB_ID
+from graphmill.core.json import item_key, to_json
+from graphmill.core.result import Result, StopReason
+from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.run import Run
+from graphmill.journal.intake import OnChange
 from graphmill.journal.opening import fixed
+from graphmill.journal.records import RunRecord
+from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.report import Report, report_record
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
+from graphmill.report.text import counted, job_lines, output_text
+from graphmill.report.trace import TracePart, trace_of
+from graphmill.report.usage import usage_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreground:
     """How a command shows its run.
 
-    ``is_recorded`` says that its rows come from the journal ``journal`` when it has ended, ``if_idle`` what to say if all
-    was done before, ``if_empty`` if there was no item.
+    ``is_recorded`` says that its results are read from ``journal`` when it has ended; ``if_idle`` is printed if there was
+    nothing to do, ``if_empty`` if there was no item.
     """
 
     title: str
@@ -49,93 +68,90 @@ class Foreground:
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
-            raise UsageError("--json and --output - both want standard output; write the results to a file")
+            raise UsageError("--json and --output - both write to standard output; write the results to a file")
         if self.output == "-":
             require_stdout()
         if self.is_recorded:
-            require_apart(self.output, fixed(self.journal))
+            require_own_file(self.output, journal=fixed(self.journal))
 
     def perform(self, work: Callable[[Watching], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
         target = None if self.output is None else sink(self.output)
+        file = target if isinstance(target, FileSink) else None
         display = Display(is_moving=self.output != "-" or not sys.stdout.isatty())
-        is_later = self.is_recorded and isinstance(target, FileSink) and not target.is_special
-        interruption = Interruption(display, target, is_later=is_later)
+        writes_from_journal = self.is_recorded and file is not None and not file.is_special
+        interruption = Interruption(display, file, writes_from_journal=writes_from_journal)
         with interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
-            report, error = self._followed(work, target, display, interruption, is_later=is_later)
-        written = target.written if isinstance(target, FileSink) else None
-        is_told = self._tell(report, error, written)
-        _tell_partial(target)
-        if is_later and interruption.is_hasty:
-            _say(f"nothing was written for {self.output}, in haste: graphmill export {report.run_id} FILE does it")
-        if interruption.code is not None:
+            report, error = self._run(work, target, display, interruption, writes_from_journal=writes_from_journal)
+        is_printed = self._print_summary(report, error, None if file is None else file.written)
+        if file is not None and file.is_partial and file.written is not None:
+            print_stderr([f"the run did not finish; its results are in {file.written.name}"])
+        if writes_from_journal and interruption.is_hurried:
+            print_stderr([f"{self.output} was not written; to write it: graphmill export {report.run_id} FILE"])
+        if interruption.exit_code is not None:
             if error is not None:
-                tell_error(error)
-            raise typer.Exit(interruption.code)
+                print_error(error)
+            raise typer.Exit(interruption.exit_code)
         if error is not None:
             raise error
-        raise typer.Exit(_exit_code(report, is_told=is_told))
+        raise typer.Exit(_exit_code(report, is_printed=is_printed))
 
-    def _followed(
+    def _run(
         self,
         work: Callable[[Watching], Report],
         target: Sink | None,
         display: Display,
         interruption: Interruption,
         *,
-        is_later: bool,
+        writes_from_journal: bool,
     ) -> tuple[Report, Ended | None]:
-        """Run where it can be seen and ended; what ended it early still has a report, if it had begun."""
+        """Run, and write the results. What ended a run early comes with its report, if the run had started."""
 
         def start(run: Run) -> None:
             interruption.watch(run)
-            display.note(" · ".join([self.title, *([] if run.id is None else [f"run {run.id}"]), *self.details]))
+            name = [] if run.id is None else [f"run {run.id}"]
+            display.note(" · ".join([self.title, *name, *self.details]))
 
-        sinks = [] if target is None or is_later else [target]
-        report, error = _run(work, Watching(sinks=sinks, on_start=start, on_progress=display.show))
-        if target is not None and is_later and not interruption.is_hasty:
-            error = _written(report, target, error)
+        sinks = [] if target is None or writes_from_journal else [target]
+        error: Ended | None = None
+        try:
+            report = work(Watching(sinks=sinks, on_start=start, on_progress=display.show))
+        except (SourceError, ExportError, ChangedError, JournalError) as ended:
+            if ended.report is None:
+                raise
+            report, error = ended.report, ended
+        if target is not None and writes_from_journal and not interruption.is_hurried:
+            error = _write_results(report, target, error)
         return report, error
 
-    def _tell(self, report: Report, error: GraphmillError | None, written: Path | None) -> bool:
-        """Print the summary; tell whether it could be printed, which is no reason to forget how the run ended."""
+    def _print_summary(self, report: Report, error: GraphmillError | None, written: Path | None) -> bool:
+        """Print the summary; return False if that failed, which must not hide how the run ended."""
         try:
-            self.tell(report, error, written)
+            self.print_report(report, error, written)
         except BrokenPipeError:  # a reader that is gone knows why
             return False
         except (ExportError, OSError) as trouble:
-            tell_error(unwritable(trouble) if isinstance(trouble, OSError) else trouble)
+            print_error(stdout_error(trouble) if isinstance(trouble, OSError) else trouble)
             return False
         return True
 
-    def tell(self, report: Report, error: GraphmillError | None, written: Path | None) -> None:
+    def print_report(self, report: Report, error: GraphmillError | None, written: Path | None) -> None:
         """Print the summary, with the file that was written, if one was."""
         if self.as_json:
             typer.echo(to_json(report_record(report, error)))
             require_stdout()
             return
-        lines = [
-            *self.idle(report, error),
-            report.closing_line(),
-            *report.usage_lines(),
-            *report.error_lines(),
-            *report.waiting_lines(),
-            *self._where(written),
-            *self.next_steps(report, error, is_written=written is not None),
-        ]
+        is_written = written is not None
+        lines = [*self.idle_lines(report, error), report.closing_line(), *report.usage_lines(), *report.error_lines()]
+        lines += report.waiting_lines()
+        if self.output and written is not None and written.name == Path(self.output).name:
+            lines.append(f"results in {self.output}")
+        lines += self.next_lines(report, error, is_written=is_written)
         stream = sys.stderr if self.output == "-" else sys.stdout
-        typer.echo("\n".join(fitted(lines, stream)), file=stream)
+        typer.echo("\n".join(wrap_lines(lines, stream)), file=stream)
 
-    def _where(self, written: Path | None) -> list[str]:
-        """Say where the rows are of a run that has reached its end; of others it is told as a warning."""
-        return (
-            [f"results in {self.output}"]
-            if self.output and written is not None and written.name == Path(self.output).name
-            else []
-        )
-
-    def idle(self, report: Report, error: GraphmillError | None) -> list[str]:
-        """Say that there was nothing to do, or that all was done before, if so."""
+    def idle_lines(self, report: Report, error: GraphmillError | None) -> list[str]:
+        """Say that there was nothing to do, if so."""
         if report.done_now or report.stopped is not None or error is not None:
             return []
         if self.if_empty and not report.statistics.done:
@@ -143,53 +159,130 @@ class Foreground:
         if not self.if_idle:
             return []
         if report.waiting:
-            return ["all that is left waits for an answer"]
-        return [self.if_idle if report.statistics.done else "there is nothing to do"]
+            return ["every remaining item waits for an answer"]
+        return [self.if_idle if report.statistics.done else "nothing to do"]
 
-    def next_steps(self, report: Report, error: GraphmillError | None, *, is_written: bool = False) -> list[str]:
-        """Name the commands that go on from here."""
-        if report.run_id is None or isinstance(
-            error, JournalError | ChangedError
-        ):  # the latter says itself how to go on
+    def next_lines(self, report: Report, error: GraphmillError | None, *, is_written: bool = False) -> list[str]:
+        """Name the commands for what is left; a ChangedError names its own."""
+        if report.run_id is None or isinstance(error, JournalError | ChangedError):
             return []
-        with opened(self.journal) as store:
+        with open_existing(self.journal) as store:
             return next_lines(view_of(store.archive, store.archive.find(report.run_id)), is_written=is_written)
 
 
-def _run(work: Callable[[Watching], Report], watching: Watching) -> tuple[Report, Ended | None]:
-    try:
-        return work(watching), None
-    except (SourceError, ExportError, ChangedError, JournalError) as error:
-        if error.report is None:
-            raise
-        return error.report, error
-
-
-def _written(report: Report, target: Sink, error: Ended | None) -> Ended | None:
-    """Write the rows of a recorded run; if that fails they are still in the journal."""
+def _write_results(report: Report, target: Sink, error: Ended | None) -> Ended | None:
+    """Write the results of a recorded run; return what ended it, or what went wrong here."""
     if isinstance(error, JournalError):
         return error
+    is_complete = report.stopped is None and report.is_complete and error is None
     try:
-        write_all(report.results(), target, complete=report.stopped is None and report.is_complete and error is None)
+        write_all(report.results(), target, complete=is_complete)
     except (ExportError, OSError) as trouble:
-        failure = ExportError(f"{trouble}; the results are safe: graphmill export {report.run_id} FILE writes them")
+        failure = ExportError(f"{trouble}; no results are lost, to write them: graphmill export {report.run_id} FILE")
         failure.report = report
         return error or failure
     return error
 
 
-def _tell_partial(target: Sink | None) -> None:
-    if isinstance(target, FileSink) and target.is_partial and target.written is not None:
-        _say(f"the run did not reach its end; its rows are in {target.written.name}")
-
-
-def _say(line: str) -> None:
-    typer.echo("\n".join(fitted([line], sys.stderr)), err=True)
-
-
-def _exit_code(report: Report, *, is_told: bool) -> ExitCode:
+def _exit_code(report: Report, *, is_printed: bool) -> ExitCode:
     if report.stopped is StopReason.PARKED or (report.stopped is None and not report.is_complete):
         return ExitCode.PAUSED
     if report.is_failure:
         return ExitCode.FAILURES
-    return ExitCode.DONE if is_told else ExitCode.OUTPUT
+    return ExitCode.SUCCESS if is_printed else ExitCode.OUTPUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleForeground(Foreground):
+    """How a command shows a run of one job: its outputs on standard output, everything else on standard error."""
+
+    item: Single
+
+    def print_report(self, report: Report, error: GraphmillError | None, written: Path | None) -> None:  # noqa: ARG002  it has no output file
+        """Print the job's outputs or, with --json, its row, and how it went."""
+        if error is not None:  # the error is printed by itself
+            return
+        result = only_result(report, self.item)
+        if not (result.is_success or result.is_failure):  # unfinished: report the run's time so far
+            result = msgspec.structs.replace(result, duration_s=report.statistics.elapsed_s)
+        if self.as_json:
+            usage = usage_record(report.statistics.usage)
+            typer.echo(json_line(row_of(result) | {"run": report.run_id, "usage": usage}))
+            require_stdout()
+            return
+        if result.is_success:
+            typer.echo(_printable(output_text(result.output)))
+        print_stderr(self._about(report, result, error))
+        if result.is_success:
+            require_stdout()
+
+    def _about(self, report: Report, result: Result, error: GraphmillError | None) -> Iterable[str]:
+        yield from self.idle_lines(report, error)
+        yield from job_lines(result)
+        yield from report.usage_lines()
+        for batch in batches_of(self._trace(report), result.output):
+            yield from (f"  {line}" for line in batch_lines(batch))
+        yield from self.next_lines(report, error)
+
+    def _trace(self, report: Report) -> TracePart:
+        """Read the steps of a job that is recorded."""
+        if report.run_id is None:
+            return trace_of(())
+        with open_existing(self.journal) as store:
+            return trace_of(store.archive.history(store.archive.find(report.run_id), item_key(JOB_ID)).steps)
+
+
+def _printable(text: str) -> str:
+    """Escape what has no encoding and, on a terminal, replace control characters."""
+    plain = text.encode(errors="backslashreplace").decode()
+    if not sys.stdout.isatty():
+        return plain
+    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in plain)
+
+
+# -- runs that are resumed or retried
+
+
+def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foreground:
+    """Show a resumed run as it was shown when it started, unless its results are to be written to a file."""
+    require_own_file_of(run, output)
+    single = Single.noted(run.manifest.get("source") or {})
+    if single is None or output is not None:
+        return Foreground(output=output, is_recorded=True, **given)
+    return SingleForeground(output=None, is_recorded=True, item=single, **given)
+
+
+def output_of(run: RunRecord) -> str | None:
+    """Return the file that a run writes its results to; standard output is not that of the command that started it."""
+    found = run.manifest.get("options", {}).get("output")
+    return found if isinstance(found, str) and found != "-" else None
+
+
+class ModelChoices(ModelParams, total=False):
+    """Models and their parameters given for a run that is resumed or retried; empty if none is given."""
+
+    models: Sequence[str]
+
+
+def model_choices(models: Sequence[str] | None, temperature: float | None, max_tokens: int | None) -> ModelChoices:
+    """Return what the options choose."""
+    if not models and temperature is None and max_tokens is None:
+        return {}
+    return {"models": models or (), "temperature": temperature, "max_tokens": max_tokens}
+
+
+def model_details(
+    run: RunRecord, choices: ModelChoices, on_change: OnChange | None, *, results: int = 0
+) -> tuple[str, ...]:
+    """Say which models a run calls or, if others are chosen, which nodes change and what happens to existing results."""
+    models = tuple(run.manifest.get("graph", {}).get("models", ()))
+    if not choices:
+        return models
+    require_nodes(run)
+    params = ModelParams(temperature=choices["temperature"], max_tokens=choices["max_tokens"])
+    other = other_models(run, graph_of(run), choices["models"], on_change, **params)
+    changes = tuple(other.words.values()) or models
+    fate = {"keep": "kept", "invalidate": "redone"}.get(other.on_change)
+    if results and fate:
+        changes += (f"{counted(results, 'result')} {fate}",)
+    return changes

@@ -1,19 +1,20 @@
-"""The way in: builds the command line, runs a command, leaves with an honest status."""
+"""The entry point: finds the command, runs it, and exits with an honest status."""
 
 from __future__ import annotations
 
 import os
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from graphmill.cli.commands import Commands
-from graphmill.cli.exit_code import ExitCode
-from graphmill.cli.signals import leave_at_once, listen
-from graphmill.cli.stderr import Stderr, tell_error
+from graphmill.cli.signals import exit_at_once, on_signals
+from graphmill.cli.terminal import ExitCode, StderrPrinter, print_error
 from graphmill.core.errors import (
     ChangedError,
     DamagedError,
@@ -25,79 +26,62 @@ from graphmill.core.errors import (
     UsageError,
     WorkflowError,
 )
+from graphmill.core.suggest import suggestion
 from graphmill.core.telemetry import flush
 from graphmill.core.version import __version__
 
-app = typer.Typer(
-    name="graphmill",
-    cls=Commands,
-    help="Run a graph over a dataset.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-)
+# Command: where it is defined (a module of cli/commands), and the first line of its docstring. A command is imported
+# when it is asked for, so that `graphmill --help` and shell scripts need not wait for what the others import.
+COMMANDS = {
+    "run": ("run", "Run a workflow once and print its outputs."),
+    "batch": ("batch", "Run a workflow over the items of a source."),
+    "runs": ("runs", "List runs, newest last."),
+    "status": ("status", "Show a run's progress."),
+    "show": ("show", "Show a run in short, or one of its items in full."),
+    "errors": ("errors", "List the items that failed, and why."),
+    "resume": ("resume", "Resume a run: run its unfinished items."),
+    "retry": ("retry", "Run the failed items of a run again."),
+    "pause": ("control", "Pause a run: start nothing new until it is resumed."),
+    "cancel": ("control", "Cancel a run, or one of its items."),
+    "limits": ("control", "Change the concurrency of a run."),
+    "export": ("export", "Write a run's results to a file, in input order."),
+    "validate": ("validate", "Check workflow files and report every problem."),
+    "convert": ("convert", "Convert a workflow of the older JSON form (ir_version)."),
+    "nodes": ("nodes", "List the node types, or describe one."),
+    "models": ("models", "List models and providers, or describe one model."),
+    "cache": ("cache", "List, prune or clear cached model responses."),
+}
 
+# What other tools call it, or what a person may look for.
+_MEANT = {
+    "check": "validate",
+    "continue": "resume",
+    "delete": "runs prune",
+    "failures": "errors",
+    "kill": "cancel",
+    "lint": "validate",
+    "list": "runs",
+    "log": "show",
+    "logs": "show",
+    "ls": "runs",
+    "output": "export",
+    "outputs": "export",
+    "progress": "status",
+    "prune": "runs prune",
+    "rerun": "retry",
+    "restart": "resume",
+    "result": "export' or 'show",
+    "results": "export' or 'show",
+    "rm": "runs prune",
+    "stop": "pause' or 'cancel",
+    "trace": "show",
+    "types": "nodes",
+    "unpause": "resume",
+    "watch": "status --watch",
+}
 
-@app.callback(invoke_without_command=True)
-def _root(
-    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,  # noqa: FBT002
-) -> None:
-    if show_version:
-        _answer_version()
-        raise typer.Exit
-
-
-def _answer_version() -> None:
-    """Answer scripts and prompts at once: typer would first load what it parses values with."""
-    typer.echo(f"graphmill {__version__}")
-
-
-def main() -> NoReturn:
-    """Run one command and leave. Threads that are stuck in user code must not hold the exit, so it does not wait for them."""
-    _require_descriptors()
-    sys.stderr = stderr = Stderr(encoding=sys.stderr.encoding if sys.stderr else "utf-8")
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  closed by whoever started us
-    listen(leave_at_once)
-    code = _run()
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        code = code or ExitCode.OUTPUT  # the reader of our pipe is gone
-    flush()
-    stderr.settle()
-    os._exit(code)
-
-
-def _require_descriptors() -> None:
-    """Leave none of the standard descriptors closed: the next file that is opened would be standard error to whoever writes there."""
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free, which is this one
-
-
-def _run() -> int:
-    try:
-        _answer_version() if sys.argv[1:] == ["--version"] else app()
-    except SystemExit as leaving:
-        return int(leaving.code or ExitCode.DONE)
-    except Exception as error:  # noqa: BLE001  the last door
-        code = _code(error)
-        traceback.print_exc() if code is ExitCode.CRASH else tell_error(error)
-        return code
-    return ExitCode.DONE
-
-
-def _code(error: Exception) -> ExitCode:
-    if isinstance(error, SourceError) and error.position == 0 and isinstance(error.__cause__, UsageError):
-        return ExitCode.USAGE  # such as an --id that no item has
-    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.CRASH)
-
-
-# The first that fits counts: damage of the journal is also an error of the journal.
-_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+# The first match counts: damage of the journal is also an error of the journal.
+_EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (UsageError, ExitCode.USAGE),
     (WorkflowError, ExitCode.USAGE),
     (UnknownRunError, ExitCode.USAGE),
@@ -109,3 +93,115 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (OSError, ExitCode.OUTPUT),
     (OwnedError, ExitCode.OWNED),
 )
+
+
+class LazyCommands(TyperGroup):
+    """A group that knows its commands by name and imports only the one that is run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Name the commands in the order in which help shows them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = get_command(_app_of(cmd_name))
+        command.name = cmd_name
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; suggest one if the name is wrong."""
+        if args[0] not in COMMANDS:
+            ctx.fail(f"no command {args[0]!r}{_suggest(args[0])}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Show the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+def _app_of(name: str) -> typer.Typer:
+    """Import a command as an application of its own; one that has subcommands is one already."""
+    module, _ = COMMANDS[name]
+    command = getattr(import_module(f"graphmill.cli.commands.{module}"), name)
+    if isinstance(command, typer.Typer):
+        return command
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command()(command)
+    return app
+
+
+def _suggest(name: str) -> str:
+    meant = _MEANT.get(name.lower())
+    return suggestion(name, COMMANDS) if meant is None else f" (did you mean '{meant}'?)"
+
+
+app = typer.Typer(
+    name="graphmill",
+    cls=LazyCommands,
+    help="Run a Python function or a workflow over a dataset.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    *,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if show_version:
+        typer.echo(f"graphmill {__version__}")
+        raise typer.Exit
+
+
+def main() -> NoReturn:
+    """Run one command and exit. Threads that are stuck in user code must not delay the exit, so it does not join them."""
+    _require_descriptors()
+    printer = StderrPrinter()
+    sys.stderr = printer.open(encoding=sys.stderr.encoding if sys.stderr else "utf-8")
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  closed by whoever started us
+    on_signals(exit_at_once)
+    code = _run()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        code = code or ExitCode.OUTPUT  # the output pipe is closed
+    flush()
+    printer.settle()
+    os._exit(code)
+
+
+def _require_descriptors() -> None:
+    """Open standard descriptors that are closed: otherwise the next file that is opened would become standard error."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+
+
+def _run() -> int:
+    try:
+        app()
+    except SystemExit as leaving:
+        return int(leaving.code or ExitCode.SUCCESS)
+    except Exception as error:  # noqa: BLE001  the front end: whatever is not caught below becomes an exit status here
+        code = exit_code_of(error)
+        if code is ExitCode.CRASH:
+            traceback.print_exc()
+        else:
+            print_error(error)
+        return code
+    return ExitCode.SUCCESS
+
+
+def exit_code_of(error: Exception) -> ExitCode:
+    """Return the exit status for an error that ended a command."""
+    if isinstance(error, SourceError) and error.position == 0 and isinstance(error.__cause__, UsageError):
+        return ExitCode.USAGE  # such as an --id that no item has
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), ExitCode.CRASH)

@@ -1,67 +1,347 @@
-"""Options that more than one command has."""
+"""Options that several commands share, and how their values are read and checked."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphmill.engine.policy import Policy
+from graphmill.core.errors import UsageError
+from graphmill.core.json import from_json
+from graphmill.core.suggest import file_suggestion
+from graphmill.core.yaml import from_yaml
+from graphmill.datasets.sink import partial_path
+from graphmill.engine.policy import Policy, Retry
 from graphmill.journal.intake import OnChange
+from graphmill.journal.manifest import policy_from
+from graphmill.journal.opening import fixed, open_store
+from graphmill.journal.ports import Store
+from graphmill.journal.records import RunRecord
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph
 
 _DEFAULTS = Policy()
 RETRIES = _DEFAULTS.retry.attempts - 1
 TIMEOUT_S = _DEFAULTS.timeout_s
 
+# -- recording
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run id, or the start of one.", show_default=False)]
+Journal = Annotated[
+    str | None,
+    typer.Option(
+        "--journal",
+        metavar="PATH|URL",
+        help="Where runs are recorded. [default: $GRAPHMILL_JOURNAL, or .graphmill/runs.db]",
+        show_default=False,
+    ),
+]
+NoJournal = Annotated[bool, typer.Option("--no-journal", help="Record nothing. The run cannot be resumed.")]
+RunId = Annotated[
+    str | None,
+    typer.Option(
+        "--run-id",
+        metavar="ID",
+        help="The id to record the run under. Resumes the run if it exists.",
+        show_default=False,
+    ),
+]
+
+# -- inputs and outputs
+
 SourceFormat = Annotated[
     str | None,
-    typer.Option("--source-format", metavar="FORMAT", help="jsonl, json, yaml or csv, where the name does not say."),
+    typer.Option("--source-format", metavar="FORMAT", help="jsonl, json, yaml or csv. [default: by file name]"),
 ]
-Concurrency = Annotated[
-    int | None, typer.Option("--concurrency", "-c", metavar="N", help="Attempts at once.", show_default=False)
+InputsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        help="A .json or .yaml file of inputs by name. NAME=VALUE takes precedence.",
+        show_default=False,
+    ),
 ]
-Retries = Annotated[int, typer.Option(metavar="N", help="Tries after the first, for failures that may pass.", min=0)]
-Timeout = Annotated[float | None, typer.Option(metavar="S", help="Seconds for one attempt.")]
-Models = Annotated[
+Answers = Annotated[
     list[str] | None,
     typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME|ROLE=NAME",
-        help="The model of all nodes that ask one, or of those of a role.",
+        "--answer",
+        metavar="ITEM=VALUE",
+        help="Answer the question of a waiting item, as JSON or text. Repeatable.",
         show_default=False,
     ),
 ]
-Temperature = Annotated[
-    float | None, typer.Option(metavar="T", help="The temperature of all nodes that ask a model.", min=0, max=100)
-]
-MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", metavar="N", help="The most tokens of an answer of a model.", min=1)
-]
-Seed = Annotated[
-    int | None, typer.Option(metavar="N", help="The seed of all nodes that ask a model.", show_default=False)
-]
-Cache = Annotated[
-    bool | None,
+AnswersFile = Annotated[
+    str | None,
     typer.Option(
-        "--cache/--no-cache",
-        help="Use answers that are known at any temperature, or none; without it, as written.",
-        show_default=False,
-    ),
-]
-_WHEN_CHANGED = "If the workflow or an item is not what it was: refuse, do again what it concerns, or keep old results."
-WhenChanged = Annotated[OnChange, typer.Option("--on-change", help=_WHEN_CHANGED)]
-WhenResumed = Annotated[
-    OnChange | None,
-    typer.Option(
-        "--on-change",
-        help=f"{_WHEN_CHANGED} Without it a change is refused, but one of --model alone is kept.",
+        "--answers",
+        metavar="FILE",
+        help="A .json or .yaml file of answers by item. ITEM=VALUE takes precedence.",
         show_default=False,
     ),
 ]
 Output = Annotated[
     str | None,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Write results here: .jsonl, .json, .csv, or - for standard output."
+        "--output", "-o", metavar="FILE", help="Write results to a .jsonl, .json or .csv file, or - (stdout)."
     ),
 ]
+
+# -- policy
+
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", "-c", metavar="N", help="Maximum attempts at once.", show_default=False),
+]
+Retries = Annotated[int, typer.Option(metavar="N", help="Retries after the first attempt.", min=0)]
+Timeout = Annotated[float | None, typer.Option(metavar="S", help="Timeout of one attempt, in seconds.")]
+_ON_CHANGE = "What to do if the workflow or an item changed: refuse, invalidate (redo affected results) or keep them."
+WhenChanged = Annotated[OnChange, typer.Option("--on-change", help=_ON_CHANGE)]
+WhenResumed = Annotated[
+    OnChange | None,
+    typer.Option("--on-change", help=f"{_ON_CHANGE} [default: refuse; with --model: keep]", show_default=False),
+]
+
+# -- models
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME|ROLE=NAME",
+        help="The model of all nodes that call one, or of those with a role. Repeatable.",
+        show_default=False,
+    ),
+]
+Temperature = Annotated[
+    float | None, typer.Option(metavar="T", help="Temperature of all nodes that call a model.", min=0, max=100)
+]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", metavar="N", help="Maximum tokens of a model's response.", min=1)
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed of all nodes that call a model.", show_default=False)]
+Cache = Annotated[
+    bool | None,
+    typer.Option(
+        "--cache/--no-cache",
+        help="Reuse cached responses at any temperature, or never. [default: as the workflow says]",
+        show_default=False,
+    ),
+]
+
+
+# -- the journal and files
+
+
+@contextmanager
+def open_existing(journal: str | Path | None) -> Iterator[Store]:
+    """Open a store, and close it after use. Raises UnknownRunError if there is none: looking does not create one."""
+    store = open_store(journal, create=False)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def parent_option(context: typer.Context, name: str) -> Any:
+    """Return an option given before the subcommand: `graphmill cache --json prune` is as good as `cache prune --json`."""
+    return None if context.parent is None else context.parent.params.get(name)
+
+
+def journal_place(journal: str | None, run_id: str | None, *, no_journal: bool = False) -> str | Path | None:
+    """Return where a run is to be recorded, even if its functions change the working directory; None for nowhere."""
+    if journal == "memory:":
+        raise UsageError("--journal memory: is lost when the command ends; name a file, or use --no-journal")
+    if no_journal and (run_id is not None or journal is not None):
+        raise UsageError("--no-journal cannot be combined with --run-id or --journal; leave one out")
+    return None if no_journal else fixed(journal)
+
+
+def require_own_file(
+    file: str | None,
+    *,
+    items: str | Path | None = None,
+    workflow: str | Path | None = None,
+    journal: str | Path | None = None,
+) -> None:
+    """Refuse to write results, whole or partial, over one of these."""
+    if file is None or file == "-":
+        return
+    results = _real(file)
+    for what, path in (("the items", items), ("the workflow", workflow), ("the journal", journal)):
+        if path is not None and path != "-" and _real(path) in (results, partial_path(results)):
+            raise UsageError(f"writing {file!r} would overwrite {what}; name another output file")
+
+
+def require_own_file_of(run: RunRecord, file: str | None) -> None:
+    """Refuse to write results over the items of a run, or over its workflow."""
+    source = run.manifest.get("source")
+    items = source.get("path") if isinstance(source, Mapping) else None
+    require_own_file(file, items=items, workflow=run.manifest.get("graph", {}).get("path"))
+
+
+def _real(path: str | Path) -> Path:
+    """Follow links; unlike ``Path.resolve`` also where they lead in a circle."""
+    return Path(os.path.realpath(path))
+
+
+# -- values
+
+
+def split_pair(text: str, what: str, *, form: str = "NAME=VALUE") -> tuple[str, str]:
+    """Split what is given as NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{what} must be {form}, got {text!r:.80}")
+    return name, value
+
+
+def read_inputs(graph: Graph, texts: Iterable[str], file: str | None) -> dict[str, Any]:
+    """Return the inputs by name. A value is read as JSON if it is JSON, unless the input is declared as a string."""
+    inputs = {} if file is None else read_mapping(Path(file), option="--inputs", holds="input names and values")
+    return {**inputs, **dict(_read_input(graph, text) for text in texts)}
+
+
+def _read_input(graph: Graph, text: str) -> tuple[str, Any]:
+    name, value = split_pair(text, "an input")
+    data = _json_or_text(value)
+    is_declared_string = name in graph.inputs and graph.inputs[name].type == "string"
+    if is_declared_string and not isinstance(data, str):
+        return name, value
+    return name, data
+
+
+def read_answers(texts: Iterable[str], file: str | None) -> dict[str, Any]:
+    """Return people's answers by item."""
+    answers: dict[str, Any] = {}
+    for text in texts:
+        item, value = split_pair(text, "an answer", form="ITEM=VALUE")
+        if item in answers:
+            raise UsageError(
+                f"item {item!r:.80} has two answers; if it asks several questions, give one JSON object of "
+                "answers by step path"
+            )
+        answers[item] = _json_or_text(value)
+    if file is None:
+        return answers
+    return {**read_mapping(Path(file), option="--answers", holds="item ids and answers"), **answers}
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+_READERS = {".json": lambda text: from_json(text, unique_keys=True), ".yaml": from_yaml, ".yml": from_yaml}
+
+
+def read_mapping(path: Path, *, option: str, holds: str) -> dict[str, Any]:
+    """Read the mapping in a .json or .yaml file."""
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(f"{option} must be a .json or .yaml file, got {str(path)!r}")
+    text = _read_bytes(path)
+    try:
+        found = reader(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    if not isinstance(found, Mapping):
+        kind = "nothing" if found is None else type(found).__name__
+        raise UsageError(f"{path} must hold a mapping ({holds}), got {kind}")
+    return dict(found)
+
+
+def read_text(path: Path) -> str:
+    """Read a text file, without the line end at its end."""
+    try:
+        return _read_bytes(path).decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} must be UTF-8 text") from None
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"no file {str(path)!r}{file_suggestion(path)}") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from error
+
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
+
+
+def age_s(text: str) -> float:
+    """Read an age such as 90m or 30d."""
+    found = _AGE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"--older must be a number and a unit, such as 90m, 12h, 30d or 2w, got {text!r:.40}")
+    return float(found[1]) * _UNITS_S[found[2]]
+
+
+# -- the policy
+
+_OPTION_OF = {"concurrency": "--concurrency", "timeout_s": "--timeout", "max_failures": "--max-failures"}
+
+
+def policy_of(
+    *,
+    concurrency: int | None,
+    retries: int,
+    timeout: float | None,
+    adaptive: bool = False,
+    max_failures: str | None = None,
+) -> Policy:
+    """Make the policy that options describe. Errors name the option."""
+    tolerated = None if max_failures is None else _read_tolerance(max_failures)
+    with _options_named(max_failures):
+        return Policy(
+            concurrency=concurrency,
+            adaptive=adaptive,
+            retry=Retry(attempts=retries + 1),
+            timeout_s=timeout,
+            max_failures=tolerated,
+        )
+
+
+def policy_with_timeout(run: RunRecord, timeout: float | None) -> Policy | None:
+    """Return the policy that a run was started with, with another timeout; None if the timeout stays."""
+    if timeout is None:
+        return None
+    with _options_named():
+        return replace(policy_from(run.manifest.get("policy", {})), timeout_s=timeout)
+
+
+@contextmanager
+def _options_named(max_failures: str | None = None) -> Iterator[None]:
+    """Replace the name of a policy field, with which its errors begin, by the option."""
+    try:
+        yield
+    except UsageError as error:
+        name, space, rest = str(error).partition(" ")
+        if name == "max_failures":
+            raise _tolerance_error(max_failures) from error
+        raise UsageError(_OPTION_OF.get(name, name) + space + rest) from error
+
+
+def _read_tolerance(text: str) -> int | float:
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else int(text)
+    except ValueError:
+        raise _tolerance_error(text) from None
+
+
+def _tolerance_error(text: str | None) -> UsageError:
+    return UsageError(f"--max-failures must be a number such as 10, or a share from 0% to 100%, got {text!r}")

@@ -197,7 +197,7 @@ def _told() -> Iterator[None]:
     except BrokenPipeError as error:
         raise ExportError("whoever read standard output has gone away; what was written there is not whole") from error
     except OSError as error:
-        raise ExportError(f"can not write standard output: {error.strerror or error}") from error
+        raise ExportError(f"cannot write standard output: {error.strerror or error}") from error
 
 
 def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002

@@ -1,6 +1,6 @@
 import pytest
 
-from graphmill.cli.main import _code
+from graphmill.cli.main import exit_code_of
 from graphmill.core.errors import (
     ChangedError,
     DamagedError,
@@ -33,10 +33,10 @@ from graphmill.core.errors import (
     ],
 )
 def test_every_error_has_one_exit_status(error, code):
-    assert _code(error) == code
+    assert exit_code_of(error) == code
 
 
 def test_an_option_that_fits_no_item_is_usage():
     error = SourceError("no", position=0)
     error.__cause__ = UsageError("the item has no id")
-    assert _code(error) == 2
+    assert exit_code_of(error) == 2

@@ -1,4 +1,4 @@
-"""``graphmill convert``: a workflow of the older JSON form in today's form."""
+"""``graphmill convert``: rewrite a workflow of the older JSON form as YAML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import tell
+from graphmill.cli.terminal import print_lines
 from graphmill.core.errors import ExportError, UsageError
 from graphmill.core.positions import Problem
 from graphmill.core.yaml import to_yaml
@@ -23,13 +23,13 @@ def convert(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The new file; else OLD, ending in .yaml.", show_default=False
+            "--output", "-o", metavar="FILE", help="The new file. [default: OLD with .yaml]", show_default=False
         ),
     ] = None,
 ) -> None:
     """Convert a workflow of the older JSON form (ir_version).
 
-    Writes a new YAML file and lists what behaves differently now, as file:line:column: note: message.
+    Writes a new YAML file, and prints what behaves differently now, as file:line:column: note: message.
 
     Example: graphmill convert old.json --output new.yaml
     """
@@ -40,8 +40,8 @@ def convert(
         with target.open("x", encoding="utf-8") as file:
             file.write(to_yaml(converted))
     except FileExistsError:
-        raise UsageError(f"{str(target)!r} exists already; name another file with --output") from None
+        raise UsageError(f"{str(target)!r} already exists; choose another file with --output") from None
     except OSError as error:
         raise ExportError(f"cannot write {str(target)!r}: {error.strerror or error}") from error
-    tell(str(Problem(note.file, note.line, note.column, f"note: {note.message}")) for note in notes)
-    tell([f"{target}: converted; check it with: graphmill validate {target}"])
+    print_lines(str(Problem(note.file, note.line, note.column, f"note: {note.message}")) for note in notes)
+    print_lines([f"{target}: converted; check it with: graphmill validate {target}"])

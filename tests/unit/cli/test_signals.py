@@ -1,10 +1,11 @@
+import asyncio
 import signal
 
 import pytest
 
-from graphmill.cli import interruption
+from graphmill.cli import signals
 from graphmill.cli.display import Display
-from graphmill.cli.interruption import ECHO_S, Interruption
+from graphmill.cli.signals import ECHO_S, Interruption
 from graphmill.datasets.sink import sink
 
 
@@ -35,7 +36,7 @@ def strike(monkeypatch, tmp_path):
     def leave(code):
         raise Left(code)
 
-    monkeypatch.setattr(interruption.os, "_exit", leave)
+    monkeypatch.setattr(signals.os, "_exit", leave)
     now = 0.0
     recorder = Recorder()
     subject = Interruption(Display(), sink(tmp_path / "out.jsonl"), now=lambda: now)
@@ -43,11 +44,11 @@ def strike(monkeypatch, tmp_path):
     def strike(at, number=signal.SIGINT):
         nonlocal now
         now = at
-        subject.strike(number, None)
+        subject.on_signal(number, None)
         return recorder.drained
 
     def watch():
-        monkeypatch.setattr(interruption.asyncio, "get_running_loop", lambda: recorder)
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: recorder)
         subject.watch(recorder)
 
     strike.watch, strike.subject, strike.recorder = watch, subject, recorder
@@ -68,7 +69,7 @@ def test_what_comes_right_after_a_signal_is_its_echo_whatever_its_name(strike):
         assert strike(at, signal.SIGHUP) == [None]
     assert strike(10 + 1.1 * ECHO_S) == [None, 0]
     assert strike(10 + 1.2 * ECHO_S) == [None, 0]
-    assert strike.subject.code == 129
+    assert strike.subject.exit_code == 129
 
 
 def test_a_key_that_is_held_down_gets_through_all_three(strike):
@@ -99,4 +100,4 @@ def test_a_signal_between_the_end_of_the_loop_and_the_end_of_the_run_is_remember
     strike.watch()
     monkeypatch.setattr(strike.recorder, "call_soon_threadsafe", closed)
     assert strike(10) == []
-    assert strike.subject.code == 130
+    assert strike.subject.exit_code == 130

@@ -1,4 +1,4 @@
-"""``graphmill status``: where a run stands."""
+"""``graphmill status``: a run's progress."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphmill.cli.answer import AsJson, tell, tell_json
-from graphmill.cli.journal import Journal, RunName, opened
-from graphmill.cli.signals import listen
+from graphmill.cli.options import Journal, RunName, open_existing
+from graphmill.cli.signals import on_signals
+from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.journal.ports import Archive
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of
@@ -21,31 +21,27 @@ _EVERY_S = 1.0
 def status(
     run: RunName,
     *,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Repeat every second until the run is no longer under way.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat every second while the run is active.")] = False,
     as_json: AsJson = False,
     journal: Journal = None,
 ) -> None:
-    """Tell where a run stands.
+    """Show a run's progress.
 
     Example: graphmill status k7f2 --watch
     """
-    with opened(journal) as store:
+    with open_existing(journal) as store:
         view = _read(store.archive, run)
         if watch and not as_json and sys.stdout.isatty():
             view = _watch_in_place(store.archive, view)
         elif watch:
             view = _watch_in_lines(store.archive, view, as_json=as_json)
     if as_json:
-        tell_json(run_record(view))
-    else:
-        tell(
-            [
-                *status_lines(view),
-                *(next_lines(view) if not view.run.state.is_live and (view.can_resume or view.failed) else []),
-            ]
-        )
+        print_json(run_record(view))
+        return
+    lines = status_lines(view)
+    if not view.run.state.is_live and (view.can_resume or view.failed):
+        lines += next_lines(view)
+    print_lines(lines)
 
 
 def _read(archive: Archive, name: str) -> RunView:
@@ -53,12 +49,12 @@ def _read(archive: Archive, name: str) -> RunView:
 
 
 def _watch_in_lines(archive: Archive, view: RunView, *, as_json: bool) -> RunView:
-    """Print a reading every second; give the last one, which is not printed."""
+    """Print a reading every second; return the last one, which is not printed."""
     while view.run.state.is_live:
         if as_json:
-            tell_json(run_record(view))
+            print_json(run_record(view))
         else:
-            tell([status_line(view)])
+            print_lines([status_line(view)])
         sys.stdout.flush()
         time.sleep(_EVERY_S)
         view = _read(archive, view.run.id)
@@ -70,7 +66,7 @@ def _watch_in_place(archive: Archive, view: RunView) -> RunView:
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    listen(_leave)
+    on_signals(_exit_by_exception)
     with Live(console=Console(), transient=True, auto_refresh=False) as live:
         while view.run.state.is_live:
             live.update(Text("\n".join(status_lines(view))), refresh=True)
@@ -79,6 +75,6 @@ def _watch_in_place(archive: Archive, view: RunView) -> RunView:
     return view
 
 
-def _leave(number: int, _frame: object) -> NoReturn:
-    """Leave by way of what shows the cursor again."""
+def _exit_by_exception(number: int, _frame: object) -> NoReturn:
+    """Exit through rich, which shows the cursor again."""
     raise typer.Exit(128 + number)

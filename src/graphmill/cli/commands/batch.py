@@ -1,4 +1,4 @@
-"""``graphmill batch``: a workflow over the items of a source."""
+"""``graphmill batch``: run a workflow over the items of a source."""
 
 from __future__ import annotations
 
@@ -11,27 +11,34 @@ import typer
 from graphmill import api
 from graphmill.api.batch import policy_for
 from graphmill.api.items import MOST_SAMPLES
-from graphmill.cli.answer import AsJson
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.inputs import InputsFile, inputs_given, mapping_in, text_in
-from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place, require_two_files, require_workflow_kept
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
     Cache,
     Concurrency,
+    InputsFile,
+    Journal,
     MaxTokens,
     Models,
+    NoJournal,
     Output,
     Retries,
+    RunId,
     Seed,
     SourceFormat,
     Temperature,
     Timeout,
     WhenChanged,
+    journal_place,
+    policy_of,
+    read_inputs,
+    read_mapping,
+    read_text,
+    require_own_file,
+    split_pair,
 )
-from graphmill.cli.policy import policy_of
-from graphmill.cli.stderr import tell_note
+from graphmill.cli.terminal import AsJson, print_note
 from graphmill.core.errors import UsageError
 from graphmill.datasets.source import source
 from graphmill.graph.graph import Graph
@@ -43,71 +50,52 @@ Inputs = Annotated[
 ]
 Source = Annotated[
     str,
-    typer.Option(
-        "--source",
-        "-s",
-        metavar="FILE",
-        help="Items: .jsonl, .json, .yaml, .csv, or - for standard input.",
-        show_default=False,
-    ),
+    typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - (stdin)."),
 ]
 Prompt = Annotated[
     str | None,
     typer.Option(
         metavar="TEXT",
-        help="Ask a model this for each item, with no workflow file; ${name} is a field of the item.",
+        help="Call a model with this prompt for each item, without a workflow file. ${name} is a field of the item.",
         show_default=False,
     ),
 ]
 PromptFile = Annotated[
-    str | None,
-    typer.Option("--prompt-file", metavar="FILE", help="The same, as a file of text holds it.", show_default=False),
+    str | None, typer.Option("--prompt-file", metavar="FILE", help="Read the prompt from a file.", show_default=False)
 ]
 System = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="What the model is told first; with --prompt.", show_default=False)
+    str | None, typer.Option(metavar="TEXT", help="The system prompt; with --prompt.", show_default=False)
 ]
 Schema = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE",
-        help="A JSON Schema, as .json or .yaml, that each answer must fit; with --prompt.",
-        show_default=False,
+        metavar="FILE", help="A JSON Schema (.json or .yaml) for responses; with --prompt.", show_default=False
     ),
 ]
-Limit = Annotated[int | None, typer.Option(metavar="N", help="Take at most N items.", min=0)]
-Offset = Annotated[int, typer.Option(metavar="N", help="Pass over the first N items.", min=0, show_default=False)]
+Limit = Annotated[int | None, typer.Option(metavar="N", help="Run at most N items.", min=0)]
+Offset = Annotated[int, typer.Option(metavar="N", help="Skip the first N items.", min=0, show_default=False)]
 Samples = Annotated[
     int,
     typer.Option(
-        metavar="N",
-        help="Do each item N times, as ID, ID#2, ID#3 and so on.",
-        min=1,
-        max=MOST_SAMPLES,
-        show_default=False,
+        metavar="N", help="Run each item N times, as ID, ID#2, ID#3, ...", min=1, max=MOST_SAMPLES, show_default=False
     ),
 ]
 IdField = Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")]
 Adaptive = Annotated[
-    bool,
-    typer.Option("--adaptive", help="Find how many at once what the items depend on can bear, up to the concurrency."),
+    bool, typer.Option("--adaptive", help="Find the best concurrency at run time, up to --concurrency.")
 ]
 MaxFailures = Annotated[
     str | None,
-    typer.Option(
-        metavar="N|P%", help="Stop when more fail than this. Without it all items run, and any failure is exit 3."
-    ),
+    typer.Option(metavar="N|P%", help="Stop after more failures. Without it, all items run; any failure exits 3."),
 ]
-Tags = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="NAME=VALUE", help="Note this beside the run; may be given more than once."),
-]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Label the run. Repeatable.")]
 
 
 def batch(  # noqa: PLR0913  one parameter per option
     workflow: Annotated[
         str | None,
         typer.Argument(
-            metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; without one, give --prompt.", show_default=False
+            metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; not with --prompt.", show_default=False
         ),
     ] = None,
     inputs: Inputs = None,
@@ -141,39 +129,40 @@ def batch(  # noqa: PLR0913  one parameter per option
     no_journal: NoJournal = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a workflow over the items of a source. It is recorded, and can be resumed whatever ends it.
+    """Run a workflow over the items of a source.
+
+    The run is recorded, and can be resumed after a stop, a crash or kill -9.
 
     Example: graphmill batch examples/reviews.yaml --source reviews.jsonl --concurrency 8 --output results.jsonl
 
     Example: graphmill batch --prompt 'Translate: ${text}' --model openai/gpt-5-mini --source texts.jsonl
 
-    Exit status: 0 all done, 2 usage, 3 more failures than tolerated, 5 parked, 65 damaged data, 74 output or journal, 75 owned elsewhere,
+    Exit status: 0 success, 2 usage, 3 failures, 5 paused, 65 bad data, 74 output or journal not writable, 75 run active elsewhere,
     129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
-    graph, given = _graph(workflow, inputs or (), prompt=_prompt(prompt, prompt_file), system=system, schema=schema)
+    graph, pairs = _graph(workflow, inputs or (), prompt=_prompt(prompt, prompt_file), system=system, schema=schema)
     graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
-    graph = graph.with_inputs(inputs_given(graph, given, inputs_file))
+    graph = graph.with_inputs(read_inputs(graph, pairs, inputs_file))
     items = source(source_name, format=source_format, offset=offset, limit=limit)
     asked = policy_of(
         concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures
     )
     policy = policy_for(graph, asked)
-    require_two_files(source_name, output)
-    require_workflow_kept(workflow, output)
+    require_own_file(output, items=source_name, workflow=workflow)
+    is_slice = offset or limit is not None
     foreground = Foreground(
         title=graph.name,
         details=(
-            f"items from {items.name}{f', {samples} samples of each' if samples > 1 else ''}",
+            f"items from {items.name}" + (f", {samples} samples of each" if samples > 1 else ""),
             *asked_models(graph),
-            f"concurrency {policy.slots}{' (adaptive)' if adaptive else ''}",
+            f"concurrency {policy.slots}" + (" (adaptive)" if adaptive else ""),
         ),
         output=output,
         as_json=as_json,
         is_recorded=not no_journal,
-        if_idle="everything was done already" if run_id is not None else "",
-        if_empty=f"note: {items.name} holds no items"
-        + (" between --offset and --limit" if offset or limit is not None else ""),
+        if_idle="" if run_id is None else "nothing to do: every item already has a result",
+        if_empty=f"note: {items.name} has no items" + (" within --offset and --limit" if is_slice else ""),
         journal=place,
     )
     notes = _notes(output, tags or ())
@@ -196,12 +185,11 @@ def batch(  # noqa: PLR0913  one parameter per option
 
 
 def _prompt(prompt: str | None, file: str | None) -> str | None:
-    """Give the prompt, however it is given."""
     if file is None:
         return prompt
     if prompt is not None:
         raise UsageError("--prompt and --prompt-file are both given; leave one out")
-    text = text_in(Path(file))
+    text = read_text(Path(file))
     if not text.strip():
         raise UsageError(f"--prompt-file {file!r} is empty")
     return text
@@ -210,36 +198,34 @@ def _prompt(prompt: str | None, file: str | None) -> str | None:
 def _graph(
     workflow: str | None, inputs: Sequence[str], *, prompt: str | None, system: str | None, schema: str | None
 ) -> tuple[Graph, Sequence[str]]:
-    """Give the workflow that is named, or that a prompt is, and the inputs beside it."""
-    if prompt is None:
-        if workflow is None:
-            raise UsageError("name a workflow file, or give --prompt and --model")
-        for option, value in (("--system", system), ("--schema", schema)):
-            if value is not None:
-                raise UsageError(f"{option} needs --prompt; a workflow has its own, as a param of its llm node")
-        return load(workflow), inputs
-    if workflow is not None and "=" not in workflow:
-        raise UsageError(f"--prompt and the workflow {workflow!r} are both given; leave one out")
+    """Return the workflow, from a file or made of a prompt, and its NAME=VALUE pairs."""
+    if prompt is not None:
+        # With a prompt there is no workflow argument, so the first NAME=VALUE is taken for one.
+        pairs = inputs if workflow is None else [workflow, *inputs]
+        return _prompt_graph(prompt, pairs, system=system, schema=schema), pairs
+    if workflow is None:
+        raise UsageError("name a workflow file, or give --prompt and --model")
+    for option, value in (("--system", system), ("--schema", schema)):
+        if value is not None:
+            raise UsageError(f"{option} needs --prompt; in a workflow, set it as a param of the llm node")
+    return load(workflow), inputs
+
+
+def _prompt_graph(prompt: str, pairs: Sequence[str], *, system: str | None, schema: str | None) -> Graph:
+    if pairs and "=" not in pairs[0]:
+        raise UsageError(f"--prompt and the workflow {pairs[0]!r} are both given; leave one out")
     if not prompt.strip():
-        raise UsageError(
-            "--prompt is empty; in a shell it stands within '…', for within \"…\" ${name} is replaced by nothing"
-        )
-    shape = None if schema is None else mapping_in(Path(schema), option="--schema", holds="a JSON Schema is a mapping")
+        raise UsageError("--prompt is empty; in a shell write it in '…', because \"…\" replaces ${name}")
+    shape = None if schema is None else read_mapping(Path(schema), option="--schema", holds="a JSON Schema")
     graph = prompt_workflow(prompt, system=system, schema=shape)
     if not graph.inputs:
-        tell_note(
-            "the prompt names no field of the items, and asks the same for each; ${name} is one, in a shell within '…', not \"…\""
+        print_note(
+            "the prompt has no ${name} field, so it is the same for every item; in a shell write it in '…', not \"…\""
         )
-    return graph, [*([] if workflow is None else [workflow]), *inputs]
+    return graph
 
 
 def _notes(output: str | None, tags: Iterable[str]) -> dict[str, Any]:
-    """Give what the manifest notes for a resume and for people."""
-    return {"output": output if output in (None, "-") else str(Path(output).absolute()), "tags": dict(map(_tag, tags))}
-
-
-def _tag(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"a tag is written name=value, not {text!r}")
-    return name, value
+    """Return what the manifest records for a resume and for people."""
+    file = output if output in (None, "-") else str(Path(output).absolute())
+    return {"output": file, "tags": dict(split_pair(tag, "a tag") for tag in tags)}

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import AsJson, tell, tell_json
-from graphmill.cli.stderr import tell_note
-from graphmill.cli.width import terminal_width
+from graphmill.cli.terminal import AsJson, print_json, print_lines, print_note, terminal_width
 from graphmill.core.errors import UsageError
 from graphmill.graph.node_type import NodeType
 from graphmill.graph.registry import node_registry
@@ -20,7 +18,7 @@ def nodes(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List the node types, or show one in full.
+    """List the node types, or describe one.
 
     Example: graphmill nodes python
     """
@@ -29,19 +27,19 @@ def nodes(
         return
     found = _found(type_name)
     if as_json:
-        tell_json(node_record(found))
+        print_json(node_record(found))
     else:
-        tell(node_page(found, terminal_width()))
+        print_lines(node_page(found, terminal_width()))
 
 
 def _list(*, as_json: bool) -> None:
     found, problems = node_registry().types().values(), node_registry().problems()
     if as_json:
-        tell_json({"nodes": [node_record(each) for each in found], "problems": problems})
+        print_json({"nodes": [node_record(each) for each in found], "problems": problems})
         return
-    tell(node_lines(found))
+    print_lines(node_lines(found))
     for problem in problems:
-        tell_note(problem)
+        print_note(problem)
 
 
 def _found(name: str) -> NodeType[object]:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphmill.cli.prune import to_forget
+from graphmill.cli.commands.runs import runs_to_delete
 from graphmill.journal.records import RunState
 from graphmill.journal.sqlite.store import TemporaryStore
 
@@ -15,7 +15,7 @@ def runs(*changed_at, state=RunState.FINISHED):
 
 
 def forgotten(found, **options):
-    return [int(run.id.removeprefix("run-")) for run in to_forget(found, now=100, **options)]
+    return [int(run.id.removeprefix("run-")) for run in runs_to_delete(found, now=100, **options)]
 
 
 def test_a_run_is_forgotten_if_it_is_old_and_not_among_the_newest():

@@ -1,4 +1,4 @@
-"""``graphmill run``: one job of a workflow."""
+"""``graphmill run``: run a workflow once."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ import typer
 from graphmill import api
 from graphmill.api.batch import policy_for
 from graphmill.api.run import single
-from graphmill.cli.answer import AsJson
-from graphmill.cli.inputs import InputsFile, inputs_given
-from graphmill.cli.journal import Journal, NoJournal, RunId, journal_place
-from graphmill.cli.one_job import OneJob
+from graphmill.cli.foreground import SingleForeground
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
     Cache,
     Concurrency,
+    InputsFile,
+    Journal,
     MaxTokens,
     Models,
+    NoJournal,
     Retries,
+    RunId,
     Seed,
     Temperature,
     Timeout,
     WhenChanged,
+    journal_place,
+    policy_of,
+    read_inputs,
 )
-from graphmill.cli.policy import policy_of
+from graphmill.cli.terminal import AsJson
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.workflow import load
 
@@ -34,7 +38,7 @@ from graphmill.graph.workflow import load
 def run(  # noqa: PLR0913  one parameter per option
     workflow: Annotated[str, typer.Argument(help="A workflow file, YAML or JSON.", show_default=False)],
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="The job's inputs.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs of the workflow.", show_default=False)
     ] = None,
     *,
     inputs_file: InputsFile = None,
@@ -52,24 +56,27 @@ def run(  # noqa: PLR0913  one parameter per option
     no_journal: NoJournal = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a workflow once and print its outputs. It is recorded, and can be resumed whatever ends it.
+    """Run a workflow once and print its outputs.
+
+    The run is recorded, and can be resumed after a stop, a crash or kill -9.
 
     Example: graphmill run examples/reviews.yaml review="Good, but late." customer=Ada
 
-    Exit status: 0 done, 2 usage, 3 failed, 5 parked, 65 damaged data, 74 output or journal, 75 owned elsewhere, 129/130/143 signals.
+    Exit status: 0 success, 2 usage, 3 failed, 5 paused, 65 bad data, 74 output or journal not writable, 75 run active elsewhere,
+    129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph = load(workflow)
     graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
-    item = single(graph, inputs_given(graph, inputs or (), inputs_file))
+    item = single(graph, read_inputs(graph, inputs or (), inputs_file))
     policy = policy_for(graph, policy_of(concurrency=concurrency, retries=retries, timeout=timeout))
-    foreground = OneJob(
+    foreground = SingleForeground(
         title=graph.name,
         details=(*asked_models(graph), f"concurrency {policy.slots}"),
         output=None,
         as_json=as_json,
         is_recorded=not no_journal,
-        if_idle="it was done already" if run_id is not None else "",
+        if_idle="" if run_id is None else "nothing to do: it already has a result",
         journal=place,
         item=item,
     )

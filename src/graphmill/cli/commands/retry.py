@@ -7,13 +7,21 @@ from typing import Annotated, Literal
 import typer
 
 from graphmill import api
-from graphmill.cli.answer import AsJson
-from graphmill.cli.chosen import chosen_of, told_models
-from graphmill.cli.journal import Journal, RunName, journal_place, opened
-from graphmill.cli.one_job import foreground_of
-from graphmill.cli.options import Concurrency, MaxTokens, Models, Output, Temperature, Timeout
-from graphmill.cli.policy import policy_again
-from graphmill.cli.resume import output_of
+from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
+from graphmill.cli.options import (
+    Concurrency,
+    Journal,
+    MaxTokens,
+    Models,
+    Output,
+    RunName,
+    Temperature,
+    Timeout,
+    journal_place,
+    open_existing,
+    policy_with_timeout,
+)
+from graphmill.cli.terminal import AsJson
 from graphmill.report.run_view import graph_name
 
 
@@ -22,14 +30,14 @@ def retry(  # noqa: PLR0913  one parameter per option
     *,
     items: Annotated[
         list[str] | None,
-        typer.Option("--item", metavar="ID", help="Only this item; may be given more than once.", show_default=False),
+        typer.Option("--item", metavar="ID", help="Only this item. Repeatable.", show_default=False),
     ] = None,
     kinds: Annotated[
         list[str] | None,
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="Only failures of this kind; may be given more than once.",
+            help="Only failures of this kind. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -42,8 +50,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         Literal["refuse", "keep"] | None,
         typer.Option(
             "--on-change",
-            help="If the workflow is not what it was: refuse, or keep what succeeded. Without it a change is refused, "
-            "but one of --model alone is kept.",
+            help="What to do if the workflow changed: refuse, or keep other results. [default: refuse; with --model: keep]",
             show_default=False,
         ),
     ] = None,
@@ -53,22 +60,22 @@ def retry(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Run the failed items of a run again.
 
-    They run with the inputs that were recorded. What succeeded stays. With `--model` they are asked of another model, which is the
-    run's from now on, as what `--temperature` and `--max-tokens` say is.
+    Items run with the inputs that were recorded; other results are kept. --model, --temperature and --max-tokens change the run's models
+    from now on.
 
     Example: graphmill retry k7f2 --kind timeout
     """
-    with opened(journal) as store:
+    with open_existing(journal) as store:
         found = store.archive.find(run)
-    chosen = chosen_of(models, temperature, max_tokens)
+    choices = model_choices(models, temperature, max_tokens)
     place = journal_place(journal, found.id)
     foreground = foreground_of(
         found,
-        title=f"the failed items of {graph_name(found.manifest)} again",
+        title=f"retrying the failed items of {graph_name(found.manifest)}",
         output=output or output_of(found),
         as_json=as_json,
         journal=place,
-        details=told_models(found, chosen, on_change),
+        details=model_details(found, choices, on_change),
     )
     foreground.perform(
         lambda watching: api.retry(
@@ -76,10 +83,10 @@ def retry(  # noqa: PLR0913  one parameter per option
             items=items,
             kinds=kinds,
             journal=place,
-            policy=policy_again(found, timeout),
+            policy=policy_with_timeout(found, timeout),
             concurrency=concurrency,
             on_change=on_change,
-            **chosen,
+            **choices,
             **watching,
         )
     )

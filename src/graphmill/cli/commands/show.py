@@ -1,4 +1,4 @@
-"""``graphmill show``: one run in short, or one of its items in full."""
+"""``graphmill show``: a run in short, or one of its items in full."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.answer import AsJson, tell, tell_json
-from graphmill.cli.journal import Journal, RunName, opened
+from graphmill.cli.options import Journal, RunName, open_existing
+from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key
@@ -20,7 +20,7 @@ from graphmill.report.run_view import view_of
 from graphmill.report.trace import TracePart, trace_of
 from graphmill.report.trace_page import part_record, step_lines
 
-_MOST_IDS = 20_000  # among which a nearly right one is looked for
+_MOST_IDS = 20_000  # searched for a similar id
 _MOST_PATHS = 5000
 
 
@@ -30,19 +30,19 @@ def show(
     *,
     step: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Only this step, in full, or this part of the steps.", show_default=False),
+        typer.Option(metavar="PATH", help="Show this step in full, or this part of the trace.", show_default=False),
     ] = None,
     as_json: AsJson = False,
     journal: Journal = None,
 ) -> None:
     """Show a run in short, or one of its items in full.
 
-    Of an item all steps are drawn, with their paths' parts under each other: describe[3] is item 3 of the batch node describe,
-    debate@2/solve the step solve in round 2 of the loop debate.
+    The steps of an item are drawn as a tree. In a path, describe[3] is item 3 of the batch node describe, and debate@2/solve is the
+    step solve in round 2 of the loop debate.
 
     Example: graphmill show k7f2 HumanEval/118 --step debate@2/solve
     """
-    with opened(journal) as store:
+    with open_existing(journal) as store:
         found = store.archive.find(run)
         if step is not None:
             name = item or _only_item(store.archive, found)
@@ -55,15 +55,15 @@ def show(
             history = _history(store.archive, found, item)
             answer, lines = item_record(found, item, history), item_lines(found, item, history)
     if as_json:
-        tell_json(answer)
+        print_json(answer)
     else:
-        tell(lines)
+        print_lines(lines)
 
 
 def _only_item(archive: Archive, run: RunRecord) -> str:
     if view_of(archive, run).is_single:
         return JOB_ID
-    raise UsageError(f"--step is of one item; name it: graphmill show {run.id} ITEM --step PATH")
+    raise UsageError(f"--step needs an item: graphmill show {run.id} ITEM --step PATH")
 
 
 def _part(history: History, item: str, path: str) -> TracePart:
@@ -80,5 +80,5 @@ def _history(archive: Archive, run: RunRecord, item: str) -> History:
     if history.entries or history.attempts or history.steps or history.wanted or history.suspect:
         return history
     ids = [entry.result.job_id for entry in archive.entries(run, Query(limit=_MOST_IDS))]
-    rest = "" if run.state is RunState.FINISHED else "; it has not come so far, or there is none of that id"
-    raise UsageError(f"run {run.id!r} holds nothing of an item {item!r:.80}{rest or suggestion(item, ids)}")
+    hint = suggestion(item, ids) if run.state is RunState.FINISHED else "; it is still pending, or does not exist"
+    raise UsageError(f"run {run.id!r} has no record of an item {item!r:.80}{hint}")

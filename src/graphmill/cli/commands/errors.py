@@ -1,0 +1,57 @@
+"""``graphmill errors``: the failed items of a run, grouped by error."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphmill.cli.options import Journal, RunName, open_existing
+from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.core.result import Kind
+from graphmill.report.failures import (
+    Failures,
+    answer_lines,
+    degraded_lines,
+    failures_lines,
+    failures_record,
+    read_failures,
+)
+from graphmill.report.run_pages import retry_lines
+from graphmill.report.run_view import RunView, view_of
+
+_SHOWN = 20
+
+
+def errors(
+    run: RunName,
+    *,
+    kind: Annotated[Kind | None, typer.Option(help="Only failures of this kind.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="Show the first N items.", min=0)] = _SHOWN,
+    as_json: AsJson = False,
+    journal: Journal = None,
+) -> None:
+    """List the items that failed, and why.
+
+    Example: graphmill errors k7f2 --kind timeout
+    """
+    with open_existing(journal) as store:
+        found = store.archive.find(run)
+        view = view_of(store.archive, found)
+        failures = read_failures(store.archive, found, kind=kind, limit=limit)
+    if as_json:
+        print_json(failures_record(failures) | {"summary": view.summary()})
+    else:
+        print_lines(_lines(view, failures, kind))
+
+
+def _lines(view: RunView, failures: Failures, kind: Kind | None) -> list[str]:
+    lines = [f"run {view.name} · {view.run.state} · {view.summary()}"]
+    if not failures.failed:
+        return [
+            *lines,
+            "no item failed" if kind is None else f"no item failed with kind {kind}",
+            *degraded_lines(failures),
+        ]
+    lines += [*failures_lines(failures), *degraded_lines(failures), *answer_lines(failures)]
+    return lines if view.run.state.is_live else [*lines, *retry_lines(view, failures.failed, kind)]

@@ -1,0 +1,94 @@
+"""``graphmill export``: write the results of a run to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from graphmill.cli.options import Journal, RunName, open_existing, require_own_file, require_own_file_of
+from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
+from graphmill.core.errors import ExportError
+from graphmill.core.result import Result, Status
+from graphmill.datasets.sink import Sink, sink, write_all
+from graphmill.journal.ports import Archive
+from graphmill.journal.records import Query, RunRecord
+from graphmill.report.run_view import RunView, view_of
+from graphmill.report.text import counted, shown
+
+_NAME_CHARS = 80
+
+
+def export(
+    run: RunName,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A .jsonl, .json or .csv file, or - (stdout).", show_default=False)
+    ],
+    *,
+    status: Annotated[
+        Literal["succeeded", "failed", "timed_out", "cancelled", "paused"] | None,
+        typer.Option(help="Only results with this status.", show_default=False),
+    ] = None,
+    file_format: Annotated[
+        Literal["jsonl", "json", "csv"] | None,
+        typer.Option("--format", help="The format, if the file name does not tell.", show_default=False),
+    ] = None,
+    journal: Journal = None,
+) -> None:
+    """Write a run's results to a file, in input order.
+
+    The file is written completely or not at all. An active run exports its results so far.
+
+    Example: graphmill export k7f2 results.jsonl --status succeeded
+    """
+    with open_existing(journal) as store:
+        found = store.archive.find(run)
+        require_own_file(file, journal=store.name)
+        require_own_file_of(found, file)
+        if file == "-":
+            require_stdout()
+        target = sink(file, format=file_format)
+        results = _CountedResults(store.archive, found, None if status is None else Status(status))
+        _write(results, target)
+        view = view_of(store.archive, found)
+    print_stderr([_closing_line(view, results.count, file, status)])
+
+
+def _write(results: _CountedResults, target: Sink) -> None:
+    try:
+        write_all(results, target, complete=True)
+    except ExportError as error:
+        if isinstance(error.__cause__, BrokenPipeError):  # a reader such as head has what it wants
+            raise typer.Exit(ExitCode.OUTPUT) from None
+        raise
+
+
+class _CountedResults:
+    """A run's results, counted as they are read."""
+
+    def __init__(self, archive: Archive, run: RunRecord, status: Status | None) -> None:
+        self._archive = archive
+        self._run = run
+        self._query = Query(statuses=None if status is None else frozenset({status}))
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Result]:
+        for entry in self._archive.entries(self._run, self._query):
+            yield entry.result
+            self.count += 1
+
+
+def _closing_line(view: RunView, count: int, file: str, status: str | None) -> str:
+    """Say how many rows were written, and whether there will be more."""
+    text = f"run {view.name} is {view.run.state}: {counted(count, 'row') if count else 'no rows'}"
+    if status is not None:
+        text += f" {status}"
+    if file != "-":
+        text += f" in {shown(Path(file).name, _NAME_CHARS)}"
+    if view.left != 0:
+        done = count if status is None else view.done  # an active run has more results by now
+        total = "?" if view.run.total is None else f"{view.run.total:,}"
+        text += f", so far {done:,} of {total} items"
+    return text

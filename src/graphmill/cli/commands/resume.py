@@ -1,0 +1,106 @@
+"""``graphmill resume``: run the unfinished items of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphmill import api
+from graphmill.cli.commands.control import reply_text, send_request
+from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
+from graphmill.cli.options import (
+    Answers,
+    AnswersFile,
+    Concurrency,
+    Journal,
+    MaxTokens,
+    Models,
+    Output,
+    RunName,
+    SourceFormat,
+    Temperature,
+    Timeout,
+    WhenResumed,
+    journal_place,
+    open_existing,
+    policy_with_timeout,
+    read_answers,
+    require_own_file,
+)
+from graphmill.cli.terminal import AsJson, print_lines
+from graphmill.datasets.source import source
+from graphmill.journal.records import Request, RunState
+from graphmill.report.run_view import graph_name
+
+
+def resume(  # noqa: PLR0913  one parameter per option
+    run: RunName,
+    *,
+    source_name: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            "-s",
+            metavar="FILE",
+            help="Read the items from here instead of from the run's source.",
+            show_default=False,
+        ),
+    ] = None,
+    source_format: SourceFormat = None,
+    concurrency: Concurrency = None,
+    models: Models = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    timeout: Timeout = None,
+    on_change: WhenResumed = None,
+    answer: Answers = None,
+    answers_file: AnswersFile = None,
+    output: Output = None,
+    journal: Journal = None,
+    as_json: AsJson = False,
+) -> None:
+    """Resume a run: run its unfinished items.
+
+    Runs the items that have no result, and new items of the source. Workflow, source, policy and output are those of the run, unless
+    given here. A run paused by `pause` continues in its own process. --model continues with another model, for example when a provider
+    is out of credit; finished results are kept.
+
+    Example: graphmill resume k7f2 --concurrency 16
+    """
+    choices = model_choices(models, temperature, max_tokens)
+    answers = read_answers(answer or (), answers_file)
+    with open_existing(journal) as store:
+        found = store.archive.find(run)
+        is_unchanged = {source_name, concurrency, timeout, on_change, output} == {None} and not answers and not choices
+        if found.state is RunState.HELD and is_unchanged:  # with changes, its process refuses the second owner
+            now = send_request(store.archive, found, Request("unpause"), lambda now: now.state is not RunState.HELD)
+            print_lines([reply_text(found, now)])
+            return
+        results = sum(count.number for count in store.archive.counts(found))
+    target = output or output_of(found)
+    require_own_file(target, items=source_name)
+    place = journal_place(journal, found.id)
+    items = None if source_name is None else source(source_name, format=source_format)
+    foreground = foreground_of(
+        found,
+        title=f"resuming {graph_name(found.manifest)}",
+        output=target,
+        as_json=as_json,
+        journal=place,
+        details=model_details(found, choices, on_change, results=results),
+        if_idle="nothing to do: every item already has a result",
+    )
+    foreground.perform(
+        lambda watching: api.resume(
+            found.id,
+            answers=answers,
+            items=items,
+            journal=place,
+            policy=policy_with_timeout(found, timeout),
+            concurrency=concurrency,
+            on_change=on_change,
+            **choices,
+            **watching,
+        )
+    )

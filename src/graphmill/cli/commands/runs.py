@@ -1,0 +1,110 @@
+"""``graphmill runs``: list recorded runs; ``graphmill runs prune``: delete old ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphmill.cli.options import Journal, age_s, open_existing, parent_option
+from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
+from graphmill.core.errors import UnknownRunError, UsageError
+from graphmill.journal.opening import default_journal
+from graphmill.journal.records import RunRecord, RunState
+from graphmill.report.run_pages import RunsView, runs_lines, runs_record, runs_view
+from graphmill.report.run_view import run_name
+from graphmill.report.text import columns, counted, moment, size
+
+_SHOWN = 20
+
+runs = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@runs.callback(invoke_without_command=True)
+def _runs(
+    context: typer.Context,
+    *,
+    state: Annotated[RunState | None, typer.Option(help="Only runs in this state.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="Show the newest N.", min=1)] = _SHOWN,
+    as_json: AsJson = False,
+    journal: Journal = None,
+) -> None:
+    """List runs, newest last.
+
+    A star marks active runs.
+
+    Example: graphmill runs --state paused
+    """
+    if context.invoked_subcommand is not None:
+        return
+    view = _view(journal, state, limit)
+    if as_json:
+        print_json(runs_record(view))
+    elif view.runs:
+        print_lines(runs_lines(view, terminal_width()))
+    else:
+        print_lines([_no_runs(journal, state)])
+
+
+def _view(journal: str | None, state: RunState | None, limit: int) -> RunsView:
+    try:
+        with open_existing(journal) as store:
+            found = [run for run in store.archive.runs() if state is None or run.state is state]
+            return runs_view(store, found, limit=limit)
+    except UnknownRunError:  # there is no journal, which is as good as an empty one
+        return RunsView(runs=[])
+
+
+def _no_runs(journal: str | None, state: RunState | None) -> str:
+    if state is not None:
+        return f"no runs are {state}"
+    place = journal or default_journal()
+    where = place if ":" in place else Path(place).absolute()
+    return f"no runs in {where}; use --journal for another place"
+
+
+@runs.command()
+def prune(
+    context: typer.Context,
+    *,
+    older: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="Only runs unchanged for this long: 90m, 12h, 30d, 2w.", show_default=False),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(metavar="N", help="Keep the newest N runs.", min=0, show_default=False)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    journal: Journal = None,
+) -> None:
+    """Delete old runs.
+
+    Deletes runs that are older than --older and not among the newest --keep. Active runs are never deleted.
+
+    Example: graphmill runs prune --older 30d --keep 20 --dry-run
+    """
+    if older is None and keep is None:
+        raise UsageError("choose the runs to delete with --older 30d, --keep 20, or both")
+    min_age_s = None if older is None else age_s(older)
+    with open_existing(journal or parent_option(context, "journal")) as store:
+        found = runs_to_delete(store.archive.runs(), now=time.time(), older_s=min_age_s, keep=keep or 0)
+        if dry_run:
+            print_lines(_plan_lines([(run, store.size(run)) for run in found]))
+        else:
+            freed = store.prune(found)  # also if there are none: an earlier prune may have been cut short
+            print_lines([f"{counted(len(found), 'run')} deleted, freed {size(freed)}"])
+
+
+def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
+    """Choose inactive runs, given oldest first, that are old enough and not among the newest."""
+    candidates = runs[: max(0, len(runs) - keep)]
+    return [run for run in candidates if not run.state.is_live and (older_s is None or now - run.changed_at > older_s)]
+
+
+def _plan_lines(runs: Sequence[tuple[RunRecord, int]]) -> list[str]:
+    rows = [(run_name(run), str(run.state), moment(run.changed_at), size(bytes_)) for run, bytes_ in runs]
+    total = size(sum(bytes_ for _, bytes_ in runs))
+    return [*columns(rows), f"{counted(len(runs), 'run')} would be deleted, freeing about {total}"]
