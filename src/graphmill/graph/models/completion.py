@@ -21,7 +21,7 @@ from graphmill.core.usage import NO_USAGE, REUSED, Usage
 from graphmill.engine.failures import kind_of
 from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
 from graphmill.graph.models.cache import Kept, content_key, is_cacheable
-from graphmill.graph.models.genai import observed
+from graphmill.graph.models.genai import observed_complete
 from graphmill.graph.models.request import estimated_tokens
 from graphmill.graph.models.target import Target
 from graphmill.graph.node_type import Context
@@ -257,7 +257,7 @@ class _Door:
     def __init__(self, target: Target, context: Context) -> None:
         self.access = target.access()
         self.session = context.shared(("model", target.provider.name), target.provider.open)
-        self.complete = observed(target)
+        self.complete = observed_complete(target)
 
     async def close(self) -> None:
         """Forget the key."""

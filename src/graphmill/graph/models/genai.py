@@ -1,4 +1,4 @@
-"""A call of a model as OpenTelemetry's GenAI conventions tell of it: a span, and metrics of what it took and used."""
+"""Model calls in OpenTelemetry, by its GenAI conventions: a span for each call, and metrics of duration and tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Histogram, Meter
     from opentelemetry.trace import Span, Tracer
 
-# As opentelemetry-semantic-conventions 0.66 has them, all still in development: what is renamed there is renamed here and nowhere else.
+# The names of opentelemetry-semantic-conventions 0.66, all still in development.
 OPERATION, PROVIDER = "gen_ai.operation.name", "gen_ai.provider.name"
 REQUEST_MODEL, RESPONSE_MODEL = "gen_ai.request.model", "gen_ai.response.model"
 RESPONSE_ID, FINISH_REASONS = "gen_ai.response.id", "gen_ai.response.finish_reasons"
@@ -42,7 +42,7 @@ USAGE = {
 }
 DURATION, TOKENS = "gen_ai.client.operation.duration", "gen_ai.client.token.usage"
 _CHAT = "chat"
-_PROVIDERS = {"gemini": "gcp.gemini"}  # protocols that the conventions call otherwise
+_PROVIDERS = {"gemini": "gcp.gemini"}  # protocols that have another name in the conventions
 _DURATIONS = [0.01 * 2**power for power in range(14)]
 _COUNTS = [4**power for power in range(14)]
 _CAPTURE, _CAPTURED = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", ("true", "span_only", "span_and_event")
@@ -50,32 +50,30 @@ _CAPTURE, _CAPTURED = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", ("tr
 Complete = Callable[..., Awaitable[ModelResponse]]
 
 
-def observed(target: Target) -> Complete:
-    """Give what asks a target's provider once, and lets those see it who watch; where nobody does, the provider's own."""
-    if not telemetry.is_possible():
-        return target.provider.complete
+def observed_complete(target: Target) -> Complete:
+    """Return the provider's ``complete``, traced and measured if somebody has set up OpenTelemetry."""
     tracer, meter = telemetry.tracer(), telemetry.meter()
     if tracer is None and meter is None:
         return target.provider.complete
-    return partial(_observed, target, tracer, meter)
+    return partial(_complete, target, tracer, meter)
 
 
-async def _observed(
+async def _complete(
     target: Target, tracer: Tracer | None, meter: Meter | None, request: ModelRequest, *, address: str, **access: Any
 ) -> ModelResponse:
-    call = _Call(target, request, address, tracer, meter)
-    with call.entered():
+    call = _ObservedCall(target, request, address, tracer, meter)
+    with call.as_current_span():
         try:
             response = await target.provider.complete(request, address=address, **access)
         except BaseException as error:
-            call.failed(error)
+            call.fail(error)
             raise
-        call.answered(response)
+        call.succeed(response)
         return response
 
 
-class _Call:
-    """One call under way."""
+class _ObservedCall:
+    """A call in progress; its span is None where nobody takes spans."""
 
     def __init__(
         self, target: Target, request: ModelRequest, address: str, tracer: Tracer | None, meter: Meter | None
@@ -91,61 +89,58 @@ class _Call:
         }
         self._span: Span | None = None
         if tracer is not None:
-            self._span = _begun(tracer, request, self._shared)
-            self._tell(INPUT_MESSAGES, [_said(message) for message in request.messages])
-        self._began = perf_counter()
+            self._span = _start_span(tracer, request, self._shared)
+            self._set_messages(INPUT_MESSAGES, [_message(each) for each in request.messages])
+        self._started = perf_counter()
 
-    def entered(self) -> Any:
+    def as_current_span(self) -> Any:
         """Make what happens on the wire a part of the span."""
         if self._span is None:
             return nullcontext()
-        from opentelemetry.trace import use_span  # noqa: PLC0415  whoever watches has imported it
+        from opentelemetry.trace import use_span  # noqa: PLC0415  whoever takes spans has imported it
 
         return use_span(self._span, record_exception=False, set_status_on_exception=False)
 
-    def answered(self, response: ModelResponse) -> None:
-        """End with an answer."""
+    def succeed(self, response: ModelResponse) -> None:
+        """End with a response."""
         shared = {**self._shared, RESPONSE_MODEL: response.model} if response.model else self._shared
         if self._span is not None:
-            told = {
-                FINISH_REASONS: [str(response.finish_reason)],
-                **({RESPONSE_ID: response.id} if response.id else {}),
-            }
-            self._span.set_attributes({**told, **shared})
-            self._tell(OUTPUT_MESSAGES, [{**_said(_answer(response)), "finish_reason": str(response.finish_reason)}])
+            reason = str(response.finish_reason)
+            self._span.set_attributes({FINISH_REASONS: [reason], **shared})
+            if response.id:
+                self._span.set_attribute(RESPONSE_ID, response.id)
+            answer = Message("assistant", response.text, response.tool_calls)
+            self._set_messages(OUTPUT_MESSAGES, [{**_message(answer), "finish_reason": reason}])
         self._end(shared, response.usage, None)
 
-    def failed(self, error: BaseException) -> None:
-        """End without one; what the error says is not told."""
+    def fail(self, error: BaseException) -> None:
+        """End without one. The error's message is left out: it may quote the prompt."""
         usage = error.usage if isinstance(error, AttemptError) else None
         self._end(self._shared, usage, word_of(error))
 
     def _end(self, shared: Mapping[str, Any], usage: Usage | None, word: str | None) -> None:
         if self._instruments is not None:
-            self._instruments.note(perf_counter() - self._began, usage, shared, word)
+            self._instruments.record(perf_counter() - self._started, usage, shared, word)
         if self._span is not None:
             if usage is not None:
                 self._span.set_attributes(_counts(usage))
             Tracing.end(self._span, word)
 
-    def _tell(self, name: str, messages: list[dict[str, Any]]) -> None:
-        """Tell what was said, if somebody has asked for that; keys are left out even then."""
-        if (
-            self._span is not None
-            and self._span.is_recording()
-            and os.environ.get(_CAPTURE, "").strip().lower() in _CAPTURED
-        ):
+    def _set_messages(self, name: str, messages: list[dict[str, Any]]) -> None:
+        """Record what was said, if the user has asked for that; secrets are hidden even then."""
+        is_captured = os.environ.get(_CAPTURE, "").strip().lower() in _CAPTURED
+        if is_captured and self._span is not None and self._span.is_recording():
             self._span.set_attribute(name, Redactor(self._target.secrets).text(to_json(messages)))
 
 
 class _Instruments(NamedTuple):
-    """What metrics are noted with."""
+    """The histograms."""
 
     duration: Histogram
     tokens: Histogram
 
-    def note(self, took_s: float, usage: Usage | None, shared: Mapping[str, Any], word: str | None) -> None:
-        """Note one call."""
+    def record(self, took_s: float, usage: Usage | None, shared: Mapping[str, Any], word: str | None) -> None:
+        """Record one call."""
         self.duration.record(took_s, shared if word is None else {**shared, ERROR: word})
         if usage is not None and usage.tokens:
             self.tokens.record(usage.input_tokens, {**shared, TOKEN_TYPE: "input"})
@@ -154,30 +149,31 @@ class _Instruments(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _instruments(meter: Meter) -> _Instruments:
-    said, counted = "How long calls of models took.", "Tokens that calls of models used."
+    took, used = "Duration of model calls.", "Tokens used by model calls."
     return _Instruments(
-        meter.create_histogram(DURATION, unit="s", description=said, explicit_bucket_boundaries_advisory=_DURATIONS),
-        meter.create_histogram(
-            TOKENS, unit="{token}", description=counted, explicit_bucket_boundaries_advisory=_COUNTS
-        ),
+        meter.create_histogram(DURATION, unit="s", description=took, explicit_bucket_boundaries_advisory=_DURATIONS),
+        meter.create_histogram(TOKENS, unit="{token}", description=used, explicit_bucket_boundaries_advisory=_COUNTS),
     )
 
 
-def _begun(tracer: Tracer, request: ModelRequest, shared: Mapping[str, Any]) -> Span:
+def _start_span(tracer: Tracer, request: ModelRequest, shared: Mapping[str, Any]) -> Span:
     from opentelemetry.trace import SpanKind  # noqa: PLC0415
 
-    params = {said: value for name, said in PARAMS.items() if (value := getattr(request, name)) is not None}
-    shape = {} if request.schema is None else {OUTPUT_TYPE: "json"}
-    stop = {STOP_SEQUENCES: list(request.stop)} if request.stop else {}
-    return tracer.start_span(
-        f"{_CHAT} {request.model}", kind=SpanKind.CLIENT, attributes={**shared, **params, **shape, **stop}
-    )
+    attributes = dict(shared)
+    for name, attribute in PARAMS.items():
+        if (value := getattr(request, name)) is not None:
+            attributes[attribute] = value
+    if request.schema is not None:
+        attributes[OUTPUT_TYPE] = "json"
+    if request.stop:
+        attributes[STOP_SEQUENCES] = list(request.stop)
+    return tracer.start_span(f"{_CHAT} {request.model}", kind=SpanKind.CLIENT, attributes=attributes)
 
 
 def _counts(usage: Usage) -> dict[str, int]:
     counts = usage.counts
     always = ("input_tokens", "output_tokens")
-    return {said: counts[name] for name, said in USAGE.items() if counts[name] or name in always}
+    return {attribute: counts[name] for name, attribute in USAGE.items() if counts[name] or name in always}
 
 
 @lru_cache(maxsize=100)
@@ -190,25 +186,19 @@ def _server(address: str) -> Mapping[str, Any]:
     return {} if host is None or port is None else {SERVER_ADDRESS: host, SERVER_PORT: port}
 
 
-def _answer(response: ModelResponse) -> Message:
-    return Message("assistant", response.text, response.tool_calls)
-
-
-def _said(message: Message) -> dict[str, Any]:
-    """Give a message as the conventions write it; an image's data are left out."""
+def _message(message: Message) -> dict[str, Any]:
+    """Write a message as the conventions do, without the data of images."""
     content = message.content
     if message.role == "tool":
         return {
             "role": "tool",
             "parts": [{"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}],
         }
-    texts = (
-        [content] if isinstance(content, str) else [part if isinstance(part, Image) else part.text for part in content]
-    )
-    return {
-        "role": message.role,
-        "parts": [*(_part(each) for each in texts if each), *(_called(call) for call in message.tool_calls)],
-    }
+    if isinstance(content, str):
+        parts = [_part(content)] if content else []
+    else:
+        parts = [_part(part if isinstance(part, Image) else part.text) for part in content]
+    return {"role": message.role, "parts": [*parts, *map(_tool_call, message.tool_calls)]}
 
 
 def _part(content: str | Image) -> dict[str, Any]:
@@ -219,5 +209,5 @@ def _part(content: str | Image) -> dict[str, Any]:
     return {"type": "blob", "modality": "image", "mime_type": content.media_type, "content": ""}
 
 
-def _called(call: ToolCall) -> dict[str, Any]:
+def _tool_call(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": msgspec.to_builtins(call.arguments)}
