@@ -57,9 +57,9 @@ def test_a_status_that_is_ok_is_an_answer_like_others(tmp_path, server, status):
 
 def test_a_status_that_is_not_among_those_that_are_ok_is_a_failure_as_ever(tmp_path, server):
     server.answer = lambda seen: reply(b"{}", 403)
-    assert "was answered 403" in refused(tmp_path, {"url": server.url, "ok_codes": [404]})
+    assert "returned 403" in refused(tmp_path, {"url": server.url, "ok_codes": [404]})
     server.answer = lambda seen: reply(b"{", 404)
-    assert "says that it is JSON, and is not" in asked(tmp_path, {"url": server.url, "ok_codes": [404]}).error.message
+    assert "is not valid JSON" in asked(tmp_path, {"url": server.url, "ok_codes": [404]}).error.message
 
 
 def test_a_redirect_is_followed_although_its_status_is_ok(tmp_path, server):
@@ -127,16 +127,16 @@ def test_no_body_is_null_whatever_the_type_says(tmp_path, server, status):
 @pytest.mark.parametrize(
     ("body", "kind", "message"),
     [
-        (b"{", "application/json", "the answer says that it is JSON, and is not: "),
-        (b"<html>busy</html>", "application/json", "the answer says that it is JSON, and is not: "),
+        (b"{", "application/json", "not valid JSON"),
+        (b"<html>busy</html>", "application/json", "not valid JSON"),
         (b'{"a": NaN}', "application/json", "NaN is not a JSON number"),
-        (b'"\xff"', "application/json", "the answer is not the utf-8 that it should be"),
-        (b"[" * 100_000, "application/json", "the answer says that it is JSON, and is not: "),
-        (b"9" * 5000, "application/json", "the answer says that it is JSON, and is not: "),
-        (b"\xff\xfe", "text/plain", "the answer is not the utf-8 that it should be"),
-        (b"x", "text/plain; charset=klingon", "'klingon', which is no known charset"),
-        (b"x", "text/plain; charset=base64", "'base64', which is no known charset"),
-        (b"x", "text/plain; charset=zlib", "'zlib', which is no known charset"),
+        (b'"\xff"', "application/json", "not valid utf-8"),
+        (b"[" * 100_000, "application/json", "not valid JSON"),
+        (b"9" * 5000, "application/json", "not valid JSON"),
+        (b"\xff\xfe", "text/plain", "not valid utf-8"),
+        (b"x", "text/plain; charset=klingon", "'klingon'"),
+        (b"x", "text/plain; charset=base64", "'base64'"),
+        (b"x", "text/plain; charset=zlib", "'zlib'"),
     ],
 )
 def test_a_body_that_is_not_what_it_says_is_no_success(tmp_path, server, body, kind, message):
@@ -171,20 +171,18 @@ def test_an_encoded_body_is_decoded(tmp_path, server, encoding, pack, size):
 @pytest.mark.parametrize("cut", [1, 8, 20])
 def test_an_encoded_body_that_ends_too_early_is_no_success(tmp_path, server, cut):
     body = gzip.compress(b"[]" + b" " * 500)[:-cut]
-    assert "the answer was cut: its gzip does not end" in failed(
-        tmp_path, server, reply(body, headers=[("Content-Encoding", "gzip")])
-    )
+    assert "response was cut off" in failed(tmp_path, server, reply(body, headers=[("Content-Encoding", "gzip")]))
 
 
 def test_an_encoded_body_that_is_damaged_is_no_success(tmp_path, server):
-    assert "is no whole gzip" in failed(
+    assert "not valid gzip" in failed(
         tmp_path, server, reply(b"not gzip at all", headers=[("Content-Encoding", "gzip")])
     )
 
 
 def test_an_encoding_that_was_not_asked_for_is_told(tmp_path, server):
     server.answer = lambda seen: reply(b"x", headers=[("Content-Encoding", "br")])
-    assert "the answer is encoded as 'br'" in refused(tmp_path, {"url": server.url})
+    assert "content encoding 'br'" in refused(tmp_path, {"url": server.url})
 
 
 @pytest.mark.parametrize("layers", [["gzip"], ["gzip", "gzip"]])
@@ -194,7 +192,9 @@ def test_a_bomb_is_decoded_no_further_than_allowed(tmp_path, server, layers):
         bomb = gzip.compress(bomb, 9)
     server.answer = lambda seen: reply(bomb, headers=[("Content-Encoding", ", ".join(layers))])
     message = refused(tmp_path, {"url": server.url})
-    assert ("larger than max_bytes, 33,554,432 bytes" if len(layers) == 1 else "encoded as 'gzip, gzip'") in message
+    assert (
+        "larger than 33,554,432 bytes (max_bytes)" if len(layers) == 1 else "content encoding 'gzip, gzip'"
+    ) in message
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -212,7 +212,7 @@ def test_a_body_is_read_no_further_than_allowed(tmp_path, server, is_told):
         return reply(b"x" * 100, length=10**15, kind="text/plain") if is_told else send
 
     server.answer = answer
-    assert "larger than max_bytes, 1,000,000 bytes" in refused(tmp_path, {"url": server.url, "max_bytes": 1_000_000})
+    assert "larger than 1,000,000 bytes (max_bytes)" in refused(tmp_path, {"url": server.url, "max_bytes": 1_000_000})
 
 
 def test_a_body_of_exactly_the_size_allowed_is_read(tmp_path, server):
@@ -341,13 +341,13 @@ def test_nobody_there_is_tried_again(tmp_path, server):
         url = other.url
     result = asked(tmp_path, {"url": url})
     assert (result.error.kind, result.attempts) == ("transient", 3)
-    assert "can not connect: " in result.error.message
+    assert "cannot connect: " in result.error.message
 
 
 def test_a_host_that_is_not_found_is_tried_again(tmp_path):
     result = asked(tmp_path, {"url": "http://nowhere.invalid/"})
     assert (result.error.kind, result.attempts) == ("transient", 3)
-    assert "GET http://nowhere.invalid/: the host is not found: " in result.error.message
+    assert "GET http://nowhere.invalid/: host not found: " in result.error.message
 
 
 # --- statuses ---
@@ -359,7 +359,7 @@ def test_an_answer_that_will_stay_the_same_fails_for_good_with_the_beginning_of_
         b"" if status == 304 else b"no such\n\x1b[31m user" + b"!" * 5000, status, "text/plain"
     )
     message = refused(tmp_path, {"url": f"{server.url}/a?key=hunter2"})
-    assert f"GET {server.url}/a?key=… was answered {status}" in message
+    assert f"GET {server.url}/a?key=… returned {status}" in message
     assert len(message) < 600
     assert "hunter2" not in message
     assert "\x1b" not in message
@@ -367,7 +367,7 @@ def test_an_answer_that_will_stay_the_same_fails_for_good_with_the_beginning_of_
 
 @pytest.mark.parametrize("status", [408, 425, 500, 502, 503, 504, 520])
 def test_an_answer_that_may_change_is_asked_for_again(tmp_path, server, status):
-    assert f"was answered {status}" in failed(tmp_path, server, reply(b"later", status, "text/plain"))
+    assert f"returned {status}" in failed(tmp_path, server, reply(b"later", status, "text/plain"))
 
 
 def endless(head):
@@ -387,22 +387,22 @@ def endless(head):
 def test_a_status_stands_whatever_becomes_of_the_body_that_explains_it(tmp_path, server, encoding):
     head = b"Content-Encoding: " + encoding.encode() + b"\r\nContent-Type: text/plain\r\n\r\n"
     server.answer = endless(b"HTTP/1.1 404 Not Found\r\n" + head)
-    assert "was answered 404 Not Found" in refused(tmp_path, {"url": server.url})
+    assert "returned 404 Not Found" in refused(tmp_path, {"url": server.url})
     server.seen.clear()
-    assert "was answered 500" in failed(tmp_path, server, endless(b"HTTP/1.1 500 Oh\r\n" + head))
+    assert "returned 500" in failed(tmp_path, server, endless(b"HTTP/1.1 500 Oh\r\n" + head))
 
 
 def test_of_a_long_body_that_explains_a_status_the_head_is_told_however_large_its_first_piece(tmp_path, server):
     body = gzip.compress(b"no such user " + b"x" * (1 << 20))
     server.answer = lambda seen: reply(body, 404, "text/plain", headers=[("Content-Encoding", "gzip")])
-    assert "was answered 404 Not Found: no such user xxx" in refused(tmp_path, {"url": server.url})
+    assert "returned 404 Not Found: no such user xxx" in refused(tmp_path, {"url": server.url})
 
 
 def test_a_status_stands_though_the_connection_breaks_behind_it(tmp_path, server):
     server.answer = lambda seen: reply(
         b"no such user", 404, "text/plain", length=1000, headers=[("Connection", "close")]
     )
-    assert "was answered 404 Not Found: no such user" in refused(tmp_path, {"url": server.url})
+    assert "returned 404 Not Found: no such user" in refused(tmp_path, {"url": server.url})
 
 
 def test_the_body_of_a_redirect_is_not_waited_for(tmp_path, server):

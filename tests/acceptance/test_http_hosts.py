@@ -6,11 +6,11 @@ import socket
 import pytest
 
 import graphmill as gm
-from graphmill.nodes.http import wire
+from graphmill.nodes.http import response
 from support.asking import answered, asked, refused
 from support.http_server import Server, reply
 
-NOT_PUBLIC = "has an address that is not public, and a template or a redirect leads there; list it in allow_hosts if that is meant"
+NOT_PUBLIC = "is not a public address"
 
 
 @pytest.fixture
@@ -86,7 +86,8 @@ def test_a_host_that_a_template_names_is_not_asked_if_its_address_is_not_public(
 
 def test_the_refusal_names_the_host_and_the_remedy(tmp_path, server):
     message = refused(tmp_path, {"url": "http://${value}/secret?key=hunter2"}, server.place)
-    assert message == f"GET {server.url}/secret?key=…: 127.0.0.1 {NOT_PUBLIC} (in node 'ask')"
+    assert message.startswith(f"GET {server.url}/secret?key=…: 127.0.0.1 {NOT_PUBLIC}")
+    assert "add it to allow_hosts" in message
 
 
 def test_a_host_that_the_author_wrote_may_be_any(tmp_path, server):
@@ -124,7 +125,7 @@ def test_the_author_allows_hosts_by_name(tmp_path, server, allowed, is_asked):
         "allow_hosts": [entry.replace("{port}", str(server.port)) for entry in allowed],
     }
     if is_asked is None:
-        with pytest.raises(gm.WorkflowError, match="is no host"):
+        with pytest.raises(gm.WorkflowError, match="not a host"):
             asked(tmp_path, params)
     elif is_asked:
         answered(tmp_path, params, f"localhost:{server.port}")
@@ -149,7 +150,7 @@ def test_an_address_is_checked_as_it_is_connected_to_so_that_a_name_server_can_n
         ]
 
     monkeypatch.setattr(ThreadedResolver, "resolve", resolve)
-    monkeypatch.setattr(wire, "is_public", lambda address: address == "127.0.0.2")
+    monkeypatch.setattr(response, "is_public", lambda address: address == "127.0.0.2")
     with Server(host="127.0.0.2", port=server.port) as public:
         url = f"http://rebound.test:{server.port}/"
         answered(tmp_path, {"url": "${value}"}, url)
@@ -258,7 +259,7 @@ def test_a_redirect_back_to_the_first_host_is_checked_like_any_other(tmp_path, s
 def test_a_redirect_to_what_is_no_url_is_refused(tmp_path, server, location):
     server.answer = leading(302, location)
     message = refused(tmp_path, {"url": f"{server.url}/start"})
-    assert "redirected to what is no URL" in message
+    assert "redirected to an invalid URL" in message
     assert "me:pw" not in message
 
 
@@ -270,7 +271,7 @@ def test_redirects_end(tmp_path, server):
 
 def test_a_redirect_that_leads_nowhere_is_an_answer_that_failed(tmp_path, server):
     server.answer = lambda seen: reply(b"", 302)
-    assert "was answered 302 Found" in refused(tmp_path, {"url": server.url})
+    assert "returned 302 Found" in refused(tmp_path, {"url": server.url})
 
 
 @pytest.mark.parametrize("status", [400, 429, 500, 503])

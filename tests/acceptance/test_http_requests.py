@@ -60,7 +60,7 @@ def test_a_hostile_value_arrives_exactly_in_every_place_of_a_request(tmp_path, s
 def test_a_hostile_value_arrives_exactly_in_a_header_or_nothing_is_sent(tmp_path, server, log, value):
     params = {"url": server.url, "headers": {"X-Value": "${value}", "X-Last": "1"}}
     if NO_HEADER.search(value):
-        assert "no header can carry a line's end" in refused(tmp_path, params, value)
+        assert "the value has a line end" in refused(tmp_path, params, value)
         assert log == []
     elif len(value) > 8000:
         asked(tmp_path, params, value)
@@ -90,7 +90,7 @@ def test_a_value_that_would_name_another_path_is_refused_or_arrives_as_it_is(tmp
         answered(tmp_path, params, value)
         assert log[0].parts == ["users", value, "keys"]
     else:
-        assert "names another path than is written" in refused(tmp_path, params, value)
+        assert "would name another path" in refused(tmp_path, params, value)
         assert log == []
 
 
@@ -191,29 +191,29 @@ def test_a_lone_surrogate_is_sent_in_no_place(tmp_path, server, log):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"url": "ftp://example.org/"}, "url: a url begins with http:// or https://, not ftp://"),
-        ({"url": "example.org/${value}"}, "url: a url begins with http:// or https:// and a host"),
-        ({"url": "http://me:hunter2@example.org/"}, "url: a url names no user; use auth"),
-        ({"url": "http://exa mple.org/"}, "is no host"),
-        ({"url": "http://example.org:99999/"}, "is no host, nor one with a port"),
+        ({"url": "ftp://example.org/"}, "url must start with http:// or https://, got ftp://"),
+        ({"url": "example.org/${value}"}, "url must start with http:// or https:// and a host"),
+        ({"url": "http://me:hunter2@example.org/"}, "url cannot contain a user; use auth"),
+        ({"url": "http://exa mple.org/"}, "not a valid host"),
+        ({"url": "http://example.org:99999/"}, "not a valid host"),
         (
             {"url": "http://example.org/", "method": "FETCH"},
-            "method: 'FETCH' is not one of GET, HEAD, OPTIONS, DELETE, PATCH, POST, PUT",
+            "method must be one of GET, HEAD, OPTIONS, DELETE, PATCH, POST, PUT, got 'FETCH'",
         ),
-        ({"url": "http://example.org/", "body": 1, "form": {}}, "a request has a body or a form, not both"),
-        ({"url": "http://example.org/", "auth": {}}, "auth: one of bearer and basic is wanted"),
+        ({"url": "http://example.org/", "body": 1, "form": {}}, "body and form exclude each other"),
+        ({"url": "http://example.org/", "auth": {}}, "auth must have either bearer or basic"),
         (
             {"url": "http://example.org/", "auth": {"bearer": "x"}, "headers": {"Authorization": "y"}},
-            "the headers name authorization already",
+            "exclude each other",
         ),
         (
             {"url": "http://example.org/", "headers": {"Content-Length": "3"}},
             "Content-Length is set by the node itself",
         ),
-        ({"url": "http://example.org/", "headers": {"X": "a\r\nY: b"}}, "no header can carry a line's end"),
-        ({"url": "http://example.org/", "headers": {"X Y": "a"}}, "'X Y' can not be the name of a header"),
-        ({"url": "http://example.org/", "allow_hosts": ["10.0.0.0/8"]}, "allow_hosts: '10.0.0.0/8' is no host"),
-        ({"url": "http://example.org/", "allow_hosts": ["${value}"]}, "allow_hosts: '${value}' is no host"),
+        ({"url": "http://example.org/", "headers": {"X": "a\r\nY: b"}}, "the value has a line end"),
+        ({"url": "http://example.org/", "headers": {"X Y": "a"}}, "'X Y' is not a valid header name"),
+        ({"url": "http://example.org/", "allow_hosts": ["10.0.0.0/8"]}, "allow_hosts: '10.0.0.0/8' is not a host"),
+        ({"url": "http://example.org/", "allow_hosts": ["${value}"]}, "allow_hosts: '${value}' is not a host"),
         ({"url": "http://example.org/", "timeout": 0}, "timeout"),
         ({"url": "http://example.org/", "max_bytes": 0}, "max_bytes"),
         ({"url": "http://example.org/", "querry": {}}, "unknown key 'querry'"),
@@ -226,7 +226,7 @@ def test_what_can_be_known_before_the_first_item_is_told_then(tmp_path, params, 
 
 
 def test_a_method_by_template_is_checked_at_the_attempt(tmp_path, server, log):
-    assert "method: 'BREW' is not one of" in refused(tmp_path, {"url": server.url, "method": "${value}"}, "brew")
+    assert "got 'BREW'" in refused(tmp_path, {"url": server.url, "method": "${value}"}, "brew")
     answered(tmp_path, {"url": server.url, "method": "${value}"}, "put")
     assert [seen.method for seen in log] == ["PUT"]
 

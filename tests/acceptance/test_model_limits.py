@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 import graphmill as gm
-from graphmill.core.rate_limits import RateLimit, RateLimits
+from graphmill.core.usage import RateLimit, RateLimits
 from support.asked_model import answer
 from support.driving import virtual
 from support.flows import now

@@ -104,7 +104,7 @@ def test_of_a_long_error_the_head_is_told_however_large_its_first_piece(server, 
     server.answer = lambda _: reply(body, 400, headers={"Content-Encoding": "gzip"})
     (result,) = run()
     assert (result.error.kind, len(server.asked)) == ("permanent", 1)
-    assert 'answered 400: no "such" thing' in result.error.message
+    assert 'returned 400: no "such" thing' in result.error.message
 
 
 def test_connections_are_used_again(server):

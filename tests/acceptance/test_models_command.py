@@ -274,9 +274,9 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
         ),
         (
             ["batch", "--prompt", "x", "-m", "lost/m", "-s", "items.jsonl"],
-            "asks lost/m: the script lost.yaml can not be read",
+            "asks lost/m: cannot read the script lost.yaml",
         ),
-        (["batch", "--prompt", "x", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml can not be played: "),
+        (["batch", "--prompt", "x", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml is not valid: "),
     ],
 )
 def test_mistakes_are_exit_2_with_the_remedy(project, arguments, said):
@@ -390,11 +390,11 @@ def test_a_refused_key_is_told_with_its_variable_and_the_provider_s_own_name(pro
         )
         code, out, _ = run(project, "models", "own/m", "--check", "--test", **variables)
     assert code == 69
-    assert f"check   own answered 401: Incorrect API key provided; {said}" in out
-    assert f"test    own/m answered 401: Incorrect API key provided; {said}" in out
+    assert f"check   own returned 401: Incorrect API key provided; {said}" in out
+    assert f"test    own/m returned 401: Incorrect API key provided; {said}" in out
 
 
 def test_a_server_that_is_not_there_is_told_with_its_place_and_the_remedy(project):
     code, out, _ = run(project, "models", "openai/m", "--test", OPENAI_BASE_URL="http://127.0.0.1:1/v1")
     assert code == 69
-    assert "can not connect: Connection refused (127.0.0.1:1); check the address, and that a server runs there" in out
+    assert "cannot connect: Connection refused (127.0.0.1:1); check the address, and that a server runs there" in out

@@ -9,7 +9,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.cli.display import progress_line
-from graphmill.core.rate_limits import RateLimit, RateLimits
+from graphmill.core.usage import RateLimit, RateLimits
 from support.asked_model import answer
 from support.command import HANG_S, Command, run, write_items
 from support.driving import virtual
@@ -195,7 +195,7 @@ def test_others_see_that_all_calls_are_refused_and_no_time_to_go(tmp_path):
 
             command.until(lambda: "running: throttled, the last " in status())
             stands = status()
-            assert (" calls refused: own/m answered 429: Rate limit reached" in stands, "eta" in stands) == (
+            assert (" calls refused: own/m returned 429: Rate limit reached" in stands, "eta" in stands) == (
                 True,
                 False,
             ), stands

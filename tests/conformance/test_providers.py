@@ -1,9 +1,7 @@
 """Every provider, over a real wire to a server of ours: what is a success, and that nothing else is taken for one."""
 
 import asyncio
-import contextlib
 import json
-import socket
 import sys
 import time
 import zlib
@@ -13,10 +11,9 @@ import pytest
 
 from graphmill.core.errors import AttemptError, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, Origin
-from graphmill.core.rate_limits import RateLimit
-from graphmill.core.usage import Usage
+from graphmill.core.usage import RateLimit, Usage
 from graphmill.graph.registry import find_provider, provider_registry
-from support import model_server
+from support import http_server, model_server
 from support.model_apis import APIS
 from support.model_rows import ENDS, ERRORS, WIRE
 from support.model_server import ModelServer, reply
@@ -171,7 +168,7 @@ def test_a_fault_of_the_wire_is_one_kind_of_error_after_one_request(call, api, s
 def test_a_time_out_says_how_long_it_was(call, api, server):
     server.answer = lambda _: model_server.dripping(reply(api.answer), every_s=0.02)
     call.given["timeout_s"] = 0.25
-    assert str(error_of(call)) == f"{call.provider.name}: no whole answer within 0.25 s"
+    assert "no complete response within 0.25 s" in str(error_of(call))
 
 
 @pytest.mark.parametrize("row", ERRORS)
@@ -180,7 +177,7 @@ def test_an_error_of_the_api_is_one_kind_of_error_after_one_request(call, api, s
     server.answer = lambda _: reply(data, status, headers={"retry-after": "7"})
     error = error_of(call)
     assert type(error) is ERRORS[row]
-    assert str(error).startswith(f"{call.provider.name} answered {status}: ")
+    assert str(error).startswith(f"{call.provider.name} returned {status}: ")
     assert (error.usage, len(server.asked)) == (Usage(requests=1, cost_usd=0.0), 1)
     assert error.limits.retry_after_s == (38 if (row, call.provider.name) == ("throttled", "gemini") else 7)
     if isinstance(error, Throttled | Transient):
@@ -217,7 +214,7 @@ def test_a_server_that_is_not_there_is_unavailable_and_nothing_was_used(call, se
     call.given["address"] = "http://127.0.0.1:1/v1"
     error = error_of(call)
     assert (type(error), error.usage, len(server.asked)) == (Unavailable, None, 0)
-    assert "can not connect" in str(error)
+    assert "cannot connect" in str(error)
 
 
 @pytest.mark.parametrize("address", ["http://[::/v1", "127.0.0.1:1", "http:///v1", "", "ftp://127.0.0.1/v1"])
@@ -226,23 +223,20 @@ def test_an_address_that_is_none_is_unavailable(call, address):
     assert type(error_of(call)) is Unavailable
 
 
-def test_a_server_that_speaks_no_tls_is_unavailable(call, server, connecting):
-    connecting(_CONNECT_S=0.3)  # the server waits for the rest of what it takes for a request
-    call.given["address"] = server.url.replace("http://", "https://")
+def test_a_server_that_speaks_no_tls_is_unavailable(call, server):
+    address = server.url.replace("http://", "https://")
+    call.given |= {"address": address, "timeout_s": 0.5}  # the server waits for the rest of what it takes for a request
     error = error_of(call)
     assert (type(error), error.usage, server.asked) == (Unavailable, None, [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only here is a connection beyond the backlog left waiting")
 def test_a_server_that_takes_no_connection_is_unavailable_before_the_time_is_up(call):
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as waiting:
-        for _ in range(4):
-            first = waiting.enter_context(socket.socket())
-            first.setblocking(False)
-            first.connect_ex(full.getsockname())
-        call.given |= {"address": f"http://127.0.0.1:{full.getsockname()[1]}", "timeout_s": 0.5}
+    with http_server.unreachable() as url:
+        call.given |= {"address": url, "timeout_s": 0.5}
         error = error_of(call)
-        assert (type(error), str(error)) == (Unavailable, f"{call.provider.name}: no connection in time")
+        assert type(error) is Unavailable
+        assert "timed out while connecting" in str(error)
 
 
 def test_a_host_whose_name_is_not_found_in_time_is_unavailable_and_nothing_was_used(call, monkeypatch):
@@ -252,7 +246,8 @@ def test_a_host_whose_name_is_not_found_in_time_is_unavailable_and_nothing_was_u
     monkeypatch.setattr("aiohttp.resolver.ThreadedResolver.resolve", resolve)
     call.given |= {"address": "http://nowhere.invalid/v1", "timeout_s": 0.5}
     error = error_of(call)
-    assert (type(error), str(error), error.usage) == (Unavailable, f"{call.provider.name}: no connection in time", None)
+    assert (type(error), error.usage) == (Unavailable, None)
+    assert "timed out while connecting" in str(error)
 
 
 def test_a_connection_that_is_reset_as_it_is_made_is_no_answer(call, server):
@@ -373,7 +368,7 @@ def test_a_key_that_no_header_can_carry_is_refused_unsent(call, server, key):
     call.given["key"] = key
     error = error_of(call)
     assert (type(error), server.asked) == (Unavailable, [])
-    assert "the key holds a line's end" in str(error)
+    assert "the key contains a line end" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """A server of our own on this machine: it logs what arrives, byte by byte, and answers as a test tells it, faults included."""
 
 import asyncio
+import socket
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
@@ -128,3 +129,14 @@ class Server:
             await writer.drain()
             return b"connection: close" not in made.lower()
         return await made(writer)
+
+
+@contextmanager
+def unreachable():
+    """Give the URL of a server that answers no attempt to connect: its queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as waiting:
+        for _ in range(4):
+            first = waiting.enter_context(socket.socket())
+            first.setblocking(False)
+            first.connect_ex(full.getsockname())
+        yield f"http://127.0.0.1:{full.getsockname()[1]}/"

@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.positions import Problem
 
 if TYPE_CHECKING:  # every command loads this file, and few of them models
-    from graphmill.core.rate_limits import RateLimits
-    from graphmill.core.usage import Usage
+    from graphmill.core.usage import RateLimits, Usage
 
 
 class GraphmillError(Exception):

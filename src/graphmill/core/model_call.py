@@ -10,8 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from graphmill.core.errors import AttemptError, Permanent, Transient
-from graphmill.core.rate_limits import RateLimits
-from graphmill.core.usage import NO_USAGE, Usage
+from graphmill.core.usage import NO_USAGE, RateLimits, Usage
 
 Role = Literal["system", "user", "assistant", "tool"]
 

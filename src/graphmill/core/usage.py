@@ -1,8 +1,9 @@
-"""Usage: what an attempt, a step or a whole run has taken from a provider, in tokens and money."""
+"""What an attempt, a step or a run has used of a provider, in tokens and money, and the rate limits providers report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -87,6 +88,26 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             if name not in known:
                 raise ValueError(f"a usage has no {name!r}{suggestion(str(name), known)}; it has {', '.join(known)}")
         return cls(**data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    """One limit: how much is allowed, how much of it remains, and in how many seconds all of it is back; None if unknown."""
+
+    allowed: int | None = None
+    remaining: int | None = None
+    reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """All limits per minute in one response, ``tokens`` for both directions; ``retry_after_s`` is the wait it asks for."""
+
+    requests: RateLimit | None = None
+    tokens: RateLimit | None = None
+    input_tokens: RateLimit | None = None
+    output_tokens: RateLimit | None = None
+    retry_after_s: float | None = None
 
 
 def added(used: Usage | None, more: Usage | None) -> Usage | None:

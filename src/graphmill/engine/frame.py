@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.json import digest
-from graphmill.core.rate_limits import RateLimits
 from graphmill.core.result import Failure
-from graphmill.core.usage import Usage, added
+from graphmill.core.usage import RateLimits, Usage, added
 from graphmill.engine.question import ASK
 from graphmill.engine.shared import C
 

@@ -14,7 +14,7 @@ from math import inf
 from threading import Lock
 from typing import Protocol
 
-from graphmill.core.rate_limits import RateLimit, RateLimits
+from graphmill.core.usage import RateLimit, RateLimits
 
 MINUTE_S = 60.6  # a hundredth more: the way to the server takes one call longer than the next
 CATCH_UP_S = 0.1  # what a start may be ahead of its time, because the one before it came late

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from graphmill.core.errors import Unavailable
-from graphmill.core.rate_limits import RateLimits
 from graphmill.core.result import RUNNING, Failure, Kind
-from graphmill.core.usage import NO_USAGE, added
+from graphmill.core.usage import NO_USAGE, RateLimits, added
 from graphmill.engine.classifier import Classifier
 from graphmill.engine.failures import cancelled, decisive
 from graphmill.engine.frame import Frame

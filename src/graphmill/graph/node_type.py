@@ -12,8 +12,7 @@ import msgspec
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
-from graphmill.core.rate_limits import RateLimits
-from graphmill.core.usage import Usage
+from graphmill.core.usage import RateLimits, Usage
 from graphmill.engine.rate_limits import Holder
 from graphmill.engine.shared import C
 

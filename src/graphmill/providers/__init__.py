@@ -1,1 +1,1 @@
-"""Providers of models, one folder per protocol, and what those that speak HTTP share."""
+"""Model providers: one file per protocol, what HTTP providers share, and a scripted one that calls nobody."""

@@ -1,35 +1,68 @@
-"""What all providers over HTTP do in the same way: one request, one answer, and an error that repeats no secret."""
+"""What all HTTP providers share: one request, one response, and errors that repeat no secret.
+
+A protocol says how a request is written and a response is read, see ``openai``, ``anthropic`` and ``gemini``.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from graphmill.core.errors import AttemptError, Permanent, Unavailable, cut, message_of
-from graphmill.core.json import json_bytes
+from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, Unavailable, cut, message_of
+from graphmill.core.json import STRICT, json_bytes
 from graphmill.core.model_call import ModelRequest, ModelResponse
-from graphmill.core.rate_limits import RateLimits
-from graphmill.core.usage import Usage
+from graphmill.core.usage import RateLimits, Usage
 from graphmill.graph.secrets import Redactor
-from graphmill.providers.answer import Answer, error_object_of, object_of
-from graphmill.providers.limit_headers import plain_limits
-from graphmill.providers.verdict import Said, error_of, kind_of_status
-from graphmill.providers.wire import Sent, Wire
+from graphmill.http.connection import HttpClient, HttpResponse
+from graphmill.http.faults import (
+    HttpError,
+    InvalidRequestError,
+    NotSentError,
+    ResponseTooLargeError,
+    UntrustedCertificateError,
+)
+from graphmill.http.headers import plain_limits
 
-_MOST_MESSAGE_CHARS = 500
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+MAX_RESPONSE_BYTES = 32 << 20
+_MAX_MESSAGE_CHARS = 500
+_MAX_SAID_CHARS = 2000
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_HEADER = re.compile(r"[^\x20-\x7e\x80-\U0010ffff]|[\ud800-\udfff]|^ | \Z")
+_SET_BY_CLIENT = frozenset({"content-length", "transfer-encoding"})
+_ERROR_TEXT = re.compile(r'"(message|type|code|status|detail)"\s*:\s*"((?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)')
+_BY_STATUS: dict[int, type[AttemptError]] = {
+    **dict.fromkeys((401, 402, 403, 404, 405, 407, 521, 522, 523), Unavailable),
+    **dict.fromkeys((408, 409, 425), Transient),
+    **dict.fromkeys((429, 503, 529), Throttled),
+}
+_REMEDIES = {
+    401: "check the key",
+    402: "add credit",
+    403: "check what the key may use",
+    404: "check the model's name and the address",
+}
+_decode = msgspec.json.Decoder().decode
+
+
+class ErrorDetails(NamedTuple):
+    """What the body of an error says: a message for people, and words for programs."""
+
+    message: str = ""
+    type: str = ""
+    code: str = ""
 
 
 class HttpProvider(ABC):
-    """A provider that says how its requests are written and its answers read; the rest is the same for all."""
+    """A provider over HTTP; subclasses know one protocol."""
 
     name: ClassVar[str]
     default_address: ClassVar[str]
@@ -38,152 +71,247 @@ class HttpProvider(ABC):
     supports_schema: ClassVar[bool] = True
     own_headers: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
-    @abstractmethod
-    def url(self, address: str, model: str | None) -> str:
-        """Give where a model is asked, or where the models are listed."""
+    # --- what a protocol defines ---
 
     @abstractmethod
-    def credentials(self, key: str) -> Mapping[str, str]:
-        """Give the headers that carry a key."""
+    def build_url(self, address: str, model: str | None) -> str:
+        """Return the URL that calls a model, or without a model the one that lists them."""
 
     @abstractmethod
-    def body(self, request: ModelRequest, address: str) -> dict[str, Any]:
-        """Write a request, without its extra; Permanent says what this protocol can not ask for."""
+    def build_credentials(self, key: str) -> Mapping[str, str]:
+        """Return the headers that carry a key."""
 
     @abstractmethod
-    def response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
-        """Read an answer that came with success; Transient if there is none in it."""
+    def build_body(self, request: ModelRequest, address: str) -> dict[str, Any]:
+        """Write a request, without its ``extra``; Permanent if the protocol cannot express it."""
 
     @abstractmethod
-    def usage(self, data: dict[str, Any]) -> Usage:
-        """Read what an answer has used; what it does not tell counts as none."""
+    def read_response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
+        """Read a successful response; Transient if it holds no answer."""
 
     @abstractmethod
-    def model_names(self, data: dict[str, Any]) -> list[str]:
+    def read_usage(self, data: dict[str, Any]) -> Usage:
+        """Read what a response has used; what it leaves out counts as 0."""
+
+    @abstractmethod
+    def read_model_names(self, data: dict[str, Any]) -> list[str]:
         """Read a list of models."""
 
     @abstractmethod
-    def said(self, data: dict[str, Any]) -> Said:
+    def read_error(self, data: dict[str, Any]) -> ErrorDetails:
         """Read the body of an error."""
 
     @abstractmethod
-    def kind(self, status: int, said: Said, data: dict[str, Any]) -> type[AttemptError] | None:
-        """Give the kind of an error by what it says; None leaves it to its status."""
+    def classify_error(self, status: int, details: ErrorDetails, data: dict[str, Any]) -> type[AttemptError] | None:
+        """Return the kind of an error by what it says; None leaves it to the status."""
 
-    def hidden_error(self, data: dict[str, Any]) -> int | None:
-        """Give the status that an answer with success should have had, because it holds an error; None if it does not."""
+    def find_hidden_status(self, data: dict[str, Any]) -> int | None:
+        """Return the status of an error inside a successful response; None if there is none."""
         return None if data.get("error") is None else 500
 
-    def limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
-        """Read what an answer says of rate limits."""
+    def read_limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
+        """Read what a response says of rate limits."""
         del data
         return plain_limits(headers)
 
-    def open(self) -> Wire:
-        """Make the pool of connections."""
-        return Wire()
+    # --- what callers use ---
+
+    def open(self) -> HttpClient:
+        """Make the client that the calls of a run share."""
+        return HttpClient()
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> AttemptError:
-        """Say what an answer that is an error means."""
-        return self._error(status, headers, error_object_of(body))
+        """Turn an error response into an exception."""
+        return self._error(status, headers, parse_error_object(body))
 
     async def complete(
         self,
         request: ModelRequest,
         *,
-        session: Wire,
+        session: HttpClient,
         address: str,
         key: str | None,
         headers: Mapping[str, str],
         timeout_s: float | None,
     ) -> ModelResponse:
-        """Ask once; give the answer, or raise why there is none."""
+        """Call the model once; return the answer, or raise why there is none."""
         try:
-            body = self.body(request, address)
+            body = self.build_body(request, address)
             if request.extra:
-                body = _merged(body, request.extra)
-            sent = Sent(self.url(address, request.model), self._headers(key, headers), _written(body))
-            response = self._read(await session.send(sent, timeout_s=timeout_s), request)
+                body = _merge(body, request.extra)
+            written = _write_json(body)
+            received = await _send(
+                session, self.build_url(address, request.model), self._headers(key, headers), written, timeout_s
+            )
+            response = self._read(received, request)
         except AttemptError as error:
-            error.args = (_redacted(self._named(error), _secrets(address, key, headers)),)
+            error.args = (_redact(self._named(error), _secrets(address, key, headers)),)
             raise error from None
-        if not response.reason:
-            return response
-        return msgspec.structs.replace(response, reason=_redacted(response.reason, _secrets(address, key, headers)))
+        if response.reason:
+            reason = _redact(response.reason, _secrets(address, key, headers))
+            response = msgspec.structs.replace(response, reason=reason)
+        return response
 
     async def models(
-        self, *, session: Wire, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
+        self, *, session: HttpClient, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
     ) -> list[str]:
         """List the models."""
         try:
-            answer = await session.send(Sent(self.url(address, None), self._headers(key, headers)), timeout_s=timeout_s)
-            return self.model_names(self._object(answer))
+            url = self.build_url(address, None)
+            received = await _send(session, url, self._headers(key, headers), None, timeout_s)
+            return self.read_model_names(self._parse(received))
         except AttemptError as error:
-            error.args = (_redacted(self._named(error), _secrets(address, key, headers)),)
+            error.args = (_redact(self._named(error), _secrets(address, key, headers)),)
             raise error from None
 
     def _headers(self, key: str | None, headers: Mapping[str, str]) -> Mapping[str, str]:
-        return _checked(self, key, tuple(headers.items()))
+        return _build_headers(self, key, tuple(headers.items()))
 
-    def _read(self, answer: Answer, request: ModelRequest) -> ModelResponse:
-        data = self._object(answer)
-        limits = self.limits(answer.headers, data)
+    def _read(self, received: HttpResponse, request: ModelRequest) -> ModelResponse:
+        data = self._parse(received)
+        limits = self.read_limits(received.headers, data)
         try:
-            return self.response(data, request, limits)
+            return self.read_response(data, request, limits)
         except AttemptError as error:
             error.usage, error.limits = error.usage or Usage(requests=1), limits
             raise
 
-    def _object(self, answer: Answer) -> dict[str, Any]:
-        if not answer.is_success:
-            raise self.classify(answer.status, answer.headers, answer.body)
+    def _parse(self, received: HttpResponse) -> dict[str, Any]:
+        if not received.is_good:
+            raise self.classify(received.status, received.headers, received.body)
         try:
-            data = object_of(answer.body)
+            data = parse_object(received.body)
         except AttemptError as error:
-            error.usage, error.limits = Usage(requests=1), self.limits(answer.headers, {})
+            error.usage, error.limits = Usage(requests=1), self.read_limits(received.headers, {})
             raise
-        status = self.hidden_error(data)
+        status = self.find_hidden_status(data)
         if status is None:
             return data
-        hidden = self._error(status, answer.headers, data)
-        hidden.usage = self.usage(data)
+        hidden = self._error(status, received.headers, data)
+        hidden.usage = self.read_usage(data)
         raise hidden
 
     def _error(self, status: int, headers: Mapping[str, str], data: dict[str, Any]) -> AttemptError:
-        said = self.said(data)
-        kind = self.kind(status, said, data) or kind_of_status(status)
-        return error_of(self.name, status, said, kind=kind, limits=self.limits(headers, data))
+        details = self.read_error(data)
+        kind = self.classify_error(status, details, data) or kind_of_status(status)
+        return build_error(self.name, status, details, kind=kind, limits=self.read_limits(headers, data))
 
     def _named(self, error: AttemptError) -> str:
         return str(error) if str(error).startswith(self.name) else f"{self.name}: {error}"
 
 
-@lru_cache(maxsize=16)
-def _checked(provider: HttpProvider, key: str | None, headers: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Give all headers of a request; Unavailable says which can not be sent."""
-    if key and _NOT_IN_A_HEADER.search(key):
-        raise Unavailable(
-            "the key holds a line's end, a space around it or another character that no header can carry; set it anew"
-        )
-    for name, value in headers:
-        if not _NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
-            raise Unavailable(
-                f"the header {name!r:.60} can not be sent: a name is of letters and dashes, a value without line's ends"
+# --- sending a request ---
+
+
+async def _send(
+    client: HttpClient,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    timeout_s: float | None,
+) -> HttpResponse:
+    """Send a request once and read the response within a time limit; AttemptError says what went wrong.
+
+    A CancelledError has ``usage`` if the request was sent: asyncio accepts no other exception in its place.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await client.send(
+                "GET" if body is None else "POST",
+                url,
+                headers=headers,
+                body=body,
+                max_bytes=MAX_RESPONSE_BYTES,
+                within_s=timeout_s,
             )
+    except TimeoutError:
+        raise _count_request(Transient(f"no complete response within {timeout_s:g} s")) from None
+    except HttpError as error:
+        raise _translate(error) from None
+    except asyncio.CancelledError as error:
+        if error.is_sent:  # type: ignore[attr-defined]  # set by the client
+            error.usage = Usage(requests=1)  # type: ignore[attr-defined]
+        raise
+
+
+def _translate(error: HttpError) -> AttemptError:
+    """Say what an error means: without a connection the provider is unavailable, and nothing was used."""
+    if isinstance(error, UntrustedCertificateError):
+        return Unavailable(str(error))
+    if isinstance(error, InvalidRequestError):
+        return Unavailable(f"{error}; check the address (like https://host/v1) and the headers")
+    if isinstance(error, NotSentError):
+        return Unavailable(f"{error}; check the address, and that a server runs there")
+    if isinstance(error, ResponseTooLargeError):
+        return _count_request(Permanent(str(error)))
+    return _count_request(Transient(str(error)))
+
+
+def _count_request(error: AttemptError) -> AttemptError:
+    """Note that a request was sent, at an unknown cost."""
+    error.usage = Usage(requests=1)
+    return error
+
+
+@lru_cache(maxsize=16)
+def _build_headers(provider: HttpProvider, key: str | None, headers: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Return all headers of a request; Unavailable if one cannot be sent."""
+    if key and _NOT_IN_A_HEADER.search(key):
+        raise Unavailable("the key contains a line end, a space around it or another invalid character; set it again")
+    for name, value in headers:
+        if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
+            raise Unavailable(
+                f"the header {name!r:.60} is not valid: names have only letters and dashes, values no line ends"
+            )
+    own = {name.lower(): value for name, value in headers if name.lower() not in _SET_BY_CLIENT}
+    credentials = provider.build_credentials(key) if key else {}
     return {
+        "accept": "application/json",
         "content-type": "application/json",
         **provider.own_headers,
-        **(provider.credentials(key) if key else {}),
-        **dict(headers),
+        **credentials,
+        **own,
     }
 
 
-def _redacted(text: str, secrets: Iterable[str]) -> str:
-    return cut(Redactor(values=tuple(dict.fromkeys(secrets))).text(text), _MOST_MESSAGE_CHARS)
+@lru_cache(maxsize=256)
+def join_url(address: str, *parts: str, query: str = "") -> str:
+    """Return a URL below an address, with the address's own query."""
+    try:
+        scheme, host, path, own, _ = urlsplit(address)
+    except ValueError:
+        scheme = host = ""
+    if scheme not in ("http", "https") or not host:
+        raise Unavailable("the address must be a URL like https://host/v1")
+    return urlunsplit((scheme, host, "/".join([path.rstrip("/"), *parts]), "&".join(filter(None, [own, query])), ""))
+
+
+def _merge(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Put extra entries over existing ones, at any depth; null removes one."""
+    merged = dict(body)
+    for name, value in extra.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(name), dict):
+            merged[name] = _merge(merged[name], value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _write_json(body: dict[str, Any]) -> bytes:
+    try:
+        return json_bytes(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Permanent(f"the request cannot be written as JSON: {message_of(error)}") from None
+
+
+def _redact(text: str, secrets: Iterable[str]) -> str:
+    return cut(Redactor(values=tuple(dict.fromkeys(secrets))).text(text), _MAX_MESSAGE_CHARS)
 
 
 def _secrets(address: str, key: str | None, headers: Mapping[str, str]) -> Iterator[str]:
-    """Give all that lets a call in: the key, the values of headers, and what stands in the address beside host and path."""
+    """Return everything that grants access: the key, header values, and the address's query and password."""
     yield key or ""
     for value in headers.values():
         yield from (value, *value.split())
@@ -192,33 +320,131 @@ def _secrets(address: str, key: str | None, headers: Mapping[str, str]) -> Itera
     yield rest.partition("//")[2].rpartition("@")[0].partition(":")[2]
 
 
-@lru_cache(maxsize=256)
-def joined(address: str, *parts: str, query: str = "") -> str:
-    """Give the URL of a place below an address, whose own query is kept."""
+# --- errors ---
+
+
+def kind_of_status(status: int) -> type[AttemptError]:
+    """Return the kind of an error by its status alone; redirects are not followed with a key in hand."""
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status < 400:
+        return Unavailable
+    return Permanent if status < 500 else Transient
+
+
+def build_error(
+    provider: str, status: int, details: ErrorDetails, *, kind: type[AttemptError], limits: RateLimits | None = None
+) -> AttemptError:
+    """Build the exception for an error response, which used one request at no cost."""
+    message = cut(" ".join(details.message.split()), _MAX_SAID_CHARS)
+    text = f"{provider} returned {status}"
+    if said := " ".join(filter(None, [message, _program_word(details)])):
+        text = f"{text}: {said}"
+    if kind is Unavailable and (remedy := _remedy(status)):
+        text = f"{text}; {remedy}"
+    if issubclass(kind, Throttled | Transient):
+        error: AttemptError = kind(text, retry_after_s=None if limits is None else limits.retry_after_s)
+    else:
+        error = kind(text)
+    error.usage, error.limits = Usage(requests=1, cost_usd=0.0), limits
+    return error
+
+
+def empty_response(message: str, usage: Usage) -> Transient:
+    """Build the exception for a successful response without an answer."""
+    error = Transient(message)
+    error.usage = usage
+    return error
+
+
+def _remedy(status: int) -> str:
+    return "the address has moved; set the new one" if 300 <= status < 400 else _REMEDIES.get(status, "")
+
+
+def _program_word(details: ErrorDetails) -> str:
+    word = details.code or details.type
+    return f"({cut(word, 60)})" if word and word != details.message else ""
+
+
+# --- reading JSON from others ---
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Read a body as a JSON object, whatever its content type; Unavailable for a web page, otherwise Transient."""
     try:
-        scheme, host, path, own, _ = urlsplit(address)
-    except ValueError:
-        scheme = host = ""
-    if scheme not in ("http", "https") or not host:
-        raise Unavailable("the address is no URL; it is like https://host/v1")
-    return urlunsplit((scheme, host, "/".join([path.rstrip("/"), *parts]), "&".join(filter(None, [own, query])), ""))
+        data = _parse_json(body)
+    except UnicodeDecodeError as error:
+        raise Transient(f"response is not valid UTF-8 (cut off?): {error.reason} at byte {error.start}") from None
+    except (ValueError, RecursionError) as error:
+        if body.lstrip()[:1] == b"<":
+            raise Unavailable(
+                "got a web page instead of a response; check the address, and any proxy in front of it"
+            ) from None
+        raise Transient(f"response is not valid JSON (cut off?): {message_of(error)}") from None
+    if not isinstance(data, dict):
+        raise Transient(f"response must be a JSON object, got {type(data).__name__}")
+    return data
 
 
-def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Put extra entries over those that are there, at any depth; null takes one out."""
-    made = dict(body)
-    for name, value in extra.items():
-        if value is None:
-            made.pop(name, None)
-        elif isinstance(value, Mapping) and isinstance(made.get(name), dict):
-            made[name] = _merged(made[name], value)
+def _parse_json(body: bytes) -> Any:
+    try:
+        return _decode(body)
+    except (
+        ValueError,
+        RecursionError,
+    ):  # msgspec.DecodeError is a ValueError; json reads larger numbers, and says where
+        return STRICT.decode(body.decode())
+
+
+def parse_error_object(body: bytes) -> dict[str, Any]:
+    """Read the body of an error as far as possible, even if it was cut off."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return {"error": _find_texts(body)} if body.lstrip()[:1] == b"{" else {}
+    if isinstance(data, list) and data:
+        data = data[0]
+    return data if isinstance(data, dict) else {}
+
+
+def _find_texts(body: bytes) -> dict[str, str]:
+    """Find the texts of an error object that was cut off."""
+    error = body.partition(b'"error"')[2] or body
+    found: dict[str, str] = dict(reversed(_ERROR_TEXT.findall(error.decode(errors="replace"))))  # the first of each
+    return {name: json.loads(f'"{text}"', strict=False) for name, text in found.items()}
+
+
+def entry(data: Any, *path: str | int) -> Any:
+    """Return the value at a path through data, None if there is none."""
+    for key in path:
+        if type(data) is dict:
+            data = data.get(key)
+        elif type(data) is list and isinstance(key, int) and key < len(data):
+            data = data[key]
         else:
-            made[name] = value
-    return made
+            return None
+    return data
 
 
-def _written(body: dict[str, Any]) -> bytes:
-    try:
-        return json_bytes(body)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"the request is no JSON: {message_of(error)}") from None
+def text_at(data: Any, *path: str | int) -> str:
+    """Return the text at a path, "" if there is none."""
+    found = entry(data, *path)
+    return found if isinstance(found, str) else ""
+
+
+def count_at(data: Any, *path: str | int) -> int:
+    """Return the count at a path, 0 if there is none."""
+    found = entry(data, *path)
+    return int(found) if type(found) in (int, float) and 0 <= found < 1e15 else 0  # a bool is not a count
+
+
+def list_at(data: Any, *path: str | int) -> list[Any]:
+    """Return the list at a path, an empty one if there is none."""
+    found = entry(data, *path)
+    return found if isinstance(found, list) else []
+
+
+def logprob_at(data: Any, name: str) -> float:
+    """Return the logarithm of a probability, 0 if there is none."""
+    found = entry(data, name)
+    return float(found) if isinstance(found, int | float) else 0.0

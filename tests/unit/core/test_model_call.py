@@ -3,8 +3,7 @@ import pytest
 
 from graphmill.core.errors import Permanent, Transient
 from graphmill.core.model_call import FinishReason, Image, Message, ModelResponse, Text
-from graphmill.core.rate_limits import RateLimits
-from graphmill.core.usage import Usage
+from graphmill.core.usage import RateLimits, Usage
 
 USED = Usage(requests=1, input_tokens=9)
 LIMITS = RateLimits(retry_after_s=1.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.rate_limits import RateLimit, RateLimits
+from graphmill.core.usage import RateLimit, RateLimits
 from graphmill.engine.rate_limits import Limits, RateLimiter
 
 

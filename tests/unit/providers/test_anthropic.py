@@ -5,7 +5,7 @@ import pytest
 from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, Text, Tool, ToolCall
 from graphmill.graph.registry import find_provider
-from graphmill.providers.anthropic.request import body_of
+from graphmill.providers.anthropic import Anthropic
 from support.model_apis import ANTHROPIC_ANSWER, anthropic_error
 
 ANTHROPIC = find_provider("anthropic")
@@ -31,11 +31,11 @@ CLOSED = {
 
 
 def asked(**more):
-    return body_of(ModelRequest(**{"model": "claude-sonnet-4-5", "messages": (ASK,), **more}))
+    return Anthropic().build_body(ModelRequest(**{"model": "claude-sonnet-4-5", "messages": (ASK,), **more}), "")
 
 
 def read(data, *, has_schema=False):
-    return ANTHROPIC.response(data, ModelRequest(model="m", messages=(), schema={} if has_schema else None), None)
+    return ANTHROPIC.read_response(data, ModelRequest(model="m", messages=(), schema={} if has_schema else None), None)
 
 
 def test_the_most_tokens_are_always_sent():
@@ -67,7 +67,7 @@ def test_the_system_stands_apart_and_every_setting_goes_by_its_name():
 
 
 def test_logprobs_are_refused_because_nobody_would_give_them():
-    with pytest.raises(Permanent, match="gives no logprobs"):
+    with pytest.raises(Permanent, match="has no logprobs"):
         asked(logprobs=0)
 
 
@@ -202,7 +202,7 @@ def test_an_answer_with_nothing_in_it_is_transient(changes):
     ],
 )
 def test_the_version_stands_in_the_path_once(address, url):
-    assert ANTHROPIC.url(address, "m") == url
+    assert ANTHROPIC.build_url(address, "m") == url
 
 
 @pytest.mark.parametrize(
@@ -232,6 +232,6 @@ def test_errors_are_of_one_kind_each(answer, kind):
 
 
 def test_an_error_inside_an_answer_has_the_status_of_its_type():
-    assert ANTHROPIC.hidden_error(anthropic_error(200, "overloaded_error", "x")[1]) == 529
-    assert ANTHROPIC.hidden_error({"type": "error"}) == 500
-    assert ANTHROPIC.hidden_error(ANTHROPIC_ANSWER) is None
+    assert ANTHROPIC.find_hidden_status(anthropic_error(200, "overloaded_error", "x")[1]) == 529
+    assert ANTHROPIC.find_hidden_status({"type": "error"}) == 500
+    assert ANTHROPIC.find_hidden_status(ANTHROPIC_ANSWER) is None

@@ -5,7 +5,7 @@ import pytest
 from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, Text, TokenLogprob, Tool, ToolCall
 from graphmill.graph.registry import find_provider
-from graphmill.providers.gemini.request import body_of
+from graphmill.providers.gemini import Gemini
 from support.model_apis import GEMINI, GEMINI_ANSWER, changed, google_error
 
 GOOGLE = find_provider("gemini")
@@ -13,11 +13,11 @@ ASK = Message("user", "hi")
 
 
 def asked(**more):
-    return body_of(ModelRequest(**{"model": "gemini-2.5-flash", "messages": (ASK,), **more}))
+    return Gemini().build_body(ModelRequest(**{"model": "gemini-2.5-flash", "messages": (ASK,), **more}), "")
 
 
 def read(data):
-    return GOOGLE.response(data, None, None)
+    return GOOGLE.read_response(data, None, None)
 
 
 def test_what_is_not_set_is_not_sent():
@@ -100,7 +100,7 @@ def test_messages_carry_images_calls_and_results():
     ],
 )
 def test_a_model_stands_in_the_path_and_can_not_leave_it(model, path):
-    assert GOOGLE.url("https://h/v1beta", model) == f"https://h/v1beta/{path}:generateContent"
+    assert GOOGLE.build_url("https://h/v1beta", model) == f"https://h/v1beta/{path}:generateContent"
 
 
 def test_function_calls_are_read():

@@ -8,8 +8,7 @@ import pytest
 
 from graphmill.core.yaml import from_yaml
 from graphmill.graph.registry import find_provider
-from graphmill.providers.scripted.faults import FAULTS
-from graphmill.providers.scripted.script import Script
+from graphmill.providers.scripted.script import FAULTS, Script
 
 PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
 

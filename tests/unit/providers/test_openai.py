@@ -6,7 +6,7 @@ from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, Text, TokenLogprob, Tool, ToolCall
 from graphmill.core.usage import Usage
 from graphmill.graph.registry import find_provider
-from graphmill.providers.openai.request import body_of, is_strict
+from graphmill.providers.openai import OpenAI, is_strict
 from support.model_apis import OPENAI_ANSWER, changed
 
 OPENAI = find_provider("openai")
@@ -16,11 +16,11 @@ CLOSED = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 
 
 def asked(address=HOME, **more):
-    return body_of(ModelRequest(**{"model": "gpt-5-mini", "messages": (ASK,), **more}), address)
+    return OpenAI().build_body(ModelRequest(**{"model": "gpt-5-mini", "messages": (ASK,), **more}), address)
 
 
 def read(data):
-    return OPENAI.response(data, None, None)
+    return OPENAI.read_response(data, None, None)
 
 
 def error(status, data, headers=()):
@@ -141,7 +141,7 @@ def test_a_schema_is_strict_where_it_has_the_form_for_that(schema, strict):
     ],
 )
 def test_the_path_is_put_below_the_address_and_its_query_is_kept(address, url):
-    assert OPENAI.url(address, "m") == url
+    assert OPENAI.build_url(address, "m") == url
 
 
 def test_tool_calls_are_read_and_broken_arguments_stay_text():
@@ -284,15 +284,15 @@ def test_an_error_says_what_was_said_its_code_and_the_remedy():
     }
     assert (
         str(error(404, said))
-        == "openai answered 404: The model `x` does not exist (model_not_found); check the model's name and the address"
+        == "openai returned 404: The model `x` does not exist (model_not_found); check the model's name and the address"
     )
     assert (
         str(error(404, {"detail": "Not Found"}))
-        == "openai answered 404: Not Found; check the model's name and the address"
+        == "openai returned 404: Not Found; check the model's name and the address"
     )
-    assert str(error(422, {"detail": [{"msg": "field required"}]})) == "openai answered 422: field required"
-    assert str(error(502, {})) == "openai answered 502"
-    assert str(error(308, {})) == "openai answered 308; the address has moved; set the new one"
+    assert str(error(422, {"detail": [{"msg": "field required"}]})) == "openai returned 422: field required"
+    assert str(error(502, {})) == "openai returned 502"
+    assert str(error(308, {})) == "openai returned 308; the address has moved; set the new one"
 
 
 @pytest.mark.parametrize(
@@ -315,4 +315,4 @@ def test_an_error_with_any_body_is_one_by_its_status(body):
     ],
 )
 def test_an_error_inside_an_answer_has_the_status_it_says(data, status):
-    assert OPENAI.hidden_error(data) == status
+    assert OPENAI.find_hidden_status(data) == status

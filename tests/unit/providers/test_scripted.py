@@ -8,9 +8,8 @@ from graphmill.core.errors import AttemptError, Throttled, Transient, Unavailabl
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.usage import Usage
 from graphmill.graph.registry import find_provider
-from graphmill.providers.scripted.faults import FAULTS
-from graphmill.providers.scripted.sample import sample_of
-from graphmill.providers.scripted.script import Latency
+from graphmill.providers.scripted.sample import sample_value
+from graphmill.providers.scripted.script import FAULTS, Latency
 from support.virtual_clock import run_virtual
 
 SCRIPTED = find_provider("scripted")
@@ -109,7 +108,7 @@ def test_an_answer_that_is_cut_has_half_of_its_text(write):
 
 def test_silence_lasts_until_the_time_is_up(write):
     (answer,) = answers(write("rules: [{fault: silence}]"), ASK, timeout_s=0.05)
-    assert (type(answer), str(answer)) == (Transient, "scripted: no whole answer within 0.05 s")
+    assert (type(answer), str(answer)) == (Transient, "scripted: no complete response within 0.05 s")
 
 
 def test_only_so_many_are_borne_at_once(write):
@@ -152,10 +151,10 @@ def test_latencies_follow_their_curve():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rules: [{fault: trottled}]", "there is no fault 'trottled' (did you mean 'throttled'?); there are length, "),
+        ("rules: [{fault: trottled}]", "no fault 'trottled' (did you mean 'throttled'?)"),
         ("rulez: []", "Object contains unknown field `rulez`"),
         ("rules: [{share: 2}]", "Expected `float` <= 1.0 - at `$.rules[0].share`"),
-        ("rules: [", "script.yaml can not be played: "),
+        ("rules: [", "script.yaml is not valid: "),
     ],
 )
 def test_a_script_with_a_mistake_is_unavailable_and_says_where(write, text, message):
@@ -168,7 +167,7 @@ def test_a_script_that_is_not_there_is_unavailable():
     (error,) = answers("nowhere/script.yaml", ASK)
     assert (type(error), str(error)) == (
         Unavailable,
-        "the script nowhere/script.yaml can not be read: No such file or directory",
+        "cannot read the script nowhere/script.yaml: No such file or directory",
     )
 
 
@@ -200,7 +199,7 @@ def no(request):
     assert str(error) == "never"
     (error,) = answers("my_models:nobody", ASK)
     assert type(error) is Unavailable
-    assert "the function my_models:nobody can not be loaded: AttributeError" in str(error)
+    assert "cannot load the function my_models:nobody: AttributeError" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -226,13 +225,13 @@ def no(request):
     ],
 )
 def test_where_structure_is_asked_for_an_answer_has_it(schema, value):
-    assert sample_of(schema) == value
+    assert sample_value(schema) == value
     assert json.loads(texts("", replace(ASK, schema=schema))[0]) == value
 
 
 def test_a_schema_that_never_ends_has_an_answer_that_does():
     schema = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"next": {"$ref": "#/$defs/a"}}}}}
-    assert len(json.dumps(sample_of(schema))) < 1000
+    assert len(json.dumps(sample_value(schema))) < 1000
 
 
 def test_it_names_a_model_and_knows_what_a_status_means():

@@ -279,7 +279,7 @@ def _named(target: Target, message: str) -> str:
     """Name the model, in the place of the protocol: a server of another name speaks that too."""
     said = message if target.lane in message else f"{target.lane}: {message}"
     protocol = target.provider.name
-    if message.startswith((f"{protocol} answered ", f"{protocol}: ")):
+    if message.startswith((f"{protocol} returned ", f"{protocol}: ")):
         said = f"{target.lane}{message.removeprefix(protocol)}"
     return f"{said}{_key_told(target)}" if said.endswith(_KEY_REFUSED) else said
 

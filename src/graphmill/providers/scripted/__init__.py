@@ -1,1 +1,1 @@
-"""A model that answers by rules or a function, faults included, and asks nobody."""
+"""A model that answers by rules or a function, faults included, and calls nobody."""

@@ -1,19 +1,42 @@
-"""The provider `scripted`: answers by rules or a function, and asks nobody; to rehearse a run, and to test one."""
+"""The provider ``scripted``: answers by rules or by a function, and calls nobody; to rehearse a run, and to test one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import inspect
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
 
-from graphmill.core.errors import AttemptError
-from graphmill.core.model_call import ModelRequest, ModelResponse
-from graphmill.providers.scripted.stage import Stage, script_at
-from graphmill.providers.verdict import Said, error_of, kind_of_status
+from graphmill.core.errors import AttemptError, Transient, Unavailable, described
+from graphmill.core.json import to_json
+from graphmill.core.model_call import FinishReason, ModelRequest, ModelResponse
+from graphmill.core.usage import Usage
+from graphmill.providers.http_provider import ErrorDetails, build_error, kind_of_status
+from graphmill.providers.scripted.sample import sample_value
+from graphmill.providers.scripted.script import (
+    ENDS,
+    SILENCE,
+    Latency,
+    Rule,
+    Script,
+    draw_chance,
+    fault_error,
+    read_script,
+)
+
+ScriptFunction = Callable[[ModelRequest], Any]
+_MINUTE_S = 60.0
+_CHARS_PER_TOKEN = 4
+_PLACEHOLDER = re.compile(r"\$\{(item|path|round|sample|attempt|prompt)\}")
 
 
 class Scripted:
     """Its address is a script's file or ``module:function``; without one each prompt is its own answer.
 
-    Its answers hang on more than what is asked, and cost nothing: none is used again.
+    Its answers depend on more than the request, and cost nothing: they are never cached.
     """
 
     name = "scripted"
@@ -24,18 +47,18 @@ class Scripted:
     is_cached = False
 
     def require(self, address: str) -> None:
-        """Refuse, before the first item, a script that can not be played: Unavailable says why."""
-        script_at(address)
+        """Check a script before the first item; Unavailable says why it cannot be played."""
+        _load_script(address)
 
-    def open(self) -> Stage:
-        """Make the stage that calls share."""
-        return Stage()
+    def open(self) -> ScriptedServers:
+        """Make what the calls of a run share."""
+        return ScriptedServers()
 
     async def complete(
         self,
         request: ModelRequest,
         *,
-        session: Stage,
+        session: ScriptedServers,
         address: str,
         key: str | None,
         headers: Mapping[str, str],
@@ -46,13 +69,143 @@ class Scripted:
         return await session.answer(request, address, timeout_s)
 
     async def models(
-        self, *, session: Stage, address: str, key: str | None, headers: Mapping[str, str], timeout_s: float | None
+        self,
+        *,
+        session: ScriptedServers,
+        address: str,
+        key: str | None,
+        headers: Mapping[str, str],
+        timeout_s: float | None,
     ) -> list[str]:
-        """Name a model; any other name does as well."""
+        """Name one model; any other name works as well."""
         del session, address, key, headers, timeout_s
         return ["echo"]
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> AttemptError:
         """Say what a status means where no provider knows better."""
         del headers, body
-        return error_of(self.name, status, Said(), kind=kind_of_status(status))
+        return build_error(self.name, status, ErrorDetails(), kind=kind_of_status(status))
+
+
+class ScriptedServers:
+    """What the calls of a run share: one pretended server for each address, whose script is read once."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, ScriptedServer | ScriptFunction] = {}
+
+    async def close(self) -> None:
+        """Close nothing."""
+
+    async def answer(self, request: ModelRequest, address: str, timeout_s: float | None) -> ModelResponse:
+        """Answer as the script or the function at this address says."""
+        server = self._servers.get(address)
+        if server is None:
+            server = self._servers[address] = _open_server(address)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if isinstance(server, ScriptedServer):
+                    return await server.answer(request)
+                return await _call(server, request)
+        except TimeoutError:
+            within = f" within {timeout_s:g} s" if timeout_s else " in time"
+            error = Transient(f"scripted: no complete response{within}")
+            error.usage = Usage(requests=1, cost_usd=0.0)
+            raise error from None
+
+
+class ScriptedServer:
+    """A pretended server that plays one script: how many requests it is handling, and when each one came."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._at_once = 0
+        self._started: deque[float] = deque()
+
+    async def answer(self, request: ModelRequest) -> ModelResponse:
+        """Answer by the rule that applies, after its latency; or refuse at once what is too much."""
+        self._throttle(request)
+        rule = self._script.rule_for(request)
+        self._at_once += 1
+        try:
+            await asyncio.sleep(self._latency_s(request, rule))
+            if rule.fault == SILENCE:
+                await asyncio.Event().wait()
+        finally:
+            self._at_once -= 1
+        if rule.fault is not None and rule.fault not in ENDS:
+            raise fault_error(rule.fault, rule.retry_after_s)
+        text = _answer_text(rule.answer, request)
+        if rule.fault is None:
+            return _build_response(text, request)
+        return _build_response(text[: len(text) // 2], request, ENDS[rule.fault])
+
+    def _latency_s(self, request: ModelRequest, rule: Rule) -> float:
+        latency = self._script.latency if rule.latency is None else rule.latency
+        if not isinstance(latency, Latency):
+            return latency
+        return latency.seconds(draw_chance(request, f"{self._script.seed} latency"), self._at_once)
+
+    def _throttle(self, request: ModelRequest) -> None:
+        throttle, now = self._script.throttle, asyncio.get_running_loop().time()
+        while self._started and self._started[0] <= now - _MINUTE_S:
+            self._started.popleft()
+        if throttle.share and draw_chance(request, f"{self._script.seed} throttle") < throttle.share:
+            raise fault_error("throttled", throttle.retry_after_s)
+        if throttle.at_once is not None and self._at_once >= throttle.at_once:
+            raise fault_error("throttled", throttle.retry_after_s)
+        if throttle.per_minute is not None:
+            if len(self._started) >= throttle.per_minute:
+                raise fault_error("throttled", self._started[0] + _MINUTE_S - now)
+            self._started.append(now)
+
+
+def _build_response(text: str, request: ModelRequest, reason: FinishReason = FinishReason.STOP) -> ModelResponse:
+    """Build an answer whose tokens are four characters each, and cost nothing."""
+    read = sum(len(message.text) for message in request.messages)
+    usage = Usage(requests=1, input_tokens=_count_tokens(read), output_tokens=_count_tokens(len(text)), cost_usd=0.0)
+    return ModelResponse(text=text, usage=usage, finish_reason=reason, model=request.model)
+
+
+def _count_tokens(chars: int) -> int:
+    return -(-chars // _CHARS_PER_TOKEN)
+
+
+def _answer_text(answer: Any, request: ModelRequest) -> str:
+    prompt = request.messages[-1].text
+    if answer is None:
+        return prompt if request.schema is None else to_json(sample_value(request.schema))
+    if not isinstance(answer, str):
+        return to_json(answer)
+    known = {name: str(getattr(request.origin, name)) for name in ("item", "path", "round", "sample", "attempt")}
+    known["prompt"] = prompt
+    return _PLACEHOLDER.sub(lambda found: known[found[1]], answer)
+
+
+async def _call(function: ScriptFunction, request: ModelRequest) -> ModelResponse:
+    given = function(request)
+    if inspect.isawaitable(given):
+        given = await given
+    if isinstance(given, ModelResponse):
+        return given
+    return _build_response(given if isinstance(given, str) else to_json(given), request)
+
+
+def _load_script(address: str) -> Script | None:
+    """Read the script at an address; None if the address is a function. Unavailable says what is wrong."""
+    if not address:
+        return Script()
+    module, colon, _ = address.partition(":")
+    if not colon or "/" in module or address.endswith((".yaml", ".yml", ".json")):
+        return read_script(address)
+    return None
+
+
+def _open_server(address: str) -> ScriptedServer | ScriptFunction:
+    if (script := _load_script(address)) is not None:
+        return ScriptedServer(script)
+    module, _, name = address.partition(":")
+    try:
+        function: ScriptFunction = getattr(import_module(module), name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a module is a user's code
+        raise Unavailable(f"scripted: cannot load the function {address}: {described(error)}") from None
+    return function

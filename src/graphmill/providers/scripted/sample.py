@@ -1,15 +1,15 @@
-"""A value that a JSON Schema allows, made without thought: what a rehearsal answers where structure is asked for."""
+"""A value that a JSON Schema allows: what a rehearsal answers where structured output is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_MOST_LEVELS = 20
+_MAX_LEVELS = 20
 
 
-def sample_of(schema: Any, root: Any = None, *, levels: int = _MOST_LEVELS) -> Any:
-    """Give a value of this schema, as far as it can be told from types, choices and bounds."""
+def sample_value(schema: Any, root: Any = None, *, levels: int = _MAX_LEVELS) -> Any:
+    """Return a value for a schema, as far as types, enums and bounds determine it."""
     root = schema if root is None else root
     if not isinstance(schema, Mapping) or not levels:
         return None
@@ -19,10 +19,10 @@ def sample_of(schema: Any, root: Any = None, *, levels: int = _MOST_LEVELS) -> A
     if schema.get("enum"):
         return schema["enum"][0]
     if isinstance(way := schema.get("$ref"), str):
-        return sample_of(_found(root, way), root, levels=levels - 1)
+        return sample_value(_found(root, way), root, levels=levels - 1)
     for name in ("anyOf", "oneOf", "allOf"):
         if schema.get(name):
-            return sample_of(schema[name][0], root, levels=levels - 1)
+            return sample_value(schema[name][0], root, levels=levels - 1)
     kind = schema.get("type", "object" if "properties" in schema else "string")
     kind = kind[0] if isinstance(kind, list) and kind else kind
     return _MAKERS.get(kind, _nothing)(schema, root, levels - 1)
@@ -35,11 +35,11 @@ def _found(root: Any, way: str) -> Any:
 
 
 def _object(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
-    return {name: sample_of(each, root, levels=levels) for name, each in schema.get("properties", {}).items()}
+    return {name: sample_value(each, root, levels=levels) for name, each in schema.get("properties", {}).items()}
 
 
 def _array(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
-    return [sample_of(schema.get("items"), root, levels=levels) for _ in range(max(1, schema.get("minItems", 1)))]
+    return [sample_value(schema.get("items"), root, levels=levels) for _ in range(max(1, schema.get("minItems", 1)))]
 
 
 def _text(schema: Mapping[str, Any], root: Any, levels: int) -> Any:

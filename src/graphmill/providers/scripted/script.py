@@ -1,4 +1,4 @@
-"""A script: rules for what a model that does not exist answers, how fast, and how much it bears."""
+"""A script: rules for what a model that does not exist answers, how fast, which faults it has, and how much it bears."""
 
 from __future__ import annotations
 
@@ -11,33 +11,62 @@ from typing import Annotated, Any
 
 import msgspec
 
-from graphmill.core.errors import Unavailable
-from graphmill.core.model_call import ModelRequest
+from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, Unavailable
+from graphmill.core.model_call import FinishReason, ModelRequest
 from graphmill.core.suggest import suggestion
+from graphmill.core.usage import RateLimits, Usage
 from graphmill.core.yaml import from_yaml
-from graphmill.providers.scripted.faults import FAULTS
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _P99 = NormalDist().inv_cdf(0.99)
+ENDS = {
+    "length": FinishReason.LENGTH,
+    "refusal": FinishReason.REFUSAL,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "other_end": FinishReason.OTHER,
+}
+SILENCE = "silence"
+_ERRORS: dict[str, tuple[type[AttemptError], str]] = {
+    "throttled": (Throttled, "returned 429: too many requests"),
+    "overloaded": (Throttled, "returned 529: overloaded"),
+    "server_error": (Transient, "returned 500: internal server error"),
+    "truncated": (Transient, "response was cut off"),
+    "bad_json": (Transient, "response is not valid JSON"),
+    "empty": (Transient, "response has no choices"),
+    "error_in_answer": (Transient, "returned 500: an error inside a successful response"),
+    "reset": (Transient, "connection closed before the response arrived"),
+    "web_page": (Unavailable, "got a web page instead of a response"),
+    "down": (Unavailable, "cannot connect: Connection refused"),
+    "no_credit": (Unavailable, "returned 402: no credit left; add credit"),
+    "key_refused": (Unavailable, "returned 401: the key was refused; check the key"),
+    "model_missing": (Unavailable, "returned 404: no such model; check the model's name and the address"),
+    "too_long": (Permanent, "returned 400: the prompt is too long for the model"),
+}
+_UNSENT = frozenset({"down"})
+FAULTS = (*ENDS, *_ERRORS, SILENCE)
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long answers take: half of them up to ``median_s``, all but one of a hundred up to ``p99_s``; beyond ``knee`` at once, longer."""
+    """How long answers take: half of them up to ``median_s``, 99 % up to ``p99_s``; longer with more than ``knee`` at once."""
 
     median_s: Seconds
     p99_s: Seconds | None = None
     knee: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     def seconds(self, chance: float, at_once: int) -> float:
-        """Give the time of one answer."""
-        spread = 0.0 if not self.p99_s or not self.median_s else math.log(self.p99_s / self.median_s) / _P99
-        slower = max(1.0, at_once / self.knee) if self.knee else 1.0
-        return self.median_s * math.exp(spread * NormalDist().inv_cdf(min(max(chance, 1e-6), 1 - 1e-6))) * slower
+        """Return the time of one answer."""
+        seconds = self.median_s
+        if self.p99_s and self.median_s:
+            spread = math.log(self.p99_s / self.median_s) / _P99
+            seconds *= math.exp(spread * NormalDist().inv_cdf(min(max(chance, 1e-6), 1 - 1e-6)))
+        if self.knee:
+            seconds *= max(1.0, at_once / self.knee)
+        return seconds
 
 
 class Throttle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the server bears: so many requests at once, so many in a minute; a share is throttled in any case."""
+    """How many requests the server takes at once and per minute; a share is throttled in any case."""
 
     at_once: Annotated[int, msgspec.Meta(ge=1)] | None = None
     per_minute: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -46,7 +75,7 @@ class Throttle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is answered to a request that fits all that a rule names; of those that do, only to a share."""
+    """The answer to requests that match everything the rule names, or to a share of them."""
 
     item: str | int | tuple[str | int, ...] | None = None
     path: str | None = None
@@ -63,7 +92,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rules, of which the first that fits counts, and how the server behaves; ``seed`` draws shares and latencies."""
+    """Rules, of which the first match applies, and how the server behaves; ``seed`` draws shares and latencies."""
 
     rules: tuple[Rule, ...] = ()
     latency: Latency | Seconds = 0.0
@@ -71,40 +100,53 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     seed: int = 0
 
     def rule_for(self, request: ModelRequest) -> Rule:
-        """Give the rule that counts; without one the model repeats what it was asked."""
+        """Return the rule that applies; without one the model repeats the prompt."""
         for number, rule in enumerate(self.rules):
-            if _fits(rule, request) and (
-                rule.share == 1.0 or chance(request, f"{self.seed} rule {number}") < rule.share
-            ):
+            if not _matches(rule, request):
+                continue
+            if rule.share == 1.0 or draw_chance(request, f"{self.seed} rule {number}") < rule.share:
                 return rule
         return Rule()
 
 
+def fault_error(name: str, retry_after_s: float | None = None) -> AttemptError:
+    """Build the error of a fault, as the same fault of a real provider gives it."""
+    kind, message = _ERRORS[name]
+    text = f"scripted: {message}"
+    if issubclass(kind, Throttled | Transient):
+        error: AttemptError = kind(text, retry_after_s=retry_after_s)
+    else:
+        error = kind(text)
+    error.usage = None if name in _UNSENT else Usage(requests=1, cost_usd=0.0)
+    error.limits = None if retry_after_s is None else RateLimits(retry_after_s=retry_after_s)
+    return error
+
+
 def read_script(path: str) -> Script:
-    """Read a script from a YAML or JSON file; Unavailable says what is wrong with it, for nothing can be asked without it."""
+    """Read a script from a YAML or JSON file; Unavailable says what is wrong with it."""
     try:
         script = msgspec.convert(from_yaml(Path(path).read_bytes()), Script)
     except OSError as error:
-        raise Unavailable(f"the script {path} can not be read: {error.strerror}") from None
+        raise Unavailable(f"cannot read the script {path}: {error.strerror}") from None
     except ValueError as error:
-        raise Unavailable(f"the script {path} can not be played: {error}") from None
+        raise Unavailable(f"the script {path} is not valid: {error}") from None
     for rule in script.rules:
         if rule.fault is not None and rule.fault not in FAULTS:
             near = suggestion(rule.fault, FAULTS)
             raise Unavailable(
-                f"the script {path}: there is no fault {rule.fault!r:.60}{near}; there are {', '.join(FAULTS)}"
+                f"the script {path}: no fault {rule.fault!r:.60}{near}; known faults are {', '.join(FAULTS)}"
             )
     return script
 
 
-def chance(request: ModelRequest, salt: str) -> float:
-    """Draw a number below 1 that is the same for the same attempt of the same step of the same item."""
+def draw_chance(request: ModelRequest, salt: str) -> float:
+    """Draw a number below 1, always the same for the same attempt of the same step of the same item."""
     origin = request.origin
     text = f"{salt}|{origin.item}|{origin.path}|{origin.round}|{origin.sample}|{origin.attempt}|{request.messages[-1].text}"
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=7).digest(), "big") / 2**56
 
 
-def _fits(rule: Rule, request: ModelRequest) -> bool:
+def _matches(rule: Rule, request: ModelRequest) -> bool:
     origin = request.origin
     named: Mapping[str, Any] = {
         "path": origin.path,

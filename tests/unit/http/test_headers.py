@@ -1,7 +1,9 @@
+import time
+
 import pytest
 
-from graphmill.core.rate_limits import RateLimit, RateLimits
-from graphmill.providers.limit_headers import anthropic_limits, duration_s, openai_limits, plain_limits
+from graphmill.core.usage import RateLimit, RateLimits
+from graphmill.http.headers import anthropic_limits, openai_limits, parse_duration, plain_limits, retry_after_s
 
 NOW = {"date": "Mon, 16 Nov 2026 10:00:00 GMT"}
 
@@ -26,7 +28,7 @@ NOW = {"date": "Mon, 16 Nov 2026 10:00:00 GMT"}
     ],
 )
 def test_a_duration_is_read_in_all_its_forms(text, seconds):
-    assert duration_s(text) == (None if seconds is None else pytest.approx(seconds))
+    assert parse_duration(text) == (None if seconds is None else pytest.approx(seconds))
 
 
 def test_what_a_server_does_not_say_is_not_known():
@@ -62,3 +64,29 @@ def test_limits_of_one_direction_are_read_by_moments():
 def test_a_server_that_names_no_unit_counts_requests_and_says_when_they_are_back_in_any_way(reset):
     headers = {**NOW, "x-ratelimit-limit": "100", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
     assert openai_limits(headers) == RateLimits(requests=RateLimit(remaining=0, reset_s=30.0))
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": " 7 "}, 7.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after-ms": "x", "retry-after": "9"}, 9.0),
+        ({"retry-after": "Mon, 16 Nov 2026 10:01:00 GMT", **NOW}, 60.0),
+        ({"retry-after": "Mon, 16 Nov 2026 09:00:00 GMT", **NOW}, 0.0),
+        ({"retry-after": "tomorrow"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e99"}, None),
+        ({}, None),
+    ],
+)
+def test_a_wait_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
+    assert retry_after_s(headers) == seconds
+
+
+def test_a_date_without_the_server_s_own_is_compared_with_ours():
+    late = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 100))
+    assert 90 < retry_after_s({"retry-after": late}) <= 100

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.content_decoding import Decoder
-from graphmill.core.errors import Permanent, Transient
+from graphmill.http.decoding import Decoder
+from graphmill.http.faults import HttpError, ResponseTooLargeError
 
 
 def decoded(encoding, body, sizes, most=10**7):
@@ -15,7 +15,7 @@ def decoded(encoding, body, sizes, most=10**7):
         for _ in decoder.feed(body[at : at + size]):
             pass
         at += size
-    return decoder.whole()
+    return decoder.finish()
 
 
 packers = st.sampled_from(
@@ -42,7 +42,7 @@ def test_a_body_that_lacks_its_end_is_never_taken_for_a_whole_one(packer, data, 
         return
     body = pack(data)
     cut = draw.draw(st.integers(1, len(body) - 1))
-    with pytest.raises(Transient):
+    with pytest.raises(HttpError):
         decoded(name, body[:cut], [])
 
 
@@ -52,7 +52,7 @@ def test_no_more_is_decoded_than_allowed(most, size):
     if size <= most:
         assert len(decoded("gzip", body, [], most)) == size
     else:
-        with pytest.raises(Permanent, match=f"larger than {most:,} bytes"):
+        with pytest.raises(ResponseTooLargeError, match=f"larger than {most:,} bytes"):
             decoded("gzip", body, [], most)
 
 
@@ -61,5 +61,5 @@ def test_what_follows_the_end_is_a_further_member_or_damage(more):
     body = gzip.compress(b"abc")
     assert decoded("gzip", body + gzip.compress(more), []) == b"abc" + more
     if more:
-        with pytest.raises(Transient):
+        with pytest.raises(HttpError):
             decoded("gzip", body + b"\x01" + more, [])

@@ -1,0 +1,1 @@
+"""HTTP for nodes and model providers; the only package that knows aiohttp."""

@@ -1,1 +1,0 @@
-"""The chat completions of OpenAI, and of every server that speaks them."""
