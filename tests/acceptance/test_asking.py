@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import graphmill as gm
-from graphmill.journal.records import Request
+from graphmill.journal.records import RunRequest
 from support.recording import statuses
 from support.remains import wait_until
 
@@ -24,7 +24,7 @@ class Controlled:
         return item["id"]
 
     def ask(self, word, argument=""):
-        self.journal.archive.ask(self.journal.archive.find("r"), Request(word, argument))
+        self.journal.archive.ask(self.journal.archive.find("r"), RunRequest(word, argument))
 
     async def until(self, condition):
         await asyncio.to_thread(wait_until, condition)

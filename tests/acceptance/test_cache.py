@@ -14,8 +14,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.graph.models import cache
-from graphmill.journal import keeper
-from graphmill.journal.sqlite import cache_file
+from graphmill.journal import cache as cache_module
 from graphmill.journal.sqlite.database import connect
 from support.command import HANG_S, answered
 from support.model_server import ModelServer, reply, said
@@ -29,7 +28,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 def server(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
-    monkeypatch.setattr(keeper, "_warned", set())
+    monkeypatch.setattr(cache_module, "_warned", set())
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GRAPHMILL_JOURNAL"):
         monkeypatch.delenv(name, raising=False)
     with ModelServer() as found:
@@ -401,7 +400,7 @@ class TestFaults:
             connection.execute(hindrance)
             return connection
 
-        monkeypatch.setattr(cache_file, "connect", hindered)
+        monkeypatch.setattr(cache_module, "connect", hindered)
         new = [f"{number} " + "".join(map(str, range(3000))) for number in range(5)]
         results = run([*new, "known"]) + run([*new, "known"])
         assert {result.status for result in results} == {"succeeded"}
@@ -410,7 +409,7 @@ class TestFaults:
 
     def test_a_cache_that_others_write_to_without_a_pause_holds_nobody_up(self, server, tmp_path, monkeypatch, caplog):
         run(["known"])
-        monkeypatch.setattr(cache_file, "_BUSY_S", 0.01)
+        monkeypatch.setattr(cache_module, "_BUSY_S", 0.01)
         with closing(sqlite3.connect(tmp_path / "runs.db-cache", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             results = run(["known", "new"])

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from graphmill.journal.sqlite.cache_file import Answer, CacheFile
+from graphmill.journal.cache import CachedAnswer, CacheFile
 from support.command import run
 
 DAY_S = 86_400.0
@@ -20,7 +20,7 @@ def kept(tmp_path):
         with closing(
             CacheFile(tmp_path / ".graphmill" / "runs.db-cache", clock=lambda: time.time() - days * DAY_S)
         ) as cache:
-            cache.keep([Answer(name, model, body)])
+            cache.keep([CachedAnswer(name, model, body)])
 
     keep(b"1" * 16, "openai/gpt-5-mini", 40)
     keep(b"2" * 16, "openai/gpt-5-mini", 2)

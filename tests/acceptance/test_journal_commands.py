@@ -18,8 +18,8 @@ import pytest
 
 from graphmill.core.result import Kind, Status
 from graphmill.core.usage import Usage
-from graphmill.journal.opening import open_store
-from graphmill.journal.records import AttemptRow, OrphansRow, Request, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.records import AttemptRow, OrphansRow, RunRequest, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.store import open_store
 from support import warm
 from support.command import COMMAND, HANG_S, Command, answered, environment, rows, run, write_items
 from support.journal import MANIFEST, attempt, begin, end, failed, failure, record, step, succeeded
@@ -429,7 +429,7 @@ def test_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
     ledger = begin(store, "now", [succeeded("a", 0)], total=5)
     with Answering(ledger, lambda ledger: end(ledger, RunState.CANCELLED, "asked to")) as owner:
         assert answered(tmp_path, "cancel", "now") == "run now is cancelled (asked to)\n"
-    assert owner.heard == [Request("cancel")]
+    assert owner.heard == [RunRequest("cancel")]
 
 
 def test_one_item_of_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
@@ -439,7 +439,7 @@ def test_one_item_of_a_live_run_is_cancelled_by_asking_it(tmp_path, store):
         assert answered(tmp_path, "cancel", "now", "--item", "b") == "item b is cancelled\n"
         assert answered(tmp_path, "cancel", "now", "--item", "a") == "item a has already ended: succeeded\n"
     ledger.release()
-    assert owner.heard == [Request("cancel_item", "b")]
+    assert owner.heard == [RunRequest("cancel_item", "b")]
     assert "an item can be cancelled only while its run is active" in refused(tmp_path, "cancel", "now", "--item", "b")
 
 
@@ -464,7 +464,7 @@ def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
     ) as owner:
         assert answered(tmp_path, "pause", "now") == "run now is held (paused by a person)\n"
     ledger.release()
-    assert owner.heard == [Request("pause")]
+    assert owner.heard == [RunRequest("pause")]
 
 
 @pytest.mark.parametrize(("before", "command"), [(RunState.DRAINING, "pause"), (RunState.HELD, "resume")])
@@ -504,7 +504,7 @@ def test_the_concurrency_of_a_live_run_is_changed_by_asking_it(tmp_path, store):
     ) as owner:
         assert answered(tmp_path, "limits", "now", "--concurrency", 40) == "run now is running, with concurrency 40\n"
     ledger.release()
-    assert owner.heard == [Request("limit", "40")]
+    assert owner.heard == [RunRequest("limit", "40")]
     assert "--concurrency" in refused(tmp_path, "limits", "now", "--concurrency", 0)
 
 
@@ -513,7 +513,7 @@ def test_a_run_that_does_not_answer_is_not_waited_for(tmp_path, store):
     begun = time.monotonic()
     assert answered(tmp_path, "pause", "now") == "no reply from run now after 5 s; the request is still queued\n"
     assert time.monotonic() - begun < 25  # five times the promise
-    assert ledger.requests() == [Request("pause")]
+    assert ledger.requests() == [RunRequest("pause")]
     ledger.release()
 
 

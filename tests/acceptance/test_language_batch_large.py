@@ -6,7 +6,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.graph.run import outcomes
-from graphmill.journal.page_file import PageFile
+from graphmill.journal.scratch import PageFile
 from support.recording import KILLED, Program
 
 COUNT = 12

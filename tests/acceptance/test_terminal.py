@@ -5,8 +5,8 @@ import pty
 
 import pytest
 
-from graphmill.journal.opening import open_store
 from graphmill.journal.records import RunState
+from graphmill.journal.store import open_store
 from support import warm
 from support.command import COMMAND, answered, environment, run
 from support.journal import MANIFEST, attempt, failed, record, step, succeeded

@@ -10,12 +10,11 @@ from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.core.usage import Usage, with_more
 from graphmill.engine.recorder import LastStep, StepOutcome
-from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from
-from graphmill.journal.last_step import more_body
+from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from
 from graphmill.journal.records import (
     EVERYTHING,
     AttemptRow,
-    Notes,
+    ItemNotes,
     OrphansRow,
     Query,
     RunRow,
@@ -148,7 +147,7 @@ def test_steps_come_back_in_their_order_and_none_is_taken_for_another(store, tak
     with closing(store.archive.lookup(taken.run)) as lookup:
         assert lookup.notes(item_key("a")).steps == [step, other, judged, step._replace(generation=2)]
         assert lookup.notes(item_key("b")).steps == [step._replace(key=item_key("b"))]
-        assert lookup.notes(item_key("c")) == Notes(attempts=[], steps=[])
+        assert lookup.notes(item_key("c")) == ItemNotes(attempts=[], steps=[])
 
 
 @pytest.mark.parametrize(

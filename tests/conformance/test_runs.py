@@ -9,7 +9,7 @@ import pytest
 from graphmill.core.errors import OwnedError, UnknownRunError, UsageError
 from graphmill.core.json import item_key
 from graphmill.core.result import Kind, Status
-from graphmill.journal.records import EVERYTHING, Count, Query, Request, RunRow, RunState
+from graphmill.journal.records import EVERYTHING, Query, ResultCount, RunRequest, RunRow, RunState
 from support.journal_rows import failed, result, results
 from support.odd_texts import LONE_SURROGATES, ODD_TEXTS
 
@@ -185,11 +185,11 @@ def test_an_owner_hears_each_request_once_and_in_order(store, text):
     run = store.create("r", {})
     ledger = store.take("r")
     assert list(ledger.requests()) == []
-    store.archive.ask(run, Request("pause"))
-    store.archive.ask(run, Request("cancel_item", text))
-    assert list(ledger.requests()) == [Request("pause"), Request("cancel_item", text)]
-    store.archive.ask(run, Request("unpause"))
-    assert list(ledger.requests()) == [Request("unpause")]
+    store.archive.ask(run, RunRequest("pause"))
+    store.archive.ask(run, RunRequest("cancel_item", text))
+    assert list(ledger.requests()) == [RunRequest("pause"), RunRequest("cancel_item", text)]
+    store.archive.ask(run, RunRequest("unpause"))
+    assert list(ledger.requests()) == [RunRequest("unpause")]
     assert list(ledger.requests()) == []
     ledger.release()
 
@@ -199,14 +199,14 @@ def test_what_was_asked_of_an_earlier_owner_does_not_reach_the_next(store):
     other = store.create("other", {})
     ledger = store.take("r")
     elsewhere = store.take("other")
-    store.archive.ask(run, Request("cancel"))
-    store.archive.ask(other, Request("pause"))
+    store.archive.ask(run, RunRequest("cancel"))
+    store.archive.ask(other, RunRequest("pause"))
     ledger.release()
     ledger = store.take("r")
     assert list(ledger.requests()) == []
-    assert list(elsewhere.requests()) == [Request("pause")]
-    store.archive.ask(run, Request("limit", "5"))
-    assert list(ledger.requests()) == [Request("limit", "5")]
+    assert list(elsewhere.requests()) == [RunRequest("pause")]
+    store.archive.ask(run, RunRequest("limit", "5"))
+    assert list(ledger.requests()) == [RunRequest("limit", "5")]
     ledger.release()
     elsewhere.release()
 
@@ -236,10 +236,10 @@ def test_a_query_chooses_by_status_kind_and_number(store):
     ledger.append([result("d", 0, generation=2)])
     assert ids(statuses=frozenset({Status.FAILED})) == ["b"]
     assert set(store.archive.counts(ledger.run)) == {
-        Count(Status.SUCCEEDED, None, 1, 1),
-        Count(Status.SUCCEEDED, None, 2, 1),
-        Count(Status.FAILED, Kind.PERMANENT, 1, 1),
-        Count(Status.TIMED_OUT, Kind.TIMEOUT, 1, 1),
+        ResultCount(Status.SUCCEEDED, None, 1, 1),
+        ResultCount(Status.SUCCEEDED, None, 2, 1),
+        ResultCount(Status.FAILED, Kind.PERMANENT, 1, 1),
+        ResultCount(Status.TIMED_OUT, Kind.TIMEOUT, 1, 1),
     }
     ledger.release()
 

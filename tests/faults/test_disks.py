@@ -78,7 +78,10 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(tmp_path):
 @pytest.mark.skipif(not is_mounting(), reason="only root can mount a small disk")
 def test_on_a_full_disk_it_kills_nobody_to_note_what_is_under_way(tmp_path):
     """Memory that is mapped to a file without room is a SIGBUS at the first touch; no command gets there at will."""
-    note = "from graphmill.journal.flight import Flight; from pathlib import Path; Flight(Path('disk/flight')).enter(bytes(range(16)))"
+    note = (
+        "from graphmill.journal.scratch import InFlightFile; from pathlib import Path; "
+        "InFlightFile(Path('disk/flight')).enter(bytes(range(16)))"
+    )
     with mounted(tmp_path / "disk", "size=64k"):
         with suppress(OSError), (tmp_path / "disk" / "rest").open("wb", buffering=0) as rest:
             while rest.write(bytes(4096)):

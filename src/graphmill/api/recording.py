@@ -28,13 +28,12 @@ from graphmill.graph.graph import Graph
 from graphmill.graph.models.cache import keeping
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.node_type import Context
-from graphmill.journal.intake import Draft, Identify, OnChange
-from graphmill.journal.journal import Journal, Plan, Selection, open_journal
-from graphmill.journal.keeper import Keeper
+from graphmill.journal.cache import SUFFIX, AnswerCache
+from graphmill.journal.intake import Identify, ItemDraft, OnChange
+from graphmill.journal.journal import Journal, RecordingPlan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable, policy_note
-from graphmill.journal.opening import BESIDE_THE_PROJECT, fixed
 from graphmill.journal.records import Entry
-from graphmill.journal.sqlite.cache_file import SUFFIX
+from graphmill.journal.store import BESIDE_THE_PROJECT, fixed
 from graphmill.report.report import StoredResults
 
 Place = Journal | str | Path
@@ -117,7 +116,7 @@ def planned(  # noqa: PLR0913
     if on_change not in ("refuse", "invalidate", "keep"):
         raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
     count = total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items)
-    plan = Plan(
+    plan = RecordingPlan(
         items=sampled(items, samples),
         identify=_identify(graph, id_rule(items, options.get("id_field")), effect, samples),
         manifest=manifest_of(
@@ -141,7 +140,7 @@ def planned(  # noqa: PLR0913
     )
 
 
-def _compared(plan: Plan, journal: Journal, graph: Callable[[Any], Any]) -> Plan:
+def _compared(plan: RecordingPlan, journal: Journal, graph: Callable[[Any], Any]) -> RecordingPlan:
     """Let a run that is gone on with tell which models were chosen otherwise."""
     run = None if plan.run_id is None else journal.find(plan.run_id)
     if run is None:
@@ -177,12 +176,12 @@ def repeated(  # noqa: PLR0913
 def _identify(
     function: Callable[[Any], Any], id_of: Callable[[Any, int], str | None], effect: Effect, samples: int
 ) -> Identify:
-    def identify(position: int, item: Any) -> Draft:
+    def identify(position: int, item: Any) -> ItemDraft:
         if isinstance(item, Job):
             raise no_item()
-        return Draft(id_of(item, position), function, item, 0, "", effect)  # by place, which is faster than by name
+        return ItemDraft(id_of(item, position), function, item, 0, "", effect)  # by place, which is faster than by name
 
-    def identify_sample(position: int, item: Any) -> Draft:
+    def identify_sample(position: int, item: Any) -> ItemDraft:
         number, sample = divmod(position, samples)
         draft = identify(number, item)
         return msgspec.structs.replace(
@@ -192,14 +191,14 @@ def _identify(
     return identify if samples == 1 else identify_sample
 
 
-def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> Draft:
+def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> ItemDraft:
     if "input_left_out" in entry.result.metadata:
         raise UsageError(
             f"the input of {entry.result.job_id!r:.80} is not plain data, so it was not stored; run the batch again with its items, "
             "or retry others by their ids"
         )
     result = entry.result
-    return Draft(result.job_id, graph, result.input, effect=effect, position=result.position, sample=result.sample)
+    return ItemDraft(result.job_id, graph, result.input, effect=effect, position=result.position, sample=result.sample)
 
 
 def _chosen(graph: Graph) -> dict[str, Any]:
@@ -247,6 +246,6 @@ def cache_of(journal: str | Path | None = None) -> Path:
     return Path(os.path.realpath(path) + SUFFIX)
 
 
-def _keeper(beside: Path | None, context: Context, *, is_wanted: bool) -> Keeper | None:
+def _keeper(beside: Path | None, context: Context, *, is_wanted: bool) -> AnswerCache | None:
     path = beside or (cache_of() if is_wanted else None)
-    return None if path is None else context.shared(("cache", path), partial(Keeper, path))
+    return None if path is None else context.shared(("cache", path), partial(AnswerCache, path))

@@ -38,8 +38,8 @@ from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.run import Run
 from graphmill.journal.intake import OnChange
-from graphmill.journal.opening import fixed
 from graphmill.journal.records import RunRecord
+from graphmill.journal.store import fixed
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.report import Report, report_record
 from graphmill.report.run_pages import next_lines

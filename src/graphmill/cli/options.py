@@ -21,9 +21,8 @@ from graphmill.datasets.sink import partial_path
 from graphmill.engine.policy import Policy, Retry
 from graphmill.journal.intake import OnChange
 from graphmill.journal.manifest import policy_from
-from graphmill.journal.opening import fixed, open_store
-from graphmill.journal.ports import Store
 from graphmill.journal.records import RunRecord
+from graphmill.journal.store import Store, fixed, open_store
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph

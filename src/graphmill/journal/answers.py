@@ -13,8 +13,8 @@ from graphmill.core.result import Status
 from graphmill.core.suggest import suggestion
 from graphmill.engine.question import Question
 from graphmill.journal.bodies import with_body
-from graphmill.journal.ports import Archive
-from graphmill.journal.records import Entry, History, Query, RunRecord, StepRow
+from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord, StepRow
+from graphmill.journal.store import Archive
 
 _WAITING = Query(statuses=frozenset({Status.PAUSED}))
 _NAMED = 5
@@ -52,7 +52,7 @@ def is_answered(steps: Sequence[StepRow], generation: int) -> bool:
 
 def _refusal(archive: Archive, run: RunRecord, name: Any) -> UsageError:
     """Say why an item takes no answer."""
-    history = archive.history(run, item_key(name)) if isinstance(name, str) else History()
+    history = archive.history(run, item_key(name)) if isinstance(name, str) else ItemHistory()
     if not history.entries:
         return UsageError(
             f"run {run.id} has no item {name!r:.80} that waits for an answer{_those_that_do(archive, run, name)}"

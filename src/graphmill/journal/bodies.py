@@ -1,19 +1,23 @@
-"""Outputs and failures as the bytes that are stored, and back; nothing that is read is revived into a type of a user's."""
+"""Outputs, failures, usage and steps as the JSON that is stored, and back; nothing that is read is revived into a type of a user's."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
 import msgspec
+from orjson import Fragment
 
 from graphmill.core.errors import Permanent
 from graphmill.core.json import json_bytes, json_of
-from graphmill.core.result import Failure, Kind
+from graphmill.core.result import Failure, Kind, Result
 from graphmill.core.usage import Usage
-from graphmill.journal.records import Spent
+from graphmill.engine.recorder import LastStep
+from graphmill.journal.records import Entry, ResultRow, Spent, StepRow
 
 MOST_LEVELS = 500
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -74,3 +78,96 @@ def spent_from(body: bytes | None) -> Spent:
 def usage_from(body: bytes | None) -> Usage | None:
     """Read a usage."""
     return None if body is None else Usage.from_json(json.loads(body))
+
+
+def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
+    """Give the body of what is noted beside an outcome; None for nothing."""
+    told = b""
+    if result.usage is not None or result.metadata:
+        told = json_bytes({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)})
+    if last is None:
+        return told or None
+    return b'%b"step":%b}' % (told[:-1] + b"," if told else b"{", json_bytes(_step(last, result)))
+
+
+def _step(last: LastStep, result: Result) -> dict[str, Any]:
+    """Give a step, with the bodies as they are; a failure that is the result's own is there already."""
+    path, content, outcome = last
+    # Beside a Fragment stands only what orjson takes: what is odd, such as half of a surrogate pair, is written before.
+    step = {
+        "path": _path(path),
+        "content": content.hex(),
+        "times": (outcome.attempts, outcome.duration_s, outcome.began_s),
+    }
+    if outcome.body is not None:
+        step["output"] = Fragment(outcome.body)
+    if outcome.failure is not None and outcome.failure is not result.error:
+        step["error"] = Fragment(failure_body(outcome.failure))
+    if not _is_all(outcome.usage, result):
+        step["usage"] = Fragment(usage_body(outcome.usage) or b"null")
+    return step
+
+
+@lru_cache  # the same few for every item
+def _path(path: str) -> Fragment:
+    return Fragment(json_bytes(path))
+
+
+def _is_all(usage: Usage | None, result: Result) -> bool:
+    """Tell whether a step has used what its whole job has, so that this need not be told twice."""
+    return result.usage is None if usage is None else usage.counts == result.usage and usage.cost_usd == result.cost
+
+
+def last_step_of(row: ResultRow) -> StepRow | None:
+    """Read the step back; None for a job that has none. KeyError, TypeError or ValueError for what we do not write."""
+    more = {} if row.more is None else json.loads(row.more)
+    step = more.get("step")
+    if step is None:
+        return None
+    attempts, duration_s, began_s = step["times"]
+    output = json_bytes(step["output"]) if "output" in step else None
+    error = json_bytes(step["error"]) if "error" in step else row.error if output is None else None
+    used = (
+        step.get("usage") if "usage" in step or not more.get("usage") else {**more["usage"], "cost_usd": more["cost"]}
+    )
+    usage = None if used is None else json_bytes(used)
+    content = bytes.fromhex(step["content"])
+    return StepRow(
+        row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s, row.spent
+    )
+
+
+def in_order(steps: Sequence[StepRow], last: Iterable[StepRow]) -> list[StepRow]:
+    """Give all steps of an item by generation, and then as they were recorded: what a result holds was the last."""
+    return sorted([*steps, *last], key=lambda step: step.generation)
+
+
+def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
+    """Give a recorded row as a result; ValueError, KeyError or TypeError for bodies that are not what we write."""
+    more = _value(row.more) or {}
+    metadata: dict[str, Any] = more.get("metadata", {})
+    if row.generation > 1:
+        metadata["generation"] = row.generation
+    if row.input is None:
+        metadata["input_left_out"] = "it was not plain data"
+    if is_orphaned:
+        metadata["orphaned"] = True
+    result = Result(
+        job_id=row.item_id,
+        position=row.position,
+        status=row.status,
+        input=_value(row.input),
+        output=_value(row.output),
+        error=None if row.error is None else failure_from(row.error),
+        attempts=row.attempts,
+        queued_s=row.queued_s,
+        duration_s=row.duration_s,
+        usage=more.get("usage"),
+        cost=more.get("cost"),
+        metadata=metadata,
+    )
+    return Entry(row.key, row.generation, at, is_orphaned, result)
+
+
+def _value(body: bytes | None) -> Any:
+    return None if body is None else json.loads(body)

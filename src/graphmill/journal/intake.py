@@ -1,4 +1,4 @@
-"""The items of a source as jobs that are still to be done: each identified, compared with what is recorded, and skipped if that stands."""
+"""The items of a source as jobs: each is identified, compared with what is recorded, and skipped if that is still valid."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from graphmill.core.errors import DuplicateIdError, UsageError, message_of
+from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError, message_of
 from graphmill.core.job import Effect, Job, Past, sample_id
 from graphmill.core.json import canonical, digest, item_key, json_bytes
 from graphmill.core.result import Kind, Status
 from graphmill.engine.recorder import FailedAttempts
 from graphmill.journal.answers import is_answered
-from graphmill.journal.edited import Edited
-from graphmill.journal.last_step import in_order
-from graphmill.journal.marks import Marks
-from graphmill.journal.ports import Archive
-from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
-from graphmill.journal.seen import Seen
-from graphmill.journal.stand_ins import ambiguous, poisoned
-from graphmill.journal.standing import NOT_COUNTED, standing, used_by
+from graphmill.journal.bodies import in_order
+from graphmill.journal.records import ItemNotes, RecordedOutcome, RunRecord, StepRow
+from graphmill.journal.resume import NOT_COUNTED, ambiguous, poisoned, used_by, valid_steps
+from graphmill.journal.seen import SeenKeys, SeenRows
+from graphmill.journal.store import Archive
 
 _NO_FAILED: Mapping[str, FailedAttempts] = MappingProxyType({})
-_NO_OUTCOMES: Mapping[bytes, Outcome] = {}
+_NO_OUTCOMES: Mapping[bytes, RecordedOutcome] = {}
 OnChange = Literal["refuse", "invalidate", "keep"]
 T = TypeVar("T")
 
@@ -38,7 +35,7 @@ MOST_CRASHES_ALONE = 3
 _ID_CHARS = 16
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False):
+class ItemDraft(msgspec.Struct, frozen=True, gc=False):
     """An item as its source gives it: what it is called, if it says so, and what is to be done with it."""
 
     id: str | None
@@ -52,10 +49,10 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     sample: int = 0
 
 
-Identify = Callable[[int, Any], Draft]
+Identify = Callable[[int, Any], ItemDraft]
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
+class JobRecord(msgspec.Struct, frozen=True, gc=False):
     """What a job's rows need: its keys, where it stands in the source, its input as stored; and what it has done before.
 
     ``steps``, ``intended``, ``failed`` and ``since`` are what stands of its steps; ``is_suspected``: the process has died under it.
@@ -77,7 +74,7 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
     """An item with its name and keys."""
 
     position: int
-    draft: Draft
+    draft: ItemDraft
     name: str
     key: bytes
     content: bytes
@@ -112,12 +109,12 @@ class Intake:
         self._chunk = CHUNK if isinstance(items, list | tuple | range) or getattr(items, "is_stored", False) else 1
         self._suspects = suspects
         self.is_whole = is_whole
-        self._seen = Seen()
-        self._found = Marks()
-        self._edited = Edited()
+        self._seen = SeenKeys()
+        self._found = SeenRows()
+        self._edited = EditedItems()
         self._has_past = has_past
         self._hash = blake2b(digest_size=16)
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, JobRecord] = {}
         self._given = 0  # jobs that were left to do
         self.count = 0
         self.known = 0
@@ -210,7 +207,7 @@ class Intake:
         if (first := wrong or error) is not None:
             raise first
 
-    def _left(self, items: Sequence[_Item]) -> Iterator[tuple[_Item, Outcome | None, int]]:
+    def _left(self, items: Sequence[_Item]) -> Iterator[tuple[_Item, RecordedOutcome | None, int]]:
         """Give those of a chunk that are to be done, with what is recorded of each, and in which generation; count the others."""
         rows = self._lookup.settled([item.key for item in items], [item.content for item in items]) if items else ()
         asked = [item.key for item, row in zip(items, rows, strict=True) if row is None]
@@ -233,7 +230,7 @@ class Intake:
                 self.known += settled
                 self.done[Status.SUCCEEDED] += settled
 
-    def _require_once(self, item: _Item, outcome: Outcome | None) -> None:
+    def _require_once(self, item: _Item, outcome: RecordedOutcome | None) -> None:
         # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
         # What is new when this reading began may be done since.
         is_new = (
@@ -244,7 +241,7 @@ class Intake:
         if not is_new:
             raise _repeated(item)
 
-    def _again(self, item: _Item, outcome: Outcome) -> _Item:
+    def _again(self, item: _Item, outcome: RecordedOutcome) -> _Item:
         """Prepare an item that has a result to be done again: it will have another row, and, if it was stored, it is what it was."""
         self._seen.add(item.key)
         return item if self.is_whole else msgspec.structs.replace(item, content=outcome.content)
@@ -265,7 +262,7 @@ class Intake:
             name = sample_id(name, draft.sample)
         return _Item(position if draft.position is None else draft.position, draft, name, item_key(name), content)
 
-    def _generation(self, item: _Item, outcome: Outcome | None) -> int | None:
+    def _generation(self, item: _Item, outcome: RecordedOutcome | None) -> int | None:
         """Tell in which generation an item is to be done; None if what is recorded stands."""
         if outcome is None:
             return self._run.generation
@@ -283,10 +280,10 @@ class Intake:
         self._edited.add(item.name, item.position)
         return None
 
-    def _job(self, item: _Item, generation: int, outcome: Outcome | None = None) -> Job:
+    def _job(self, item: _Item, generation: int, outcome: RecordedOutcome | None = None) -> Job:
         draft, name, position = item.draft, item.name, item.position
         body = json_bytes(draft.input) if item.content else None
-        record = self.records[name] = Record(item.key, generation, position, item.content, body)
+        record = self.records[name] = JobRecord(item.key, generation, position, item.content, body)
         job = draft.job or Job(
             id=name,
             graph=draft.graph,
@@ -306,12 +303,12 @@ class Intake:
         past = msgspec.structs.replace(job.past, position=None if is_in_place else position, generation=generation)
         return msgspec.structs.replace(job, past=past)
 
-    def _with_past(self, job: Job, record: Record, outcome: Outcome | None) -> Job:
+    def _with_past(self, job: Job, record: JobRecord, outcome: RecordedOutcome | None) -> Job:
         """Add what earlier processes have recorded of a job that is not finished."""
         notes = self._lookup.notes(record.key)
         if outcome is not None:
             notes = replace(notes, steps=in_order(notes.steps, self._lookup.last_steps(record.key)))
-        stands = standing(notes, record.generation, outcome)
+        stands = valid_steps(notes, record.generation, outcome)
         past = _past(notes, stands.since, is_suspect=record.key in self._suspects)
         if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
             past = msgspec.structs.replace(past, crashes=MOST_CRASHES_ALONE)
@@ -323,7 +320,7 @@ class Intake:
         return msgspec.structs.replace(job, past=past)
 
 
-def _no_content(draft: Draft, position: int, error: Exception) -> bytes:
+def _no_content(draft: ItemDraft, position: int, error: Exception) -> bytes:
     if draft.id is not None:  # known by its id; that it is still the same can not be told
         return b""
     raise UsageError(
@@ -347,7 +344,7 @@ def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:
     return taken, None
 
 
-def _past(notes: Notes, since: int, *, is_suspect: bool) -> Past:
+def _past(notes: ItemNotes, since: int, *, is_suspect: bool) -> Past:
     """Count the failed attempts of the job itself, not of its steps."""
     failed = [
         attempt
@@ -361,3 +358,37 @@ def _past(notes: Notes, since: int, *, is_suspect: bool) -> Past:
         is_suspect=is_suspect,
         usage=used_by(failed),
     )
+
+
+_MOST_NAMED = 5
+
+
+class EditedItems:
+    """Counts them and keeps the names of the first."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, name: str, position: int) -> None:
+        """Note one."""
+        self._count += 1
+        if len(self._first) < _MOST_NAMED:
+            self._first.append(f"{name!r:.80} (position {position})")
+
+    def refusal(self) -> ChangedError:
+        """Name them all, or the first and how many more there are; and what can be done."""
+        more = f" and {self._count - len(self._first):,} more" if self._count > len(self._first) else ""
+        named = f"{', '.join(self._first)}{more}"
+        if self._count == 1:
+            said = f"the item {named} is not what it was when its result was recorded"
+            return ChangedError(
+                f"{said}; go on with --on-change invalidate (do it again) or --on-change keep (keep its old result)"
+            )
+        said = f"the items {named} are not what they were when their results were recorded"
+        return ChangedError(
+            f"{said}; go on with --on-change invalidate (do them again) or --on-change keep (keep their old results)"
+        )

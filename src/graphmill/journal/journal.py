@@ -15,12 +15,11 @@ from graphmill.core.job import Job
 from graphmill.core.json import item_key
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.answers import answer_rows
-from graphmill.journal.flight import Flight, left_behind
-from graphmill.journal.intake import Draft, Identify, Intake, OnChange
-from graphmill.journal.opening import open_store
-from graphmill.journal.ports import Archive, Ledger, Store
-from graphmill.journal.records import Count, Entry, Query, Row, RunRecord, RunRow, RunState, SuspectRow, WantedRow
-from graphmill.journal.scribe import Scribe
+from graphmill.journal.intake import Identify, Intake, ItemDraft, OnChange
+from graphmill.journal.records import Entry, Query, ResultCount, Row, RunRecord, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.scratch import InFlightFile, left_behind
+from graphmill.journal.store import Archive, Ledger, Store, open_store
+from graphmill.journal.writer import JournalWriter
 
 _CRASHES_TO_SUSPECT = 2
 _WANTED_AT_ONCE = 1000
@@ -32,7 +31,7 @@ _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RecordingPlan:
     """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not.
 
     ``on_graph`` says what a change of the graph comes to, where that is not what one of an item does; ``words`` tell changes better, and
@@ -91,13 +90,15 @@ class Journal:
 
     def recorder(
         self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None
-    ) -> Scribe:
+    ) -> JournalWriter:
         """Begin or go on with a run over jobs."""
         return self.begin(
-            Plan(items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total, answers=answers or {})
+            RecordingPlan(
+                items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total, answers=answers or {}
+            )
         )
 
-    def begin(self, plan: Plan) -> Scribe:
+    def begin(self, plan: RecordingPlan) -> JournalWriter:
         """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""
         run = None if plan.run_id is None else self.find(plan.run_id)
         if run is None:
@@ -107,7 +108,7 @@ class Journal:
                 )
             run = self._created(plan)
         ledger = self.store.take(run.id)
-        with _released(ledger):
+        with _release_on_error(ledger):
             _require_samples(ledger.run, plan.manifest)
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
@@ -124,34 +125,34 @@ class Journal:
                 run = replace(run, notes=run.notes + len(answers))
             if plan.total is not None and plan.total != run.total:
                 ledger.append([RunRow(total=plan.total)])
-            scribe = self._scribe(
+            writer = self._writer(
                 ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True
             )
-            scribe.later = later
-            return scribe
+            writer.later = later
+            return writer
 
     def retry(
         self,
         run_id: str,
         selection: Selection,
-        bind: Callable[[Entry], Draft],
+        bind: Callable[[Entry], ItemDraft],
         *,
         now: Mapping[str, Any],
         on_change: OnChange,
         words: Mapping[str, str],
-    ) -> Scribe:
+    ) -> JournalWriter:
         """Do failed items again, in the next generation, from their stored inputs; UsageError if there are none.
 
         ``now`` is what of the manifest is another, or may be; ``words`` tell changes better.
         """
         ledger = self.store.take(run_id)
-        with _released(ledger):
+        with _release_on_error(ledger):
             self._require_failed(ledger.run, selection, bind)
             run, _ = self._renewed(ledger, now, on_change, words=words, is_retry=True)
             again = self._want(ledger, run, selection)
             items = self._failed(run, selection)
             stands = _counted(self.archive.counts(run)) - again
-            return self._scribe(
+            return self._writer(
                 ledger,
                 run,
                 items,
@@ -162,7 +163,7 @@ class Journal:
                 stands=stands,
             )
 
-    def _created(self, plan: Plan) -> RunRecord:
+    def _created(self, plan: RecordingPlan) -> RunRecord:
         try:
             return self.store.create(plan.run_id, plan.manifest)
         except UsageError:
@@ -231,7 +232,7 @@ class Journal:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
         return replace(run, generation=generation, manifest=manifest), later
 
-    def _scribe(
+    def _writer(
         self,
         ledger: Ledger,
         run: RunRecord,
@@ -242,11 +243,11 @@ class Journal:
         on_change: OnChange,
         is_whole: bool,
         stands: Counter[Status] | None = None,
-    ) -> Scribe:
+    ) -> JournalWriter:
         path = None if ledger.folder is None else ledger.folder / f"flight-{run.number}"
         left, flight = (
             left_behind(path),
-            Flight(path),
+            InFlightFile(path),
         )  # which forgets them: a death between here and the commit is not counted twice
         suspects = self._suspects(ledger, run, left)
         has_past = run.notes > 0 or bool(left)
@@ -261,7 +262,7 @@ class Journal:
             is_whole=is_whole,
         )
         done = intake.done if stands is None else stands
-        return Scribe(
+        return JournalWriter(
             ledger,
             run,
             intake,
@@ -288,7 +289,7 @@ class Journal:
             if selection.takes(entry.result):
                 yield entry
 
-    def _require_failed(self, run: RunRecord, selection: Selection, bind: Callable[[Entry], Draft]) -> None:
+    def _require_failed(self, run: RunRecord, selection: Selection, bind: Callable[[Entry], ItemDraft]) -> None:
         """Refuse, before anything is noted, a retry of nothing, or of an item that can not be done again."""
         for name in selection.items or ():
             if not self.archive.history(run, item_key(name)).entries:
@@ -305,7 +306,7 @@ def open_journal(place: str | Path | None = None, *, create: bool = True) -> Jou
     return Journal(open_store(place, create=create))
 
 
-def _counted(counts: Iterable[Count]) -> Counter[Status]:
+def _counted(counts: Iterable[ResultCount]) -> Counter[Status]:
     found: Counter[Status] = Counter()
     for count in counts:
         found[count.status] += count.number
@@ -313,7 +314,7 @@ def _counted(counts: Iterable[Count]) -> Counter[Status]:
 
 
 def _generation(
-    run: RunRecord, counts: Sequence[Count], changes: Iterable[str], *, on_change: OnChange, remedy: str
+    run: RunRecord, counts: Sequence[ResultCount], changes: Iterable[str], *, on_change: OnChange, remedy: str
 ) -> int:
     """Tell in which generation a run goes on whose graph is not what it was; ChangedError if it must not."""
     results = sum(count.number for count in counts)
@@ -360,15 +361,15 @@ def _remedy(run: RunRecord) -> str:
     return _REMEDY.format(_SOME_AGAIN if run.steps and not is_whole else _ALL_AGAIN)
 
 
-def _identify_job(position: int, job: Any) -> Draft:
+def _identify_job(position: int, job: Any) -> ItemDraft:
     if not isinstance(job, Job):
         raise UsageError(
             f"expected a Job at position {position}, got {type(job).__name__}; for plain items use gm.batch(function, items)"
         )
-    return Draft(job.id, job.graph, job.input, job=job)
+    return ItemDraft(job.id, job.graph, job.input, job=job)
 
 
-class _released:  # noqa: N801  used as `with _released(ledger):`
+class _release_on_error:  # noqa: N801  used as `with _released(ledger):`
     """Let a run go, as it was, if it could not be begun."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -196,7 +196,7 @@ class RunRow(NamedTuple):
 Row = ResultRow | StepRow | AttemptRow | WantedRow | SuspectRow | OrphansRow | RunRow
 
 
-class Outcome(NamedTuple):
+class RecordedOutcome(NamedTuple):
     """What resume must know of an item that has a result: that of the highest generation, and which is wanted at least (0: any).
 
     ``row`` tells it from the run's other results: the rows of a run lie close together.
@@ -210,14 +210,14 @@ class Outcome(NamedTuple):
     kind: Kind | None = None
 
 
-class Request(NamedTuple):
+class RunRequest(NamedTuple):
     """What somebody asks of a live run through the store: ``word`` is pause, unpause, cancel, cancel_item or limit."""
 
     word: str
     argument: str = ""
 
 
-class Count(NamedTuple):
+class ResultCount(NamedTuple):
     """How many current results of a run have this status, kind and generation, and are degraded or not."""
 
     status: Status
@@ -238,7 +238,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
+class ItemNotes:
     """What the journal holds of one item beside its results: failed attempts, steps and suspicions."""
 
     attempts: Sequence[AttemptRow] = ()
@@ -247,7 +247,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History(Notes):
+class ItemHistory(ItemNotes):
     """Everything the journal holds of one item: also its results by generation, and which of them is wanted at least."""
 
     entries: Sequence[Entry] = ()

@@ -1,10 +1,12 @@
-"""The ids that runs go by: short ones that we make, and those that people choose."""
+"""Run ids: those made here, those that people choose, and which run a name refers to."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import UnknownRunError, UsageError
+from graphmill.core.suggest import suggestion
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no i, l, o, u, which are misread or make words
 _LEAST_LENGTH = 5
@@ -60,3 +62,21 @@ def _first(length: int) -> int:
 
 def _room(length: int) -> int:
     return (32 - 10) << 5 * (length - 1)
+
+
+_MOST_SHOWN = 5
+
+
+def meant_run(name: str, ids: Sequence[str], *, store: str) -> str:
+    """Give the id that is this name or the only one that begins with it."""
+    if name in ids:
+        return name
+    found = [run_id for run_id in ids if name and run_id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UnknownRunError(f"{store} holds no run {name!r:.80}{suggestion(name, ids)}")
+    more = ", …" if len(found) > _MOST_SHOWN else ""
+    raise UnknownRunError(
+        f"{name!r:.80} may be any of {len(found)} runs: {', '.join(found[:_MOST_SHOWN])}{more}; write more of its id"
+    )

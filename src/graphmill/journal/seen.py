@@ -1,4 +1,4 @@
-"""Which keys a source has given so far: on disk, so that memory does not grow with them, in a file that vanishes with the process."""
+"""Which items of a source have been read: by their keys, on disk, and by their rows, one bit each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSERT INTO seen SELECT substr(:keys, place, :length), 1 FROM places
 """
 
 
-class Seen:
+class SeenKeys:
     """Counts keys. Not for two threads at once.
 
     Nearly every key is new, and that is told by a filter in memory; only a key that may not be new is looked up on disk.
@@ -77,3 +77,24 @@ def _places(key: bytes) -> tuple[int, int, int, int]:
     """Give the two bits of a key, each as its byte and its mask."""
     first, second = _numbers(key)
     return first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
+
+
+class SeenRows:
+    """Which rows were seen."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, number: int) -> bool:
+        """Mark a number; tell whether it was not marked before."""
+        place, bit = number >> 3, 1 << (number & 7)
+        if place >= len(self._bits):
+            self._bits.extend(bytes(max(1024, place + 1 - len(self._bits))))
+        if self._bits[place] & bit:
+            return False
+        self._bits[place] |= bit
+        return True
+
+    def __contains__(self, number: int) -> bool:
+        place = number >> 3
+        return place < len(self._bits) and bool(self._bits[place] & 1 << (number & 7))

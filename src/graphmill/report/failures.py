@@ -9,8 +9,8 @@ from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result
 from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
-from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
+from graphmill.journal.store import Archive
 from graphmill.report.run_view import run_name
 from graphmill.report.text import error_lines, group_lines, more_lines
 

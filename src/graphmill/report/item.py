@@ -9,7 +9,7 @@ from graphmill.core.json import to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.answers import is_answered
-from graphmill.journal.records import AttemptRow, Entry, History, RunRecord, StepRow, SuspectRow
+from graphmill.journal.records import AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.run_view import run_name
 from graphmill.report.text import (
@@ -33,7 +33,7 @@ _SHORT_CHARS = 80
 _LINE_CHARS = 200
 
 
-def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
+def item_lines(run: RunRecord, item_id: str, history: ItemHistory) -> list[str]:
     """Show an item: its status, what went in and came out, and how it got there."""
     trace = trace_of(history.steps, history.attempts)
     current = _current(history)
@@ -49,12 +49,12 @@ def item_lines(run: RunRecord, item_id: str, history: History) -> list[str]:
     return lines
 
 
-def _current(history: History) -> Entry | None:
+def _current(history: ItemHistory) -> Entry | None:
     """Give the result that counts: that of the highest generation."""
     return max(history.entries, key=lambda entry: entry.generation, default=None)
 
 
-def _newest_generation(history: History) -> int:
+def _newest_generation(history: ItemHistory) -> int:
     return max([1, *(row.generation for row in history.steps), *(entry.generation for entry in history.entries)])
 
 
@@ -80,7 +80,7 @@ def _models(result: Result) -> list[str]:
     return [shown(str(model), _ID_CHARS) for model in models]
 
 
-def _notes(history: History, current: Entry | None) -> Iterator[str]:
+def _notes(history: ItemHistory, current: Entry | None) -> Iterator[str]:
     generation = 0 if current is None else current.generation
     if current is not None and current.is_orphaned:
         yield "  orphaned: no longer in the source"
@@ -117,7 +117,7 @@ def _table(title: str, rows: list[tuple[str, ...]]) -> list[str]:
     return _section(title, columns(rows))
 
 
-def _failed_attempts(history: History) -> list[AttemptRow]:
+def _failed_attempts(history: ItemHistory) -> list[AttemptRow]:
     """List the job's own failed attempts, and any that began in a generation without a result and never ended."""
     finished = {entry.generation for entry in history.entries}
     steps = {(row.generation, row.path) for row in history.steps}
@@ -158,7 +158,7 @@ def _generation_row(entry: Entry) -> tuple[str, ...]:
     return f"generation {entry.generation}", str(result.status), moment(entry.at), shown(text, _SHORT_CHARS)
 
 
-def item_record(run: RunRecord, item_id: str, history: History) -> dict[str, Any]:
+def item_record(run: RunRecord, item_id: str, history: ItemHistory) -> dict[str, Any]:
     """Give everything about an item as data."""
     current, suspect = _current(history), history.suspect or SuspectRow(b"", 0, 0)
     return {

@@ -15,7 +15,7 @@ from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import Target
 from graphmill.graph.secrets import Secret
-from graphmill.journal.sqlite.cache_file import Holding
+from graphmill.journal.cache import CacheHolding
 from graphmill.report.text import columns, counted, instant, shown, size
 
 _LIMIT_TEXTS = {
@@ -141,7 +141,7 @@ def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
         yield from columns([(f"  {name}", text) for name, text in rows.items()])
 
 
-def cache_lines(path: Path, holdings: Sequence[Holding], *, now: float) -> list[str]:
+def cache_lines(path: Path, holdings: Sequence[CacheHolding], *, now: float) -> list[str]:
     """Show what is cached, one line for each model; fits 80 columns."""
     if not holdings:
         return [none_here(path)]
@@ -162,7 +162,7 @@ def cache_lines(path: Path, holdings: Sequence[Holding], *, now: float) -> list[
     ]
 
 
-def cache_record(path: Path, holdings: Sequence[Holding]) -> dict[str, Any]:
+def cache_record(path: Path, holdings: Sequence[CacheHolding]) -> dict[str, Any]:
     """Give the same as data."""
     return {
         "path": str(path),

@@ -15,8 +15,8 @@ from graphmill.engine.machine import Reading
 from graphmill.engine.policy import Policy
 from graphmill.engine.statistics import Statistics, Tally
 from graphmill.journal.journal import Journal
-from graphmill.journal.ports import Archive
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
+from graphmill.journal.store import Archive
 from graphmill.report.run_view import first_waiting, samples_of
 from graphmill.report.text import (
     ERRORS_SHOWN,

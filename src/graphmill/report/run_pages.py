@@ -12,8 +12,8 @@ from graphmill.core.errors import DamagedError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import to_json
 from graphmill.core.result import FAILURES, Kind, Result, Status
-from graphmill.journal.ports import Store
 from graphmill.journal.records import Query, RunRecord, RunState
+from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
 from graphmill.report.run_view import NAME_CHARS, RunView, graph_name, run_record, status_lines, view_of
 from graphmill.report.text import ERRORS_SHOWN, columns, counted, error_lines, moment, shown, size

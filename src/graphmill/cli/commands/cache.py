@@ -14,7 +14,7 @@ from graphmill.api.recording import cache_of
 from graphmill.cli.options import Journal, age_s, parent_option
 from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
-from graphmill.journal.sqlite.cache_file import CacheFile
+from graphmill.journal.cache import CacheFile
 from graphmill.report.models_page import answers, cache_lines, cache_record, none_here
 from graphmill.report.text import size
 

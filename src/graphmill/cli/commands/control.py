@@ -13,8 +13,8 @@ from graphmill.cli.terminal import print_lines
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key
-from graphmill.journal.ports import Archive, Store
-from graphmill.journal.records import Request, RunRecord, RunRow, RunState
+from graphmill.journal.records import RunRecord, RunRequest, RunRow, RunState
+from graphmill.journal.store import Archive, Store
 from graphmill.report.run_view import is_single, run_name
 from graphmill.report.text import shown
 
@@ -32,7 +32,7 @@ def pause(run: RunName, *, journal: Journal = None) -> None:
     with open_existing(journal) as store:
         found = store.archive.find(run)
         _require_live(found, "only an active run can be paused")
-        now = send_request(store.archive, found, Request("pause"), lambda now: now.state is not RunState.RUNNING)
+        now = send_request(store.archive, found, RunRequest("pause"), lambda now: now.state is not RunState.RUNNING)
     print_lines([reply_text(found, now)])
 
 
@@ -48,7 +48,7 @@ def limits(
 
     Example: graphmill limits k7f2 --concurrency 40
     """
-    request = Request("limit", str(concurrency))
+    request = RunRequest("limit", str(concurrency))
     with open_existing(journal) as store:
         found = store.archive.find(run)
         _require_live(found, "only the limits of an active run can be changed")
@@ -76,7 +76,7 @@ def cancel(
         if item is not None:
             text = _cancel_item(store.archive, found, item)
         elif found.state.is_live:
-            now = send_request(store.archive, found, Request("cancel"), lambda now: not now.state.is_live)
+            now = send_request(store.archive, found, RunRequest("cancel"), lambda now: not now.state.is_live)
             text = reply_text(found, now)
         else:
             text = _cancel_inactive(store, found)
@@ -93,7 +93,7 @@ def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
     if before.entries and before.entries[-1].generation >= before.wanted:
         return f"item {name} has already ended: {before.entries[-1].result.status}"
     now = send_request(
-        archive, run, Request("cancel_item", item), lambda _: len(archive.history(run, key).entries) > count
+        archive, run, RunRequest("cancel_item", item), lambda _: len(archive.history(run, key).entries) > count
     )
     if now is None:
         return (
@@ -133,7 +133,7 @@ def _concurrency(run: RunRecord) -> object:
 
 
 def send_request(
-    archive: Archive, run: RunRecord, request: Request, is_done: Callable[[RunRecord], bool]
+    archive: Archive, run: RunRecord, request: RunRequest, is_done: Callable[[RunRecord], bool]
 ) -> RunRecord | None:
     """Return the run once the request is done or the run has ended; None if there is no reply within five seconds."""
     archive.ask(run, request)

@@ -13,8 +13,8 @@ from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
 from graphmill.core.errors import ExportError
 from graphmill.core.result import Result, Status
 from graphmill.datasets.sink import Sink, sink, write_all
-from graphmill.journal.ports import Archive
 from graphmill.journal.records import Query, RunRecord
+from graphmill.journal.store import Archive
 from graphmill.report.run_view import RunView, view_of
 from graphmill.report.text import counted, shown
 

@@ -12,8 +12,8 @@ import typer
 from graphmill.cli.options import Journal, age_s, open_existing, parent_option
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
 from graphmill.core.errors import UnknownRunError, UsageError
-from graphmill.journal.opening import default_journal
 from graphmill.journal.records import RunRecord, RunState
+from graphmill.journal.store import default_journal
 from graphmill.report.run_pages import RunsView, runs_lines, runs_record, runs_view
 from graphmill.report.run_view import run_name
 from graphmill.report.text import columns, counted, moment, size

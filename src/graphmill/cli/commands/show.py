@@ -12,8 +12,8 @@ from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key
 from graphmill.core.suggest import suggestion
-from graphmill.journal.ports import Archive
-from graphmill.journal.records import History, Query, RunRecord, RunState
+from graphmill.journal.records import ItemHistory, Query, RunRecord, RunState
+from graphmill.journal.store import Archive
 from graphmill.report.item import item_lines, item_record
 from graphmill.report.run_pages import page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
@@ -66,7 +66,7 @@ def _only_item(archive: Archive, run: RunRecord) -> str:
     raise UsageError(f"--step needs an item: graphmill show {run.id} ITEM --step PATH")
 
 
-def _part(history: History, item: str, path: str) -> TracePart:
+def _part(history: ItemHistory, item: str, path: str) -> TracePart:
     trace = trace_of(history.steps, history.attempts)
     found = trace.find(path)
     if found is None or found is trace:
@@ -75,7 +75,7 @@ def _part(history: History, item: str, path: str) -> TracePart:
     return found
 
 
-def _history(archive: Archive, run: RunRecord, item: str) -> History:
+def _history(archive: Archive, run: RunRecord, item: str) -> ItemHistory:
     history = archive.history(run, item_key(item))
     if history.entries or history.attempts or history.steps or history.wanted or history.suspect:
         return history

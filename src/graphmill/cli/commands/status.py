@@ -11,7 +11,7 @@ import typer
 from graphmill.cli.options import Journal, RunName, open_existing
 from graphmill.cli.signals import on_signals
 from graphmill.cli.terminal import AsJson, print_json, print_lines
-from graphmill.journal.ports import Archive
+from graphmill.journal.store import Archive
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from graphmill.core.json import KEY_BYTES
-from graphmill.journal.last_step import in_order
-from graphmill.journal.records import Count, Entry, History, Query, Request, RunRecord
-from graphmill.journal.run_name import meant_run
+from graphmill.journal.bodies import in_order
+from graphmill.journal.records import Entry, ItemHistory, Query, ResultCount, RunRecord, RunRequest
+from graphmill.journal.run_id import meant_run
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.lookup import SqliteLookup
@@ -47,13 +47,13 @@ class SqliteArchive:
         with self._database.reading() as connection:
             return self._record(connection, self._meant(connection, name))
 
-    def counts(self, run: RunRecord) -> Sequence[Count]:
+    def counts(self, run: RunRecord) -> Sequence[ResultCount]:
         """Count the current results."""
         with self._database.reading() as connection:
             stored = self._read(connection, run)
             counter = Counter((head[4], head[5], head[2]) for head in self._heads(connection, run, stored))
         return [
-            Count(STATUSES[status], KINDS[kind], generation, count, kind == DEGRADED)
+            ResultCount(STATUSES[status], KINDS[kind], generation, count, kind == DEGRADED)
             for (status, kind, generation), count in counter.items()
         ]
 
@@ -82,7 +82,7 @@ class SqliteArchive:
             for row in some:
                 yield decoder.entry(found[row], orphans)
 
-    def history(self, run: RunRecord, key: bytes) -> History:
+    def history(self, run: RunRecord, key: bytes) -> ItemHistory:
         """Read everything about one item."""
         decoder, place = RowDecoder(self._name, run), (run.number, key)
         with self._database.reading() as connection:
@@ -97,7 +97,7 @@ class SqliteArchive:
                 steps=self._of_rows(connection, "steps_by_row", [head[-1] for head in step_heads if head[1] == key]),
                 suspects=connection.execute(SQL["suspect"], place),
             )
-            return History(
+            return ItemHistory(
                 entries=[decoder.entry(row, orphans) for row in results],
                 wanted=decoder.wanted(connection.execute(SQL["wanted_one"], place)).get(key, 0),
                 attempts=notes.attempts,
@@ -109,7 +109,7 @@ class SqliteArchive:
         """Prepare to look up many items of a run."""
         return SqliteLookup(self._database, run)
 
-    def ask(self, run: RunRecord, request: Request) -> None:
+    def ask(self, run: RunRecord, request: RunRequest) -> None:
         """Ask something of a live run."""
         with self._database.writing() as connection:
             values = (

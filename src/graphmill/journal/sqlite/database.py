@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from graphmill.core.errors import JournalError
 from graphmill.core.version import __version__
-from graphmill.journal.sqlite.faults import translated
+from graphmill.journal.sqlite.faults import translate_errors
 from graphmill.journal.sqlite.files import make_file, make_folder, require_base, require_trusted
 from graphmill.journal.sqlite.owners import let_go, owners_of
 from graphmill.journal.sqlite.run_row import StoredRun, verify_counts
@@ -50,7 +50,7 @@ class Database:
         self._is_durable = is_durable
         self._verified: set[tuple[int, int]] = set()
         self._is_closed = False
-        with translated(self.name):
+        with translate_errors(self.name):
             require_trusted(path)
             make_folder(path.parent)
             lock_file = path.with_name(f"{path.name}-owners")
@@ -83,14 +83,14 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Read one state of the database."""
-        with translated(self.name), self._readers.snapshot() as connection:
+        with translate_errors(self.name), self._readers.snapshot() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Change the database, entirely or not at all, on a connection for just this."""
         with (
-            translated(self.name),
+            translate_errors(self.name),
             closing(self.connect_writer()) as connection,
             writing(connection, busy_s=self.busy_s),
         ):

@@ -27,7 +27,7 @@ _DAMAGE = (
 )  # the last: tables are not as we made them
 
 
-class translated:  # noqa: N801  used as `with translated(name):`, and not a generator: it is entered at every commit
+class translate_errors:  # noqa: N801  used as `with translated(name):`, and not a generator: it is entered at every commit
     """Turn what SQLite or the system raises within into a JournalError about the store of this name."""
 
     def __init__(self, name: str) -> None:

@@ -62,7 +62,7 @@ def require_base(path: Path) -> None:
             raise emptied(str(path))
 
 
-class Watch:
+class FileWatch:
     """Notices that a database or the files beside it were deleted, replaced or cut under an open connection."""
 
     def __init__(self, path: Path) -> None:

@@ -16,10 +16,10 @@ from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import (
     AttemptRow,
     OrphansRow,
-    Request,
     ResultRow,
     Row,
     RunRecord,
+    RunRequest,
     RunRow,
     Spent,
     StepRow,
@@ -27,8 +27,8 @@ from graphmill.journal.records import (
     WantedRow,
 )
 from graphmill.journal.sqlite.database import Database, write_alone, writing
-from graphmill.journal.sqlite.faults import damaged, translated
-from graphmill.journal.sqlite.files import Watch
+from graphmill.journal.sqlite.faults import damaged, translate_errors
+from graphmill.journal.sqlite.files import FileWatch
 from graphmill.journal.sqlite.rows import (
     Stored,
     alike,
@@ -71,9 +71,9 @@ class SqliteLedger:
         self._last = row.last
         self.usage = self._counted = spent_from(row.usage)
         self._name = database.name
-        self._translated = translated(database.name)
+        self._translated = translate_errors(database.name)
         self._released = released
-        self._watch = Watch(database.path)
+        self._watch = FileWatch(database.path)
         self._pid = os.getpid()
         self._is_open = True
         self._heard = 0
@@ -87,7 +87,7 @@ class SqliteLedger:
             if not self._add(rows, now):
                 self._append_and_count(_grouped(rows), now)
 
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[RunRequest]:
         """Tell what was asked of the run since this was last called."""
         self._hold()
         with self._translated:
@@ -97,7 +97,7 @@ class SqliteLedger:
             if digest != digest_of(tuple(values)):
                 raise damaged(self._name, f"row {seq} of requests (run {self.run.id})")
             self._heard = seq
-        return [Request(text_of(word), text_of(argument)) for _, _, word, argument, *_ in found]
+        return [RunRequest(text_of(word), text_of(argument)) for _, _, word, argument, *_ in found]
 
     def release(self) -> None:
         """Let others have the run."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from graphmill.core.result import Status
-from graphmill.journal.records import Notes, Outcome, RunRecord, StepRow
+from graphmill.journal.records import ItemNotes, RecordedOutcome, RunRecord, StepRow
 from graphmill.journal.sqlite.database import Database
-from graphmill.journal.sqlite.faults import translated
+from graphmill.journal.sqlite.faults import translate_errors
 from graphmill.journal.sqlite.rows import HEAD, KINDS, STATUS_CODES, STATUSES, RowDecoder, Stored
 from graphmill.journal.sqlite.run_row import StoredRun, read_run
 from graphmill.journal.sqlite.statements import MANY, SOME, SQL, padded
@@ -33,15 +33,15 @@ class SqliteLookup:
 
     def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> Sequence[int | None]:
         """Give the rows of those that come by and have succeeded as they are."""
-        with translated(self._database.name):
+        with translate_errors(self._database.name):
             self._opened()
             if self._stored.wanted or self._run.generation > 1:
                 return [None] * len(keys)
             return self._reader.settled(keys, contents)
 
-    def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
+    def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, RecordedOutcome]:
         """Tell which of these items have a result."""
-        with translated(self._database.name):
+        with translate_errors(self._database.name):
             connection = self._opened()
             found = self._reader.take(keys)
             missing = [key for key in keys if key not in found]
@@ -50,22 +50,22 @@ class SqliteLookup:
                     found[head[1]] = head  # the newest comes last
             wanted = self._wanted(connection, list(found)) if self._stored.wanted else {}
         return {
-            key: Outcome(head[_ROW], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]])
+            key: RecordedOutcome(head[_ROW], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]])
             for key, head in found.items()
         }
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
         """List the current results."""
-        with translated(self._database.name):
+        with translate_errors(self._database.name):
             connection = self._opened()
             found = connection.execute(SQL["heads"], self._place * 2)
             for head in self._decoder.all_heads(found, written=self._stored.rows):
                 if head[2] >= head[-1]:
                     yield head[_ROW], head[1]
 
-    def notes(self, key: bytes) -> Notes:
+    def notes(self, key: bytes) -> ItemNotes:
         """Read what is recorded of an item beside its results."""
-        with translated(self._database.name):
+        with translate_errors(self._database.name):
             connection = self._opened()
             self._sort_steps(connection)
             return self._decoder.notes(
@@ -76,7 +76,7 @@ class SqliteLookup:
 
     def last_steps(self, key: bytes) -> Sequence[StepRow]:
         """Read the steps that an item's results hold."""
-        with translated(self._database.name):
+        with translate_errors(self._database.name):
             connection = self._opened()
             self._sort_results(connection)
             heads = list(self._decoder.heads(connection.execute(SQL["look_up_results"], padded([key], MANY))))
@@ -90,9 +90,9 @@ class SqliteLookup:
             self._connection.close()
 
     @cached_property
-    def _reader(self) -> _Reader:
+    def _reader(self) -> _ResultReader:
         """Made when results are asked for: whoever wants notes alone need not pass over the rows."""
-        return _Reader(self._opened(), self._stored, self._decoder)
+        return _ResultReader(self._opened(), self._stored, self._decoder)
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -132,7 +132,7 @@ class SqliteLookup:
         return found
 
 
-class _Reader:
+class _ResultReader:
     """Reads results as they were written, a little ahead of whoever asks for them.
 
     Items are mostly done in the order of their source, so that the next to be asked for are the next that come by.

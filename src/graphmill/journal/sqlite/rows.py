@@ -11,13 +11,11 @@ from zlib import crc32
 from graphmill.core.errors import DamagedError
 from graphmill.core.json import digest
 from graphmill.core.result import Kind, Status
-from graphmill.journal.bodies import spent_body, spent_from
-from graphmill.journal.entry import to_entry
-from graphmill.journal.last_step import last_step_of
+from graphmill.journal.bodies import last_step_of, spent_body, spent_from, to_entry
 from graphmill.journal.records import (
     AttemptRow,
     Entry,
-    Notes,
+    ItemNotes,
     ResultRow,
     RunRecord,
     RunState,
@@ -75,7 +73,7 @@ _ZLIB = b"x"  # the first byte of all that zlib writes, and of no JSON
 PACKING = 2  # marshal's second version: the same bytes for the same values in every Python; we only hash them
 
 
-class Head(NamedTuple):
+class ResultHead(NamedTuple):
     """The columns of a result that are read without its bodies."""
 
     run: int
@@ -87,7 +85,7 @@ class Head(NamedTuple):
     content: bytes
 
 
-HEAD = len(Head._fields)
+HEAD = len(ResultHead._fields)
 SELDOM = 3  # the last columns of a result, and of a step, which most do not have, such as its error
 _NOT_THERE = (None,) * SELDOM
 STEP_HEAD = 4  # the columns of a step before its seal
@@ -334,9 +332,9 @@ class RowDecoder:
         if count != written:
             raise damaged(self._name, count_text("results", self._run.id, count, written))
 
-    def notes(self, *, attempts: Iterable[Stored], steps: Iterable[Stored], suspects: Iterable[Stored]) -> Notes:
+    def notes(self, *, attempts: Iterable[Stored], steps: Iterable[Stored], suspects: Iterable[Stored]) -> ItemNotes:
         """Decode what is recorded of an item beside its results."""
-        return Notes(
+        return ItemNotes(
             attempts=self._decoded(attempts, decode_attempt, "attempts"),
             steps=self._decoded(steps, decode_step, "steps"),
             suspect=next((SuspectRow(*row[1:4]) for row in self._sealed(suspects, "suspects")), None),

@@ -15,12 +15,12 @@ from typing import Any
 from weakref import finalize
 
 from graphmill.core.errors import JournalError, OwnedError, UnknownRunError, UsageError
-from graphmill.journal.flight import left_behind
 from graphmill.journal.records import RunRecord, RunState
 from graphmill.journal.run_id import new_run_id, require_run_id
+from graphmill.journal.scratch import left_behind
 from graphmill.journal.sqlite.archive import SqliteArchive
 from graphmill.journal.sqlite.database import Database, reading, writing
-from graphmill.journal.sqlite.faults import translated
+from graphmill.journal.sqlite.faults import translate_errors
 from graphmill.journal.sqlite.files import make_private
 from graphmill.journal.sqlite.ledger import SqliteLedger
 from graphmill.journal.sqlite.owners import Owners
@@ -120,7 +120,7 @@ class SqliteStore:
 
     def _taken(self, number: int, run_id: str) -> SqliteLedger:
         database = self._database
-        with translated(self.name):
+        with translate_errors(self.name):
             connection = database.connect_writer()
             try:
                 with reading(connection):
@@ -300,7 +300,7 @@ def forget(database: Database, run: RunRecord) -> bool:
 
 def sweep(database: Database) -> int:
     """Delete the rows of forgotten runs, also of those that a killed process left, and shrink the file; tell the bytes set free."""
-    with translated(database.name), closing(database.connect_writer()) as connection:
+    with translate_errors(database.name), closing(database.connect_writer()) as connection:
         pages = sum(
             _delete(database, connection, *leftover) for leftover in connection.execute(SQL["leftovers"]).fetchall()
         )

@@ -15,7 +15,7 @@ from graphmill.journal.records import (
     EVERYTHING,
     AttemptRow,
     OrphansRow,
-    Request,
+    RunRequest,
     RunRow,
     StepRow,
     SuspectRow,
@@ -248,7 +248,7 @@ def test_what_was_asked_is_heard_as_it_was_asked_or_not_at_all(written, tmp_path
     shutil.copytree(folder / "closed", tmp_path / "copy")
     store = SqliteStore(tmp_path / "copy" / "runs.db")
     ledger = store.take("the-run")
-    store.archive.ask(ledger.run, Request("cancel_item", "item-1"))
+    store.archive.ask(ledger.run, RunRequest("cancel_item", "item-1"))
     with store._database.writing() as writer:
         writer.execute("UPDATE requests SET argument = CAST('item-2' AS BLOB)")
     with pytest.raises(JournalError, match="row 1 of requests"):

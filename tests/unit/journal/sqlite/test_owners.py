@@ -6,7 +6,7 @@ import time
 import pytest
 
 from graphmill.core.errors import OwnedError
-from graphmill.journal.records import EVERYTHING, Request, RunState
+from graphmill.journal.records import EVERYTHING, RunRequest, RunState
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_process import journal_process
 from support.journal_rows import result, results
@@ -138,7 +138,7 @@ def test_a_request_gets_its_turn_beside_a_run_that_commits_without_a_pause(store
 
     def ask():
         for number in range(5):
-            store.archive.ask(ledger.run, Request("limit", str(number)))
+            store.archive.ask(ledger.run, RunRequest("limit", str(number)))
         asked.set()
 
     thread = threading.Thread(target=ask)

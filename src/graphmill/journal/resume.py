@@ -1,20 +1,22 @@
-"""What stands of the steps that earlier processes have recorded of an item, when it is gone on with or done again."""
+"""What a resumed or retried run does again, and what of its record is still valid."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+from graphmill.core.errors import Ambiguous
 from graphmill.core.result import Kind
 from graphmill.core.usage import NO_USAGE, Usage
+from graphmill.engine.failures import Reported, crashed
 from graphmill.engine.recorder import FailedAttempts
 from graphmill.journal.bodies import failure_from, usage_from
-from graphmill.journal.records import AttemptRow, Notes, Outcome, StepRow
+from graphmill.journal.records import AttemptRow, ItemNotes, RecordedOutcome, StepRow
 
 NOT_COUNTED = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)  # kinds of attempts that use up none
 
 
-class Standing(NamedTuple):
+class ValidSteps(NamedTuple):
     """``steps`` whose outcomes stand, ``intended`` paths of unsafe ones that may have happened, ``failed`` attempts of others, by path.
 
     ``since`` is the generation in which the item was begun that is now gone on with.
@@ -26,7 +28,7 @@ class Standing(NamedTuple):
     since: int
 
 
-def standing(notes: Notes, generation: int, outcome: Outcome | None) -> Standing:
+def valid_steps(notes: ItemNotes, generation: int, outcome: RecordedOutcome | None) -> ValidSteps:
     """Tell what stands for an item that is to be done in this generation and has this result so far.
 
     What went well stands, and a note unless it is passing. A failure stands until a retry wants the item again. What may have
@@ -36,10 +38,10 @@ def standing(notes: Notes, generation: int, outcome: Outcome | None) -> Standing
     is_named = outcome is not None and outcome.kind is Kind.AMBIGUOUS and outcome.wanted > outcome.generation
     steps = [step for step in notes.steps if step.error is None or _stands(step, since, wanted, is_named=is_named)]
     failed = _failed([attempt for attempt in notes.attempts if attempt.generation >= since])
-    return Standing(steps, _intended(notes, since, is_named=is_named), failed, since)
+    return ValidSteps(steps, _intended(notes, since, is_named=is_named), failed, since)
 
 
-def begun_in(notes: Notes, generation: int) -> int:
+def begun_in(notes: ItemNotes, generation: int) -> int:
     """Tell in which generation an item was begun that is gone on with in this one: an answer goes on with what was paused."""
     answered = {step.generation for step in notes.steps if step.is_answer}
     while generation - 1 in answered:
@@ -47,7 +49,7 @@ def begun_in(notes: Notes, generation: int) -> int:
     return generation
 
 
-def _intended(notes: Notes, since: int, *, is_named: bool) -> frozenset[str]:
+def _intended(notes: ItemNotes, since: int, *, is_named: bool) -> frozenset[str]:
     begun = [attempt for attempt in notes.attempts if attempt.kind is None]
     now = frozenset(attempt.path for attempt in begun if attempt.generation >= since)
     if is_named:
@@ -86,3 +88,13 @@ def _together(rows: Sequence[AttemptRow]) -> FailedAttempts:
         counted=sum(row.kind not in NOT_COUNTED for row in rows),
         usage=used_by(rows),
     )
+
+
+async def ambiguous(_item: Any) -> NoReturn:
+    """Fail for an item that was under way when the process died, and must not happen twice."""
+    raise Ambiguous("it was under way when the process died, and may have happened; look, then retry it if it has not")
+
+
+async def poisoned(_item: Any) -> NoReturn:
+    """Fail for an item that has killed the whole process again and again while nothing else ran."""
+    raise Reported(crashed("the whole process died three times while this ran alone"))

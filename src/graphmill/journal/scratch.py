@@ -1,7 +1,7 @@
-"""Which items are under way, in a file that outlives the process.
+"""Scratch files beside the journal, worth nothing on another machine: which items are in flight, and what jobs spill.
 
-It is written through memory and never synced: that survives the death of the process, which is what it is for, and costs
-nothing. When the machine itself dies it may be wrong, and then a few items are run one at a time for no reason.
+What is in flight is written through mapped memory and never synced. That survives the death of the process, which is what it is for,
+and costs nothing. After a crash of the machine it may be wrong; then a few items are run one at a time for no reason.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import mmap
 import os
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+from weakref import finalize
 
+from graphmill.core.errors import JournalError
 from graphmill.core.json import KEY_BYTES
 
 _SLOTS = 1024
 _EMPTY = bytes(KEY_BYTES)
 
 
-class Flight:
+class InFlightFile:
     """The keys of the items under way; without a path, nothing is kept."""
 
     def __init__(self, path: Path | None) -> None:
@@ -98,3 +101,48 @@ def left_behind(path: Path | None) -> list[bytes]:
         return []
     keys = (data[start : start + KEY_BYTES] for start in range(0, len(data), KEY_BYTES))
     return [key for key in keys if key != _EMPTY]
+
+
+_HEAD = 8  # bytes of a body's length, before it
+_AT_ONCE = 4096
+
+
+class PageFile:
+    """See the engine's Pages. Nothing of it must last: a resumed job puts the same aside again, out of what is recorded."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = -1
+        self._end = 0
+
+    def put(self, body: bytes) -> int | None:
+        """Put a body aside; tell where it is, or None if the disk does not take it."""
+        page = len(body).to_bytes(_HEAD, "little") + body
+        try:
+            if self._file < 0:
+                self._open()
+            written = os.pwrite(self._file, page, self._end)
+        except OSError:
+            return None
+        if written < len(page):
+            return None
+        place, self._end = self._end, self._end + written
+        return place
+
+    def get(self, place: int) -> bytes:
+        """Give back what was put there."""
+        try:
+            page = os.pread(self._file, _AT_ONCE, place)
+            end = _HEAD + int.from_bytes(page[:_HEAD], "little")
+            if len(page) < end:
+                page += os.pread(self._file, end - len(page), place + len(page))
+        except OSError as error:
+            raise JournalError(f"what was put aside beside the journal can not be read: {error.strerror}") from error
+        if len(page) < end:
+            raise JournalError("what was put aside beside the journal is cut off; resume the run")
+        return page[_HEAD:end]
+
+    def _open(self) -> None:
+        with TemporaryFile(dir=self._folder, buffering=0) as file:
+            self._file = os.dup(file.fileno())
+        finalize(self, os.close, self._file)  # when its last reader is gone

@@ -1,23 +1,130 @@
-"""The answers of models that are kept beside a journal, in a database of their own: nothing is lost with it that can not be asked again."""
+"""The cache of model answers: a database beside the journal that may be deleted, and the thread that reads and writes it for a run."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 import sqlite3
+import time
 import zlib
+from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from marshal import dumps
 from math import inf
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import NamedTuple
 
-from graphmill.core.errors import DamagedError, JournalError
+from graphmill.core.errors import DamagedError, JournalError, described
+from graphmill.engine.threads import Mailbox
 from graphmill.journal.sqlite.database import connect, write_alone, writing
 from graphmill.journal.sqlite.files import make_file, make_folder, require_base
 from graphmill.journal.sqlite.rows import PACKING, bytes_of, compressed, decompressed, text_of
 from graphmill.journal.sqlite.statements import SQL
+
+log = logging.getLogger("graphmill")
+
+_CLOSE_S = 5.0
+_MOST_AT_ONCE = 500
+_MOST_WAITING = 2000
+_warned: set[Path] = set()
+
+Wanted = tuple[bytes, "Future[bytes | None]"]
+
+
+class AnswerCache:
+    """Looks after one cache for one run. Whatever is wrong with the file, calls go on: it is told once, and done without."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._letters: SimpleQueue[Wanted | CachedAnswer | None] = SimpleQueue()
+        self._mailbox = Mailbox(asyncio.get_running_loop(), _give)
+        self._file: CacheFile | None = None
+        self._is_writable = True
+        self._thread = Thread(target=self._work, name="graphmill-cache", daemon=True)
+        self._thread.start()
+
+    async def find(self, key: bytes) -> bytes | None:
+        """Give what is kept by this key."""
+        found: Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self._letters.put((key, found))
+        return await found
+
+    def keep(self, key: bytes, model: str, body: bytes) -> None:
+        """Keep an answer, some time soon; where a disk can not keep up, none."""
+        if self._letters.qsize() < _MOST_WAITING:
+            self._letters.put(CachedAnswer(key, model, body))
+
+    async def close(self) -> None:
+        """Put away what is left; a disk that does not answer is left alone."""
+        self._letters.put(None)
+        await asyncio.to_thread(self._thread.join, _CLOSE_S)
+
+    def _work(self) -> None:
+        try:
+            self._file = CacheFile(self._path, clock=time.time)
+        except Exception as error:  # noqa: BLE001  whoever waits for an answer must get one
+            self._warn(error)
+        while self._serve([self._letters.get(), *self._more()]):
+            pass
+        if self._file is not None:
+            self._file.close()
+
+    def _more(self) -> Iterable[Wanted | CachedAnswer | None]:
+        with suppress(Empty):
+            for _ in range(_MOST_AT_ONCE):
+                yield self._letters.get_nowait()
+
+    def _serve(self, letters: list[Wanted | CachedAnswer | None]) -> bool:
+        """Put away first, so that what was kept is found by whoever asks later; tell whether more will come."""
+        self._put_away([letter for letter in letters if isinstance(letter, CachedAnswer)])
+        for letter in letters:
+            if letter is not None and not isinstance(letter, CachedAnswer):
+                self._mailbox.post((letter[1], self._found(letter[0])))
+        return None not in letters
+
+    def _put_away(self, answers: list[CachedAnswer]) -> None:
+        if answers and self._file is not None and self._is_writable:
+            try:
+                self._file.keep(answers)
+            except Exception as error:  # noqa: BLE001
+                self._is_writable = False
+                self._fail(error)
+
+    def _found(self, key: bytes) -> bytes | None:
+        if self._file is None:
+            return None
+        try:
+            return self._file.find(key)
+        except Exception as error:  # noqa: BLE001
+            self._fail(error, is_useless=True)
+            return None
+
+    def _fail(self, error: Exception, *, is_useless: bool = False) -> None:
+        """Do without a file that is damaged or can not be read; one that can only not be written is still read."""
+        self._warn(error)
+        if self._file is not None and (is_useless or isinstance(error, DamagedError)):
+            self._file.close()
+            self._file = None
+
+    def _warn(self, error: Exception) -> None:
+        if self._path not in _warned:
+            _warned.add(self._path)
+            log.warning(
+                "answers are not kept: %s. Calls go on without it",
+                error if isinstance(error, JournalError) else described(error),
+            )
+
+
+def _give(letter: tuple[Future[bytes | None], bytes | None]) -> None:
+    future, body = letter
+    if not future.done():
+        future.set_result(body)
+
 
 SUFFIX = "-cache"
 _MARK = 0x47_4D_43_61  # 'GMCa', SQLite's application_id
@@ -34,7 +141,7 @@ class _BusyError(Exception):
     """Others have held the file for too long."""
 
 
-class Answer(NamedTuple):
+class CachedAnswer(NamedTuple):
     """An answer to be kept: ``body`` is JSON, ``model`` what its readers call the model."""
 
     key: bytes
@@ -42,7 +149,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Holding(NamedTuple):
+class CacheHolding(NamedTuple):
     """What is kept of one model; ``bytes`` are those of the answers, as stored."""
 
     model: str
@@ -90,17 +197,19 @@ class CacheFile:
             self._write_quietly("cache_use", (self._clock(), key))
         return decompressed(stored)
 
-    def keep(self, answers: Iterable[Answer]) -> None:
+    def keep(self, answers: Iterable[CachedAnswer]) -> None:
         """Keep answers, all or, beside somebody who writes without a pause, none."""
         now = self._clock() + 0.0
         rows = [_row(answer, now) for answer in answers]
         with _translated(self.path), suppress(_BusyError), _not_busy(), writing(self._connection, busy_s=_BUSY_S):
             self._connection.executemany(SQL["cache_keep"], rows)
 
-    def holdings(self) -> list[Holding]:
+    def holdings(self) -> list[CacheHolding]:
         """Tell what is kept, by model."""
         with _translated(self.path):
-            return [Holding(text_of(model), *rest) for model, *rest in self._connection.execute(SQL["cache_models"])]
+            return [
+                CacheHolding(text_of(model), *rest) for model, *rest in self._connection.execute(SQL["cache_models"])
+            ]
 
     def unused(self, for_s: float | None = None) -> tuple[int, int]:
         """Count the answers that nobody has used for so long, or all, and their bytes."""
@@ -177,7 +286,7 @@ class CacheFile:
         return True
 
 
-def _row(answer: Answer, now: float) -> tuple[object, ...]:
+def _row(answer: CachedAnswer, now: float) -> tuple[object, ...]:
     stored, model = compressed(answer.body), bytes_of(answer.model)
     return answer.key, model, now, now, _digest(answer.key, model, now, stored), stored
 

@@ -1,24 +1,28 @@
-"""What a store must be able to do: for the one process that runs a run, and for everybody who reads."""
+"""What a store must be able to do, and which one is opened: a path, a URL, the environment's, or the one beside the project."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from graphmill.core.errors import UnknownRunError, UsageError
+from graphmill.core.suggest import suggestion
 from graphmill.journal.records import (
-    Count,
     Entry,
-    History,
-    Notes,
-    Outcome,
+    ItemHistory,
+    ItemNotes,
     Query,
-    Request,
+    RecordedOutcome,
+    ResultCount,
     Row,
     RunRecord,
+    RunRequest,
     Spent,
     StepRow,
 )
+from graphmill.journal.sqlite.store import SqliteStore, TemporaryStore
 
 
 class Ledger(Protocol):
@@ -42,14 +46,14 @@ class Ledger(Protocol):
     def append(self, rows: Sequence[Row]) -> None:
         """Make these durable, all or none, in this order. No result and no step comes twice."""
 
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[RunRequest]:
         """Tell what was asked of the run since this was last called."""
 
     def release(self) -> None:
         """Let others have the run; what is not appended by now is not recorded."""
 
 
-class Lookup(Protocol):
+class ItemLookup(Protocol):
     """What is recorded of a run's items, for whoever goes on with it: the results are those that were there when it was first asked.
 
     Not for two threads at once.
@@ -61,13 +65,13 @@ class Lookup(Protocol):
         None for any other, and for one of which that can not be told at once: its outcome says what it is.
         """
 
-    def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome]:
+    def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, RecordedOutcome]:
         """Tell which of these items have a result."""
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
         """List the current results: the row, as in an Outcome, and the item's key."""
 
-    def notes(self, key: bytes) -> Notes:
+    def notes(self, key: bytes) -> ItemNotes:
         """Read what is recorded of an item beside its results."""
 
     def last_steps(self, key: bytes) -> Sequence[StepRow]:
@@ -86,7 +90,7 @@ class Archive(Protocol):
     def find(self, name: str) -> RunRecord:
         """Find a run by its id or the beginning of it; UnknownRunError names what is near or ambiguous."""
 
-    def counts(self, run: RunRecord) -> Sequence[Count]:
+    def counts(self, run: RunRecord) -> Sequence[ResultCount]:
         """Count the current results."""
 
     def count_since(self, run: RunRecord, at: float) -> int:
@@ -95,13 +99,13 @@ class Archive(Protocol):
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order, lazily; each row is checked."""
 
-    def history(self, run: RunRecord, key: bytes) -> History:
+    def history(self, run: RunRecord, key: bytes) -> ItemHistory:
         """Read everything about one item."""
 
-    def lookup(self, run: RunRecord) -> Lookup:
+    def lookup(self, run: RunRecord) -> ItemLookup:
         """Prepare to look up many items of a run."""
 
-    def ask(self, run: RunRecord, request: Request) -> None:
+    def ask(self, run: RunRecord, request: RunRequest) -> None:
         """Ask something of a live run."""
 
 
@@ -137,3 +141,61 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
+
+
+VARIABLE = "GRAPHMILL_JOURNAL"
+BESIDE_THE_PROJECT = ".graphmill/runs.db"
+_IN_MEMORY = "memory:"
+_LATER = ("postgresql", "postgres")
+_SCHEMES = ("memory", "postgresql", "sqlite")
+
+
+def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
+    """Open a journal: a path, ``sqlite:///path`` (four slashes for an absolute one) or ``memory:``.
+
+    Without one it is that of the variable GRAPHMILL_JOURNAL, else ``.graphmill/runs.db``. One that is not there is made, or, without
+    ``create``, is an UnknownRunError.
+    """
+    if url is not None and not isinstance(url, str | Path):
+        raise UsageError(f"a journal is opened by its path or URL, not by {type(url).__name__}")
+    name = str(url or default_journal())
+    if name == _IN_MEMORY:
+        return TemporaryStore()
+    path = Path(name if isinstance(url, Path) else _path(name))
+    try:
+        if path.is_dir():
+            raise UsageError(f"the journal {name!r} is a folder; name a file in it")
+        if not create and not path.exists():
+            raise UnknownRunError(
+                f"no runs here yet: there is no journal {str(path.absolute())!r}; --journal names another place"
+            )
+    except OSError as error:  # such as a name that no file system takes
+        raise UsageError(f"can not open the journal {name!r}: {error.strerror}") from error
+    return SqliteStore(path)
+
+
+def default_journal() -> str:
+    """Tell which journal is meant where none is named."""
+    return os.environ.get(VARIABLE) or BESIDE_THE_PROJECT
+
+
+def fixed(url: str | Path | None = None) -> str | Path:
+    """Hold on to a journal by what it is now: a function that changes the working directory must not change what is meant."""
+    name = url or default_journal()
+    return name if name == _IN_MEMORY else Path(name if isinstance(name, Path) else _path(name)).absolute()
+
+
+def _path(name: str) -> str:
+    """Give the path in a URL; what names no scheme is one."""
+    scheme, colon, rest = name.partition(":")
+    if not colon or not (rest.startswith("//") or scheme in (*_SCHEMES, *_LATER)):
+        return name
+    if scheme in _LATER:
+        raise UsageError("a journal in PostgreSQL comes later; for now name a file, or sqlite:///path")
+    if scheme != "sqlite":
+        raise UsageError(
+            f"no journal {name!r:.80}{suggestion(scheme, _SCHEMES)}; write a path, sqlite:///path or memory:"
+        )
+    if not rest.startswith("///") or rest == "///":
+        raise UsageError(f"write sqlite:///path, with four slashes for an absolute one, not {name!r:.80}")
+    return rest.removeprefix("///")

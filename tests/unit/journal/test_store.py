@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from graphmill.core.errors import UnknownRunError, UsageError
-from graphmill.journal.opening import open_store
+from graphmill.journal.store import open_store
 
 
 @pytest.fixture(autouse=True)

@@ -20,12 +20,8 @@ from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage, with_more
 from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, LiveState, Recall, StepOutcome
 from graphmill.engine.threads import Mailbox
-from graphmill.journal.bodies import failure_body, failure_from, usage_body, usage_from, with_body
-from graphmill.journal.flight import Flight
+from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from, with_body
 from graphmill.journal.intake import Intake
-from graphmill.journal.last_step import more_body
-from graphmill.journal.page_file import PageFile
-from graphmill.journal.ports import Ledger
 from graphmill.journal.records import (
     AttemptRow,
     OrphansRow,
@@ -38,14 +34,16 @@ from graphmill.journal.records import (
     StepRow,
     SuspectRow,
 )
-from graphmill.journal.standing import NOT_COUNTED
+from graphmill.journal.resume import NOT_COUNTED
+from graphmill.journal.scratch import InFlightFile, PageFile
+from graphmill.journal.store import Ledger
 
 LOOK_S = 0.5
 MOST_ROWS_AT_ONCE = 1000
 _CLOSE_S = 30.0
 
 
-class Scribe:
+class JournalWriter:
     """The recorder of one run in the hands of its owner; see the engine's Recorder.
 
     ``later`` is what of its manifest is another as soon as an item is under way.
@@ -58,7 +56,7 @@ class Scribe:
         ledger: Ledger,
         run: RunRecord,
         intake: Intake,
-        flight: Flight,
+        flight: InFlightFile,
         *,
         total: int | None,
         done: Mapping[Status, int],

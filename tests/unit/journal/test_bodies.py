@@ -4,7 +4,7 @@ import pytest
 
 from graphmill.core.result import Result, Status
 from graphmill.engine.recorder import LastStep, StepOutcome
-from graphmill.journal.last_step import more_body
+from graphmill.journal.bodies import more_body
 
 
 @pytest.mark.parametrize("path", ["a", "half \ud800", "line\u2028end"])
