@@ -180,7 +180,7 @@ class TestUsedAgain:
         assert len(server.asked) == 1
 
     def test_cache_is_true_or_false(self, server):
-        with pytest.raises(gm.UsageError, match="cache is True, False or None, not 'yes'"):
+        with pytest.raises(gm.UsageError, match="cache must be True, False or None, got 'yes'"):
             gm.complete("small", "hi", cache="yes")
 
     def test_outside_of_a_recorded_run_only_what_is_asked_for_is_kept(self, server, tmp_path):

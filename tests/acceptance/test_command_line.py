@@ -93,7 +93,7 @@ def test_standard_input_and_standard_output_are_pipes(project):
 
 def test_csv_on_standard_input_that_is_not_named_so_is_told_with_the_remedy(project):
     code, _, err = run(project, "batch", "doubling.yaml", "-s", "-", stdin=b"id,value\n1,2\n")
-    assert (code, "standard input: line 1" in err, "if it is CSV, say so: --source-format csv" in err) == (
+    assert (code, "standard input: line 1" in err, "if it is CSV, use --source-format csv" in err) == (
         65,
         True,
         True,
@@ -204,7 +204,7 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "missing.yaml", "-s", "items.jsonl"], "there is no workflow file 'missing.yaml'"),
         (["batch", "doubling.yml", "-s", "items.jsonl"], "did you mean 'doubling.yaml'?"),
         (["batch", "doubling.yaml", "-s", "item.jsonl"], "did you mean 'items.jsonl'?"),
-        (["batch", "doubling.yaml", "-s", "functions.py"], "name the format"),
+        (["batch", "doubling.yaml", "-s", "functions.py"], "unknown source format"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--source-format", "jsnl"], "did you mean 'json"),
         (["batch", "doubling.yaml", "nte=1", "-s", "items.jsonl"], "did you mean 'note'?"),
         (["batch", "doubling.yaml", "note", "-s", "items.jsonl"], "NAME=VALUE"),
@@ -222,8 +222,8 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
             "--max-failures must be a number such as 10",
         ),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "200%"], "0% to 100%, got '200%'"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.xlsx"], "can not tell the format of 'out.xlsx'"),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "there is no folder"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.xlsx"], "unknown output format 'out.xlsx'"),
+        (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "no folder"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "./items.jsonl"], "would overwrite the items"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "-", "--json"], "both write to standard output"),
         (

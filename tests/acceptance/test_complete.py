@@ -272,12 +272,12 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
     ("model", "options", "said"),
     [
         ("fst", {}, "no model 'fst' (did you mean 'fast'?)"),
-        (7, {}, "a model is a name such as"),
+        (7, {}, "model must be a name such as"),
         ("fast", {"schema": 3}, "must be a JSON Schema or a pydantic model, got 3"),
         ("fast", {"schema": {"typ": "object"}}, "unknown keyword 'typ'"),
-        ("fast", {"schema": int}, "must be a JSON Schema, as a dict, or a pydantic model, got <class 'int'>"),
-        ("fast", {"prompt": []}, "there is nothing to ask"),
-        ("fast", {"prompt": 5}, "a prompt is text, or a list of messages {role, content}, not 5"),
+        ("fast", {"schema": int}, "must be a JSON Schema (a dict) or a pydantic model, got <class 'int'>"),
+        ("fast", {"prompt": []}, "prompt is empty"),
+        ("fast", {"prompt": 5}, "prompt must be text or a list of messages {role, content}, got 5"),
         (
             "fast",
             {"role": "judge"},
@@ -286,8 +286,8 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         (None, {"role": "juge"}, "(did you mean 'judge'?); write roles: {juge: provider/model} in graphmill.yaml"),
         (None, {"role": 7}, "a model or a role is a name, not 7"),
         (None, {}, "no model is named"),
-        ("Is it kind?", {"prompt": None}, "there is no prompt: the first argument, 'Is it kind?', is the model"),
-        (None, {"prompt": None}, "a prompt is text, or a list of messages {role, content}, not None"),
+        ("Is it kind?", {"prompt": None}, "no prompt: the first argument, 'Is it kind?', is the model"),
+        (None, {"prompt": None}, "prompt must be text or a list of messages {role, content}, got None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
         (
             "fast",
@@ -316,7 +316,7 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
             "messages.0.role: 'usr' is not one of system, user, assistant, tool",
         ),
         ("fast", {"prompt": ["x"]}, "gm.complete: messages.0: a mapping is wanted, not text"),
-        ("fast", {"timeout_s": 0}, "timeout_s is a number of seconds > 0, not 0"),
+        ("fast", {"timeout_s": 0}, "timeout_s must be a number > 0, got 0"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_at_once(played, model, options, said):

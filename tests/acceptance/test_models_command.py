@@ -94,10 +94,10 @@ def test_a_field_that_may_be_missing_has_what_stands_behind_it(project):
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
-        ("${txet}", "no item of items.jsonl has a field 'txet' (did you mean 'text'?); there is id, text, title"),
+        ("${txet}", "no item of items.jsonl has a field 'txet' (did you mean 'text'?); fields: id, text, title"),
         (
             "${text} ${sum}",
-            "no item of items.jsonl has a field 'sum'; there is id, text, title; if only some have it, give it a default",
+            "no item of items.jsonl has a field 'sum'; fields: id, text, title; if only some items have it, set a default",
         ),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_field_that_no_item_has_is_told_before_anything_is_recorded(project, p
     [
         ("${First name}", "a field of another name, such as 'First name', is renamed in the items first"),
         ('${item["First name"]}', "a field of another name, such as 'First name', is renamed in the items first"),
-        ("${First-name}", "a name has letters, digits, _ and - alone: rename such a field in the items first"),
+        ("${First-name}", "names may only have letters, digits, _ and -: rename the field in the items first"),
     ],
 )
 def test_of_a_column_that_no_template_can_name_the_remedy_is_told(project, prompt, remedy):

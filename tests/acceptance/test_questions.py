@@ -265,7 +265,7 @@ def test_answers_that_nobody_waits_for_are_refused_and_change_nothing(asker, jou
 
 
 def test_answers_without_a_run_that_asked_are_refused(journal):
-    with pytest.raises(gm.UsageError, match="give its run_id"):
+    with pytest.raises(gm.UsageError, match="need the run_id"):
         gm.batch(len, ITEMS, answers={"a": 1})
     with pytest.raises(gm.UsageError, match="there is no run r"):
         batch(len, journal, {"a": 1})

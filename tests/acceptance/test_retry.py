@@ -91,7 +91,7 @@ def test_attempts_are_counted_from_one_again(journal):
         ({"kinds": ["timeout"]}, "no failed items to retry among"),
         ({"kinds": ["gloomy"]}, "no kind 'gloomy'; kinds are"),
         ({"kinds": ["tranzient"]}, r"no kind 'tranzient' \(did you mean 'transient'\?\); kinds are"),
-        ({"on_change": "invalidate"}, "on_change is refuse or keep here"),
+        ({"on_change": "invalidate"}, "on_change must be 'refuse' or 'keep' for retry"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_and_the_run_stays_as_it_is(journal, chosen, message):
@@ -170,7 +170,7 @@ def test_an_item_whose_input_is_no_data_can_not_be_retried_and_the_remedy_is_nam
 
     gm.batch(work, [{"id": "b"}, {"id": "a", "client": object()}], run_id="r", journal=journal)
     before = journal.find("r")
-    with pytest.raises(gm.UsageError, match="not plain data, so it was not stored; run the batch again with its items"):
+    with pytest.raises(gm.UsageError, match="not plain data and was not stored; run the batch again with its items"):
         gm.retry("r", graph=work, journal=journal)
     after = journal.find("r")
     assert (after.state, after.manifest, after.rows) == (before.state, before.manifest, before.rows)
@@ -265,6 +265,6 @@ def test_where_the_function_is_not_found_again_the_remedy_is_one_that_retries(jo
         raise gm.Permanent("no")
 
     gm.batch(fail, [{"id": "a"}], run_id="r", journal=journal)
-    with pytest.raises(gm.UsageError, match=r"go on with gm\.retry\('r', graph=function\), in the program that has it"):
+    with pytest.raises(gm.UsageError, match=r"call gm\.retry\('r', graph=function\) in the program that has it"):
         gm.retry("r", journal=journal)
     assert gm.retry("r", graph=fail, journal=journal).done_now == 1

@@ -293,7 +293,7 @@ def test_a_failed_job_is_a_result_and_not_an_exception(project):
 
 def test_an_input_that_is_not_plain_data_can_not_be_resumed_by_itself(project):
     assert gm.run(type, object(), run_id="t").error is not None
-    with pytest.raises(gm.UsageError, match="can not be had again"):
+    with pytest.raises(gm.UsageError, match="cannot reread the items"):
         gm.resume("t")
 
 

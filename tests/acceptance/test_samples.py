@@ -64,7 +64,7 @@ class TestNames:
 
     @pytest.mark.parametrize("samples", [0, -1, 10_001, 2.0, True, "3", None])
     def test_a_number_that_can_not_be_meant_is_refused(self, samples):
-        with pytest.raises(gm.UsageError, match="samples is how often each item is done, 1 to 10,000"):
+        with pytest.raises(gm.UsageError, match="samples must be an integer from 1 to 10,000"):
             gm.batch(lambda item: item, [1], samples=samples)
 
 

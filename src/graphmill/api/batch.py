@@ -12,9 +12,9 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from graphmill.api.items import id_rule, no_item, require_fields, require_id, require_samples, sampled
-from graphmill.api.reader import Reader
-from graphmill.api.recording import Place, Recording, kept_beside, planned
+from graphmill.api.items import id_rule, job_among_items, repeat_samples, require_fields, require_id, require_samples
+from graphmill.api.reader import ResultReader
+from graphmill.api.recording import JournalRef, Recording, cache_for_run, plan_recording
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapted
 from graphmill.core.job import Effect, Job, sample_id
@@ -52,40 +52,39 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     samples: int = 1,
     keep_results: bool = True,
     run_id: str | None = None,
-    journal: Place | None = None,
+    journal: JournalRef | None = None,
     on_change: OnChange = "refuse",
     answers: Mapping[str, Any] | None = None,
     effect: Effect = "repeatable",
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
-    **watching: Unpack[Watching],
+    **hooks: Unpack[Hooks],
 ) -> Report:
     """Run a graph over items and report how it went.
 
-    ``graph`` is a function of one item, async or plain, a loaded workflow, the path of one, or a compiled LangGraph graph.
-    ``items`` is any iterable or async iterable, read lazily; ``total`` says how many there are where they can not.
-    ``concurrency`` (10 or, if that is more, the workflow's largest ``max_concurrent``) and ``isolation`` (None, or "process")
-    override the policy's. An item goes by its field ``id_field``, else its own ``id``, else its position. With ``samples`` each is done so
-    many times, as jobs ``id``, ``id#2``, ``id#3``, whose results tell their ``sample``; models are asked each time, with a seed that is
-    one more if there is one. ``sinks`` get every result while the batch runs; with ``keep_results=False`` the report holds none, and
-    memory does not grow with the number of items.
+    ``graph`` is a function of one item, async or plain, a loaded workflow or its path, or a compiled LangGraph graph.
+    ``items`` is any iterable or async iterable, read lazily; pass ``total`` if it has no length. An item's id is its field
+    ``id_field``, else its own ``id``, else its position. ``concurrency`` (default: 10, or the workflow's largest
+    ``max_concurrent`` if that is more) and ``isolation`` (None or "process") override the policy's.
 
-    With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded, and goes on where it was if that run
-    is there already; an item without an id then goes by its content. ``on_change`` says what to do if the graph or an item is
-    not what it was: "refuse", "invalidate" (do again what it concerns) or "keep". ``answers`` are those to questions that items
-    of that run wait with (gm.ask), by the ids of the items. A changed ``version`` counts as a changed
-    function; ``notes`` are kept in the manifest. With ``effect="unsafe"`` an item must not happen twice: one of which nobody
-    knows whether it has happened is failed as ambiguous.
+    With ``samples`` each item runs that many times, as jobs ``id``, ``id#2``, ``id#3``; models are called each time, with
+    the next seed if there is one. ``sinks`` receive every result while the batch runs; with ``keep_results=False`` the
+    report holds none, and memory does not grow with the number of items.
 
-    ``on_start(run)`` is given the live run, for its controls; ``on_result(job, result)`` sees every result,
-    ``on_progress(progress)`` the newest reading twice a second, ``on_alert(alert)`` what the policy's alerts find, each of
-    ``observers`` every event.
+    With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded. If that run exists already, it is
+    resumed; an item without an id is then known by its content. ``on_change`` says what to do if the graph or an item
+    changed: "refuse", "invalidate" (redo what it affects) or "keep" the old results. ``answers`` are answers to questions
+    (gm.ask) by item id. A changed ``version`` counts as a changed function; ``notes`` are stored in the manifest. With
+    ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as ambiguous.
 
-    A failing item is a result, never an exception. A source that fails raises SourceError after everything it gave is
-    finished, a sink that fails raises ExportError, a journal that fails JournalError; the report up to there is the
-    exception's ``report``. A batch that is cancelled, by Ctrl-C for one, still commits its sinks.
+    ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the newest
+    figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event.
+
+    A failing item is a result, never an exception. A failing source raises SourceError after all items before it are
+    finished, a failing sink ExportError, a failing journal JournalError; the exception's ``report`` has everything up to
+    there. A batch that is cancelled, for example by Ctrl-C, still commits its sinks.
     """
-    require_known(abatch, watching)
+    require_known(abatch, hooks)
     require_id(items, id_field)
     require_samples(samples)
     function = function_of(graph)
@@ -93,9 +92,9 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None
     if answers and run_id is None:
-        raise UsageError("answers belong to a run whose items wait for them: give its run_id")
+        raise UsageError("answers need the run_id of the run whose items wait for them")
     if run_id is not None or journal is not None:
-        recording = planned(
+        recording = plan_recording(
             journal,
             graph=function,
             items=items,
@@ -112,9 +111,10 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     bind = _binder(function, id_rule(items, id_field), effect, samples)
     if samples > 1:
         count = known_length(items) if total is None else total
-        items, total = sampled(items, samples), None if count is None else count * samples
+        items = repeat_samples(items, samples)
+        total = None if count is None else count * samples
     report = await execute(
-        function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **watching
+        function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
     )
     return replace(report, samples=samples)
 
@@ -131,30 +131,52 @@ async def execute(
     bind: Callable[[int, Any], Job] | None = None,
     total: int | None = None,
     keep_results: bool = True,
-    **watching: Unpack[Watching],
+    **hooks: Unpack[Hooks],
 ) -> Report:
-    """Run a batch to its end; what every way to begin one comes to."""
-    sinks, on_start = watching.get("sinks", ()), watching.get("on_start")
+    """Run a batch to its end; batch, run, resume and retry all end up here."""
+    sinks, on_start = hooks.get("sinks", ()), hooks.get("on_start")
     _require_sinks(sinks)
     if policy.isolation == "process":
         _require_isolable(function)
     if isinstance(function, Graph):
         require_models(function)
-    run = _started(_executor(policy, watching), items, recording, sinks, bind=bind, total=total)
-    stored = None if recording is None else recording.stored
-    reader = Reader(run, sinks, policy, keep_results=keep_results and recording is None, stored=stored)
+    executor = _executor(policy, hooks)
+    if recording is not None:
+        return await _execute_recorded(
+            executor.start(items, recorder=recording.begin), recording, policy, sinks, on_start
+        )
+    # An output that no row can hold fails that job, instead of the whole batch when the row is written.
+    accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
+    run = executor.start(items, bind=bind, total=total, accept=accept)
+    reader = ResultReader(run, sinks, policy, keep_results=keep_results)
+    with cache_for_run(None):
+        await _read(run, reader, on_start)
+    return _checked(reader, reader.report())
+
+
+async def _execute_recorded(
+    run: Run, recording: Recording, policy: Policy, sinks: Sequence[Sink], on_start: Callable[[Run], Any] | None
+) -> Report:
+    reader = ResultReader(run, sinks, policy, keep_results=False, stored=recording.stored)
     try:
-        with kept_beside(None if recording is None else recording.file):
-            async with run:
-                if on_start is not None:
-                    on_start(run)
-                await reader.read_all()
-        if reader.is_cancelled:
-            raise asyncio.CancelledError
-        report = reader.report() if recording is None else await asyncio.to_thread(reader.report)
+        with cache_for_run(recording.file):
+            await _read(run, reader, on_start)
+        report = await asyncio.to_thread(reader.report)
     finally:
-        if recording is not None:
-            recording.close()
+        recording.close()
+    return _checked(reader, report)
+
+
+async def _read(run: Run, reader: ResultReader, on_start: Callable[[Run], Any] | None) -> None:
+    async with run:
+        if on_start is not None:
+            on_start(run)
+        await reader.read_all()
+    if reader.is_cancelled:
+        raise asyncio.CancelledError
+
+
+def _checked(reader: ResultReader, report: Report) -> Report:
     if reader.error is not None:
         reader.error.report = report
         raise reader.error
@@ -162,49 +184,31 @@ async def execute(
 
 
 def function_of(graph: Any) -> Callable[[Any], Any]:
-    """Give what is called with each item."""
+    """Give the function that is called with each item."""
     function = load(graph) if isinstance(graph, str | Path) else adapted(graph)
     if not callable(function):
         raise UsageError(
-            f"the graph is a function, a workflow, a workflow's path or a compiled LangGraph graph, not {graph!r:.80}"
+            f"graph must be a function, a workflow, its path or a compiled LangGraph graph, got {graph!r:.80}"
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise UsageError(f"{graph!r:.80} yields; a job has one output: return a list")
+        raise UsageError(f"{graph!r:.80} is a generator; a job has one output, so return a list")
     return function
 
 
-def _executor(policy: Policy, watching: Watching) -> BatchExecutor:
+def _executor(policy: Policy, hooks: Hooks) -> BatchExecutor:
     return BatchExecutor(
         policy,
-        on_result=watching.get("on_result"),
-        on_progress=watching.get("on_progress"),
-        on_alert=watching.get("on_alert"),
-        observers=watching.get("observers", ()),
+        on_result=hooks.get("on_result"),
+        on_progress=hooks.get("on_progress"),
+        on_alert=hooks.get("on_alert"),
+        observers=hooks.get("observers", ()),
     )
 
 
-def _started(
-    executor: BatchExecutor,
-    items: Any,
-    recording: Recording | None,
-    sinks: Sequence[Sink],
-    *,
-    bind: Callable[[int, Any], Job] | None,
-    total: int | None,
-) -> Run:
-    if recording is not None:
-        return executor.start(items, recorder=recording.begin)
-    # An output that no row can hold is that job's failure, instead of the whole batch's when it is written.
-    accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
-    return executor.start(items, bind=bind, total=total, accept=accept)
-
-
 def _require_sinks(sinks: Sequence[Sink]) -> None:
-    is_series = isinstance(sinks, Sequence) and not isinstance(sinks, str)
-    if not is_series or not all(
-        hasattr(sink, "write") and hasattr(sink, "commit") and hasattr(sink, "abort") for sink in sinks
-    ):
-        raise UsageError(f"sinks is a list of sinks, such as [gm.sink('out.jsonl')], not {sinks!r:.80}")
+    is_list = isinstance(sinks, Sequence) and not isinstance(sinks, str)
+    if not is_list or not all(hasattr(sink, name) for sink in sinks for name in ("write", "commit", "abort")):
+        raise UsageError(f"sinks must be a list of sinks such as [gm.sink('out.jsonl')], got {sinks!r:.80}")
 
 
 def _binder(
@@ -212,7 +216,7 @@ def _binder(
 ) -> Callable[[int, Any], Job]:
     def bind(position: int, item: Any) -> Job:
         if isinstance(item, Job):
-            raise no_item()
+            raise job_among_items()
         found = id_of(item, position)
         return Job(id=str(position) if found is None else found, graph=function, input=item, effect=effect)
 
@@ -227,7 +231,7 @@ def _binder(
 def _require_isolable(function: Callable[[Any], Any]) -> None:
     if isinstance(function, Graph | AdaptedGraph):
         kind = "workflow" if isinstance(function, Graph) else f"{function.library} graph"
-        raise UsageError(f"a {kind} can not run with isolation='process' yet; leave isolation out, or run a function")
+        raise UsageError(f"a {kind} cannot run with isolation='process'; leave isolation out, or run a function")
     require_importable(function)
 
 
@@ -238,26 +242,27 @@ def policy_for(
     concurrency: int | None = None,
     isolation: Isolation | None = None,
 ) -> Policy:
-    """Give the policy with what was said beside it.
+    """Give the policy with the overrides.
 
-    Where nobody has said how many attempts are made at once, they are ten or, if that is more, as many as the graph's widest batch
-    runs; but no more than fit in the window.
+    The default concurrency is ten or, if that is more, that of the graph's widest batch; never more than the window.
     """
     policy = require_policy(policy)
     if concurrency is not None:
         policy = replace(policy, concurrency=concurrency)
-    if policy.concurrency is None:
-        policy = replace(policy, concurrency=_usable(graph, policy))
-    return policy if isolation is None else replace(policy, isolation=isolation)
+    if isolation is not None:
+        policy = replace(policy, isolation=isolation)
+    if policy.concurrency is not None:
+        return policy
+    slots = policy.slots
+    if isinstance(graph, Graph):
+        slots = max(slots, graph.widest)
+    if policy.window is not None:
+        slots = min(slots, policy.window)
+    return replace(policy, concurrency=slots)
 
 
-def _usable(graph: Callable[[Any], Any], policy: Policy) -> int:
-    widest = max(policy.slots, graph.widest) if isinstance(graph, Graph) else policy.slots
-    return widest if policy.window is None else min(widest, policy.window)
-
-
-class Watching(TypedDict, total=False):
-    """Who is told, and what is kept, while a batch runs; see ``abatch``."""
+class Hooks(TypedDict, total=False):
+    """Sinks and callbacks of a batch; see ``abatch``."""
 
     sinks: Sequence[Sink]
     on_start: Callable[[Run], Any] | None
@@ -268,15 +273,15 @@ class Watching(TypedDict, total=False):
 
 
 def require_known(function: Callable[..., Any], given: Mapping[str, Any], *, more: str = "") -> None:
-    """Refuse keywords that a function of the facade does not take; ``more`` says what one may be, where {} is its name."""
-    unknown = [name for name in given if name not in Watching.__annotations__]
+    """Refuse unknown keywords; ``more`` is a hint in which {} is the keyword."""
+    unknown = [name for name in given if name not in Hooks.__annotations__]
     if unknown:
-        known = [*(name for name in signature(function).parameters if name != "watching"), *Watching.__annotations__]
-        told = "; ".join(_told(name, known) + more.replace("{}", repr(name)) for name in unknown)
-        raise UsageError(f"gm.{function.__name__.removeprefix('a')} takes no such keyword: {told}")
+        known = [*(name for name in signature(function).parameters if name != "hooks"), *Hooks.__annotations__]
+        hints = "; ".join(_hint(name, known) + more.replace("{}", repr(name)) for name in unknown)
+        raise UsageError(f"gm.{function.__name__.removeprefix('a')} has no such keyword: {hints}")
 
 
-def _told(name: str, known: Iterable[str]) -> str:
+def _hint(name: str, known: Iterable[str]) -> str:
     if name in (field.name for field in fields(Policy)):
         return f"{name!r} belongs in policy=gm.Policy({name}=…)"
     if name in (field.name for field in fields(Retry)):

@@ -1,4 +1,4 @@
-"""A model asked from plain Python: the same step as the llm node's, durable inside a job."""
+"""Call a model from plain Python; inside a job this is a durable step, as the llm node is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from graphmill.api.recording import kept_beside
+from graphmill.api.recording import cache_for_run
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.json import canonical, digest
 from graphmill.core.model_call import ModelRequest
@@ -54,60 +54,69 @@ def complete(  # noqa: PLR0913  one parameter per choice
     timeout_s: float | None = None,
     cache: bool | None = None,
 ) -> Any:
-    """Ask a model; inside a job this is a durable step: once it has an answer it is not asked again, also after ``kill -9``.
+    """Call a model. Inside a job this is a durable step: once answered, it is not called again, even after ``kill -9``.
 
-    In an async function write ``await gm.complete("openai/gpt-5-mini", prompt)``, in a plain one leave ``await`` out. ``model`` is
-    ``provider/model`` or a name that graphmill.yaml gives one; ``prompt`` is text, or messages ``{role, content}``. With a
-    ``role`` of graphmill.yaml no model is named: ``gm.complete(prompt=…, role="judge")``; with neither, it is the one named default.
-    It gives a Completion; with a ``schema``, a JSON Schema or a pydantic model, the data or the instance instead, unless the model asks
-    for tools.
+    In an async function write ``await gm.complete("openai/gpt-5-mini", prompt)``, in a plain one leave ``await`` out.
+    ``model`` is ``provider/model`` or a name from graphmill.yaml; ``role`` is a role from there instead; with neither, it
+    is the model named default. ``prompt`` is text, or messages ``{role, content}``.
 
-    An answer that is known may be used again with ``cache=True`` and, unless that is False, at temperature 0.
+    Returns a Completion. With a ``schema`` (a JSON Schema or a pydantic model) it returns the data or the instance
+    instead, unless the model asks for tools. Cached answers are used with ``cache=True`` and, unless it is False, at
+    temperature 0.
 
-    An answer that is cut, refused or of the wrong shape is raised, never given. In a job that is a StepError, once the batch's
-    retries are used up; outside of one, the AttemptError itself.
+    A cut, refused or badly shaped answer is raised: inside a job as StepError once the retries are used up, outside of
+    one as the AttemptError itself.
     """
+    _require_kinds(model, role, prompt, schema, timeout_s, cache)
+    target = Models.here().find(model, role, is_node=False)
+    shape = None if schema is None else schema_of(schema)
+    text, given_messages = (prompt, None) if isinstance(prompt, str) else (None, list(prompt or ()))
+    messages = _as_usage_error(messages_of, text, system, given_messages)
+    if not messages:
+        raise UsageError("prompt is empty")
+    params = {
+        "temperature": temperature,
+        "top_p": top_p,
+        "max_tokens": max_tokens,
+        "stop": stop,
+        "seed": seed,
+        "reasoning_effort": reasoning_effort,
+        "tools": tools or None,
+        "logprobs": logprobs,
+        "extra": (dict(extra) if isinstance(extra, Mapping) else extra) or None,
+    }
+    given = given_params(_LLM, params, of="gm.complete")
+    request = _as_usage_error(request_of, target, messages, given)
+    return _call(_PreparedCall(target, request, shape, timeout_s, cache=cache))
+
+
+def _require_kinds(model: Any, role: Any, prompt: Any, schema: Any, timeout_s: Any, cache: Any) -> None:
     if not isinstance(model, str | None):
-        raise UsageError(f"a model is a name such as 'openai/gpt-5-mini', not {model!r:.80}")
+        raise UsageError(f"model must be a name such as 'openai/gpt-5-mini', got {model!r:.80}")
     if model is not None and role is not None:
         raise UsageError(f"model and role are both given; leave one out: gm.complete(prompt=…, role={role!r:.80})")
-    if cache is not None and not isinstance(cache, bool):
-        raise UsageError(f"cache is True, False or None, not {cache!r:.80}")
     if prompt is None and model is not None:
-        raise UsageError(
-            f"there is no prompt: the first argument, {model!r:.80}, is the model; say gm.complete(model, prompt) or prompt=…"
-        )
+        raise UsageError(f"no prompt: the first argument, {model!r:.80}, is the model; use gm.complete(model, prompt)")
     if not isinstance(prompt, Sequence):
-        raise UsageError(f"a prompt is text, or a list of messages {{role, content}}, not {prompt!r:.80}")
+        raise UsageError(f"prompt must be text or a list of messages {{role, content}}, got {prompt!r:.80}")
+    if cache is not None and not isinstance(cache, bool):
+        raise UsageError(f"cache must be True, False or None, got {cache!r:.80}")
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
-        raise UsageError(f"timeout_s is a number of seconds > 0, not {timeout_s!r:.80}")
+        raise UsageError(f"timeout_s must be a number > 0, got {timeout_s!r:.80}")
     if isinstance(schema, type) and not is_model(schema):
-        raise UsageError(f"a schema must be a JSON Schema, as a dict, or a pydantic model, got {schema!r:.80}")
-    target, shape = Models.here().find(model, role, is_node=False), None if schema is None else schema_of(schema)
-    messages = (
-        _meant(messages_of, prompt, system)
-        if isinstance(prompt, str)
-        else _meant(messages_of, None, system, list(prompt))
-    )
-    if not messages:
-        raise UsageError("there is nothing to ask: prompt is empty")
-    params = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens, "stop": stop, "seed": seed}
-    own = dict(extra) if isinstance(extra, Mapping) else extra
-    more = {"reasoning_effort": reasoning_effort, "tools": tools or None, "logprobs": logprobs, "extra": own or None}
-    given = given_params(_LLM, params | more, of="gm.complete")
-    return _asked(_Call(target, _meant(request_of, target, messages, given), shape, timeout_s, cache=cache))
+        raise UsageError(f"schema must be a JSON Schema (a dict) or a pydantic model, got {schema!r:.80}")
 
 
-def _meant(make: Callable[..., T], *given: Any) -> T:
-    """Make something of what is given; what can not be is a mistake of the program, not a failure of a call."""
+def _as_usage_error(make: Callable[..., T], *given: Any) -> T:
+    """Call a function whose failure here is a mistake of the program, not a failed call."""
     try:
         return make(*given)
     except Permanent as error:
         raise UsageError(f"gm.complete: {error}") from None
 
 
-class _Call:
-    """One question, ready to be asked."""
+class _PreparedCall:
+    """One call, ready to be made."""
 
     def __init__(
         self,
@@ -125,51 +134,53 @@ class _Call:
         self._cache = cache
 
     def content(self) -> bytes:
-        """Hash what is asked, and of which model; where that is does not count: it may be another server after a resume."""
+        """Hash the request and the model's name, but not its address: after a resume it may be another server."""
         return digest(canonical([self._target.lane, asked(self._request, self._schema)]))
 
     async def ask(self, context: Context) -> Completion:
-        """Ask, within the time that is set for it."""
+        """Make the call, within its timeout."""
         async with asyncio.timeout(self._timeout_s):
             return await completed(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
 
     async def known(self, context: Context) -> Completion | None:
-        """Give an answer for which nobody has to be asked, and so no turn be waited for."""
+        """Give a cached answer, which needs no rate limit."""
         return await known(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
 
     def _of(self, context: Context) -> ModelRequest:
         return msgspec.structs.replace(self._request, origin=origin_of(context))
 
     async def ask_here(self) -> dict[str, Any]:
-        """Ask in the frame of a step."""
+        """Make the call inside a step of a job."""
         frame, target = current.get(), self._target
         context = Context(frame.path, frame)
         look = partial(self.known, context) if is_cacheable(target, self._request, self._cache) else None
         made = await frame.steps.visits.call(
-            frame, target.lane, target.limits, self._weight(), partial(self.ask, context), known=look
+            frame, target.lane, target.limits, self._estimated_tokens(), partial(self.ask, context), known=look
         )
         return made.to_json()
 
-    async def ask_alone(self, context: Alone) -> Completion:
-        """Ask outside of a run; the limits that are set are those of its process."""
+    async def ask_alone(self, context: StandaloneContext) -> Completion:
+        """Make the call outside of a run, within the rate limits of this process."""
         if (limits := self._target.limits) is None:
             return await self.ask(context)
         if (found := await self.known(context)) is not None:
             return found
-        async with context.turn(limits, self._weight()) as turn:
+        async with context.turn(limits, self._estimated_tokens()) as turn:
             made = await self.ask(context)
             turn.used = None if made.metadata.get("cached") else made.usage.tokens
             return made
 
-    def _weight(self) -> int:
+    def _estimated_tokens(self) -> int:
         return estimated_tokens(self._request, "" if self._schema is None else self._schema.text)
 
     def given(self, made: Completion) -> Any:
-        """Give what whoever asked is given."""
-        return made if self._schema is None or made.tool_calls else self._schema.made(made.data)
+        """Give what the caller gets: the completion, or its data in the shape of the schema."""
+        if self._schema is None or made.tool_calls:
+            return made
+        return self._schema.made(made.data)
 
 
-def _asked(call: _Call) -> Any:
+def _call(call: _PreparedCall) -> Any:
     frame = frame_here()
     if frame is None:
         return _alone(call)
@@ -178,12 +189,12 @@ def _asked(call: _Call) -> Any:
     )
 
 
-async def _in_a_job(call: _Call, perform: Callable[[], Awaitable[Any]]) -> Any:
+async def _in_a_job(call: _PreparedCall, perform: Callable[[], Awaitable[Any]]) -> Any:
     return call.given(Completion.from_json(await perform()))
 
 
-def _alone(call: _Call) -> Any:
-    """Ask outside of a batch: nothing is recorded, and nothing tried again."""
+def _alone(call: _PreparedCall) -> Any:
+    """Call outside of a batch: nothing is recorded or retried."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -191,25 +202,25 @@ def _alone(call: _Call) -> Any:
     return _ask_alone(call)
 
 
-async def _ask_alone(call: _Call) -> Any:
-    with kept_beside(None):
-        async with Alone(_STEP) as context:
+async def _ask_alone(call: _PreparedCall) -> Any:
+    with cache_for_run(None):
+        async with StandaloneContext(_STEP) as context:
             return call.given(await call.ask_alone(context))
 
 
 _CLOSE_S = 5.0
 
 
-class Turn:
-    """A call that is under way; ``used`` are its tokens, as they were reserved until more is known, or None if nobody was asked."""
+class RateLimitTurn:
+    """A call within rate limits; ``used`` are its tokens, at first the reserved ones; None if no request was sent."""
 
     def __init__(self, reserved: Reservation) -> None:
         self.reserved = reserved
         self.used: int | None = reserved.tokens
 
 
-class Alone(Context):
-    """What calls share while it is entered is closed when it is left."""
+class StandaloneContext(Context):
+    """The context of a call outside of any run; what calls share is closed at its end."""
 
     __slots__ = ("_limiter", "_shared")
 
@@ -225,14 +236,14 @@ class Alone(Context):
         await self._shared.close(_CLOSE_S)
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Give what goes by this key, made now if nobody asked for it before."""
+        """Give the shared object of this key; make it at the first call."""
         return self._shared.get(key, make)
 
     @asynccontextmanager
-    async def turn(self, limits: Limits, weight: int) -> AsyncIterator[Turn]:
-        """Wait until the limits allow a call of so many tokens, beside all others of this process."""
+    async def turn(self, limits: Limits, weight: int) -> AsyncIterator[RateLimitTurn]:
+        """Wait until the rate limits allow a call of so many tokens, beside all others of this process."""
         self._limiter = RateLimiter.for_account(limits, asyncio.get_running_loop().time)
-        turn = Turn(await self._reserved(self._limiter, weight))
+        turn = RateLimitTurn(await self._reserve(self._limiter, weight))
         try:
             yield turn
         finally:
@@ -242,14 +253,14 @@ class Alone(Context):
                 self._limiter.settle(turn.reserved, turn.used)
 
     async def again(self, weight: int) -> None:
-        """Wait until one more call is allowed."""
+        """Wait until the rate limits allow one more request."""
         if self._limiter is not None:
-            reserved = await self._reserved(self._limiter, weight)
+            reserved = await self._reserve(self._limiter, weight)
             self._limiter.settle(reserved, reserved.tokens)
 
     @staticmethod
-    async def _reserved(limiter: RateLimiter, weight: int) -> Reservation:
+    async def _reserve(limiter: RateLimiter, weight: int) -> Reservation:
         clock = asyncio.get_running_loop().time
-        while (wait_s := limiter.opens_at(weight) - clock()) > 0:  # noqa: ASYNC110  others move that time
+        while (wait_s := limiter.opens_at(weight) - clock()) > 0:  # noqa: ASYNC110  other calls move that time
             await asyncio.sleep(wait_s)
         return limiter.reserve(clock(), weight)

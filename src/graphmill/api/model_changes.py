@@ -1,4 +1,4 @@
-"""Going on with other models than a run was begun with: which nodes that changes, and what becomes of the results that are there."""
+"""Resume with other models than a run started with: which nodes that changes, and what happens to existing results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from graphmill.journal.records import RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherModels:
-    """The graph with its new models; ``words`` tell of each node that this changes, by how changes are told else.
+class ModelChange:
+    """The graph with its new models; ``words`` describe each node this changes, by the usual text of that change.
 
-    ``on_change`` is what becomes of results: as was said or, where nothing was, they are kept, unless more than the models has changed.
+    ``on_change`` is as given; by default results are kept, unless more than the models changed.
     """
 
     graph: Graph
@@ -30,47 +30,47 @@ class OtherModels:
 
 
 class ModelParams(TypedDict, total=False):
-    """What can be chosen of models beside which they are; None leaves it as it is."""
+    """Params of models that can be changed; None leaves one as it is."""
 
     temperature: float | None
     max_tokens: int | None
 
 
-def other_models(
+def change_models(
     run: RunRecord,
     graph: Callable[[Any], Any],
     models: Iterable[str],
     on_change: OnChange | None,
     **params: Unpack[ModelParams],
-) -> OtherModels:
-    """Choose models, as ``NAME`` or ``ROLE=NAME``, and their params over those that were chosen before."""
+) -> ModelChange:
+    """Apply models, as ``NAME`` or ``ROLE=NAME``, and their params on top of earlier choices."""
     if not isinstance(graph, Graph):
-        raise _named_inside(run)
+        raise _models_in_code(run)
     now = graph.with_choices(graph.with_models(*models, **params).choices.over(graph.choices))
     others = _other_changes(run, graph)
-    return OtherModels(
+    return ModelChange(
         graph=now, words=_words(now, graph, others), on_change=on_change or ("refuse" if others else "keep")
     )
 
 
 def require_nodes(run: RunRecord) -> None:
-    """Refuse to choose models for a run of a function, before that is looked for."""
+    """Refuse to choose models for a run of a function, before the function is loaded."""
     if run.manifest.get("graph", {}).get("kind") == "function":
-        raise _named_inside(run)
+        raise _models_in_code(run)
 
 
-def chosen_otherwise(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mapping[str, str], str]:
-    """Tell how the models that are chosen differ from those of a run, and the command that goes on with them."""
+def describe_model_changes(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mapping[str, str], str]:
+    """Say how the chosen models differ from those of a run, and the command that resumes with them."""
     noted = run.manifest.get("graph", {}).get("choices", {})
     if not isinstance(graph, Graph) or noted == graph.choices.to_json():
         return {}, ""
     before = replace(graph, choices=Choices.from_json(noted))
     others = _other_changes(run, before)
-    return _words(graph, before, others), "" if others else _going_on(run.id, graph.choices, before.choices)
+    return _words(graph, before, others), "" if others else _resume_command(run.id, graph.choices, before.choices)
 
 
-def _going_on(run_id: str, now: Choices, before: Choices) -> str:
-    """Give the command that goes on with what is chosen now; none where there is no option for it, as for a seed."""
+def _resume_command(run_id: str, now: Choices, before: Choices) -> str:
+    """Give the command that resumes with the current choices; empty if it has no option for one, such as a seed."""
     models = [*filter(None, [now.model]), *(f"{role}={name}" for role, name in now.roles.items())]
     params = {
         name: value
@@ -78,7 +78,7 @@ def _going_on(run_id: str, now: Choices, before: Choices) -> str:
         if name in ModelParams.__annotations__ and value != before.params.get(name)
     }
     made = Choices.of(models, **params).over(before)
-    if now.fingerprint not in ({}, made.fingerprint):  # where nothing is chosen, what was before will do
+    if now.fingerprint not in ({}, made.fingerprint):  # with no choice now, the earlier one still applies
         return ""
     options = [
         *(f"--model {quote(each)}" for each in models),
@@ -87,10 +87,10 @@ def _going_on(run_id: str, now: Choices, before: Choices) -> str:
     return " ".join([f"graphmill resume {quote(run_id)}", *options])
 
 
-def _named_inside(run: RunRecord) -> UsageError:
+def _models_in_code(run: RunRecord) -> UsageError:
     return UsageError(
-        f"the function of run {run.id} names its models itself: change them there, or what graphmill.yaml means by their names; "
-        "models can be chosen for a workflow"
+        f"--model only works for workflows; run {run.id} is a function that picks its own models: change them there, "
+        "or what their names mean in graphmill.yaml"
     )
 
 
@@ -102,7 +102,7 @@ def _words(now: Graph, before: Graph, others: Collection[str]) -> dict[str, str]
         if named.get(part, model) != model
     }
     return {
-        change: f"{f'{change}, and' if change in others else part} asks {named[part]}, not {model}"
+        change: (f"{change}, and" if change in others else part) + f" asks {named[part]}, not {model}"
         for change, (part, model) in models.items()
     }
 
@@ -110,12 +110,12 @@ def _words(now: Graph, before: Graph, others: Collection[str]) -> dict[str, str]
 def _models_before(graph: Graph) -> dict[str, str]:
     try:
         return models_by_node(graph)
-    except UsageError:  # they are no longer set
+    except UsageError:  # they are no longer configured
         return {}
 
 
 def _other_changes(run: RunRecord, graph: Graph) -> list[str]:
-    """Tell what has changed beside the models that are chosen now."""
+    """List what changed besides the models."""
     options = run.manifest.get("options", {})
     try:
         return changed(run.manifest.get("fingerprints", {}), graph_fingerprints(graph, version=options.get("version")))

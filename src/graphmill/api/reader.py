@@ -1,4 +1,4 @@
-"""Reads a run to its end: into the sinks, off the loop, and into the report."""
+"""Read a run's results to the end: into the sinks, off the event loop, and into the report."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from graphmill.engine.run import Run
 from graphmill.report.report import Report, StoredResults
 from graphmill.report.text import ERRORS_SHOWN
 
-Ended = SourceError | ChangedError | JournalError | ExportError
+RunError = SourceError | ChangedError | JournalError | ExportError
 
 
-class Reader:
-    """Reads one run; ``error`` is what ended it early, and a run that ``is_cancelled`` is still read to its end."""
+class ResultReader:
+    """Reads one run; ``error`` is what ended it early. A cancelled run is still read to its end."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class Reader:
         self._first_errors: list[Result] = []
         self._taken: list[Result] = []
         self._writing: asyncio.Future[None] | None = None
-        self.error: Ended | None = None
+        self.error: RunError | None = None
         self.is_cancelled = False
 
     async def read_all(self) -> None:
-        """Read until nothing is left, then let the sinks keep it. When cancelled, cancel the run and keep what it has come to."""
+        """Read everything, then commit the sinks. When cancelled, cancel the run and commit what it has."""
         try:
-            await self._insist(self._read)
-            await self._insist(self._commit)
+            await self._finish_once_cancelled(self._read)
+            await self._finish_once_cancelled(self._commit)
         except ExportError as error:
             self.error = error
             for result in self._taken:
@@ -56,7 +56,7 @@ class Reader:
             raise
 
     def report(self) -> Report:
-        """Sum up: what was seen here or, where the run is recorded, what its rows say."""
+        """Sum up: what was read here or, for a recorded run, what its rows say."""
         statistics = self._run.statistics()
         report = Report(
             run_id=self._run.id,
@@ -72,8 +72,8 @@ class Reader:
             return report
         return self._stored(self._run.id).complete(report)
 
-    async def _insist(self, work: Callable[[], Any]) -> None:
-        """Do something to its end though cancelled once; a second cancellation is obeyed."""
+    async def _finish_once_cancelled(self, work: Callable[[], Any]) -> None:
+        """Finish the work even if cancelled once; a second cancellation ends it."""
         try:
             await work()
         except asyncio.CancelledError:
@@ -103,7 +103,7 @@ class Reader:
         await self._in_thread(partial(self._commit_all, complete=complete))
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
-        """Let the sinks work in a thread; what is under way is waited for, never begun twice."""
+        """Run sink work in a thread. After a cancellation, wait for the work that already runs; never start it twice."""
         if not self._sinks:
             return
         if self._writing is None:
@@ -132,7 +132,7 @@ class Reader:
 
 
 def _guarded(act: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-    """Turn whatever a sink raises into the one error that a batch raises for it."""
+    """Turn any exception of a sink into ExportError."""
     try:
         act(*args, **kwargs)
     except ExportError:

@@ -1,4 +1,4 @@
-"""How a batch is written down: in which journal, as which run, and what of it is left to do."""
+"""How a batch is recorded: in which journal, as which run, with which manifest, and beside which cache."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from graphmill.api.items import Single, id_rule, no_item, sampled
-from graphmill.api.model_changes import OtherModels, chosen_otherwise
+from graphmill.api.items import Single, id_rule, job_among_items, repeat_samples
+from graphmill.api.model_changes import ModelChange, describe_model_changes
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
@@ -36,55 +36,55 @@ from graphmill.journal.records import Entry
 from graphmill.journal.store import BESIDE_THE_PROJECT, fixed
 from graphmill.report.report import StoredResults
 
-Place = Journal | str | Path
+JournalRef = Journal | str | Path
 
 
 class Recording:
-    """A batch's place in a journal; ``begin`` takes hold of it there."""
+    """A batch's run in a journal; ``begin`` takes it over."""
 
-    def __init__(self, journal: Place | None, begin: Callable[[Journal], Recorder]) -> None:
-        self._place = _held(journal)
+    def __init__(self, journal: JournalRef | None, begin: Callable[[Journal], Recorder]) -> None:
+        self._place = _hold(journal)
         self._opened: Journal | None = None
         self._begin = begin
 
     def begin(self) -> Recorder:
-        """Take hold of the run; it blocks."""
+        """Open the journal and take over the run; blocks."""
         self._opened = opened(self._place)
         return self._begin(self._opened)
 
     @property
     def file(self) -> Path | None:
-        """The file of the journal; None for one in memory."""
+        """The journal's file; None for one in memory."""
         if isinstance(self._place, Journal):
             return self._place.store.file
         return Path(self._place)
 
     def stored(self, run_id: str) -> StoredResults:
-        """Give what the journal holds of the run; it can be read for as long as there is a journal."""
-        return StoredResults(partial(lent, self._place), run_id)
+        """Give the run's stored results; they can be read as long as the journal exists."""
+        return StoredResults(partial(open_briefly, self._place), run_id)
 
     def close(self) -> None:
-        """Let go of a journal that was opened here."""
+        """Close the journal if it was opened here."""
         if self._opened is not None and self._opened is not self._place:
             self._opened.close()
 
 
-def _held(place: Place | None) -> Journal | str | Path:
-    """Hold on to a place by what it is now: memory is opened once."""
+def _hold(place: JournalRef | None) -> Journal | str | Path:
+    """Make a path absolute now, and open memory once."""
     if isinstance(place, Journal):
         return place
     where = fixed(place)
     return where if isinstance(where, Path) else opened(where)
 
 
-def opened(place: Place | None, *, create: bool = True) -> Journal:
-    """Open a journal, unless it is open."""
+def opened(place: JournalRef | None, *, create: bool = True) -> Journal:
+    """Open a journal, unless it is open already."""
     return place if isinstance(place, Journal) else open_journal(place, create=create)
 
 
 @contextmanager
-def lent(place: Place | None) -> Iterator[Journal]:
-    """Open a journal that is there, for a while, unless it is open."""
+def open_briefly(place: JournalRef | None) -> Iterator[Journal]:
+    """Open an existing journal for the length of a block, unless it is open already."""
     if isinstance(place, Journal):
         yield place
         return
@@ -92,8 +92,8 @@ def lent(place: Place | None) -> Iterator[Journal]:
         yield journal
 
 
-def planned(  # noqa: PLR0913
-    journal: Place | None,
+def plan_recording(  # noqa: PLR0913
+    journal: JournalRef | None,
     *,
     graph: Callable[[Any], Any],
     items: Any,
@@ -107,17 +107,18 @@ def planned(  # noqa: PLR0913
     answers: Mapping[str, Any] | None = None,
     is_elsewhere: bool = False,
     samples: int = 1,
-    other: OtherModels | None = None,
+    other: ModelChange | None = None,
 ) -> Recording:
-    """Record a batch as a new run, or go on with the one of that id; ``is_elsewhere`` says that its items may come from another file.
+    """Plan a batch as a new run, or resume the run of that id; ``is_elsewhere`` allows its items to come from another file.
 
-    ``total`` counts the items, of each of which there are so many ``samples``; ``other`` are the models that it goes on with.
+    ``total`` counts items, not samples; ``other`` are changed models.
     """
     if on_change not in ("refuse", "invalidate", "keep"):
-        raise UsageError(f"on_change is refuse, invalidate or keep, not {on_change!r:.80}")
-    count = total if total is not None else items.count() if isinstance(items, FileSource) else known_length(items)
+        raise UsageError(f"on_change must be 'refuse', 'invalidate' or 'keep', got {on_change!r:.80}")
+    if total is None:
+        total = items.count() if isinstance(items, FileSource) else known_length(items)
     plan = RecordingPlan(
-        items=sampled(items, samples),
+        items=repeat_samples(items, samples),
         identify=_identify(graph, id_rule(items, options.get("id_field")), effect, samples),
         manifest=manifest_of(
             graph=_graph_note(graph),
@@ -128,7 +129,7 @@ def planned(  # noqa: PLR0913
             packages=packages_of(graph),
         ),
         run_id=run_id,
-        total=None if count is None else count * samples,
+        total=None if total is None else total * samples,
         on_change=on_change,
         on_graph=None if other is None else other.on_change,
         words={} if other is None else other.words,
@@ -141,16 +142,16 @@ def planned(  # noqa: PLR0913
 
 
 def _compared(plan: RecordingPlan, journal: Journal, graph: Callable[[Any], Any]) -> RecordingPlan:
-    """Let a run that is gone on with tell which models were chosen otherwise."""
+    """Add which models were chosen differently, if a run is resumed."""
     run = None if plan.run_id is None else journal.find(plan.run_id)
     if run is None:
         return plan
-    words, remedy = chosen_otherwise(run, graph)
+    words, remedy = describe_model_changes(run, graph)
     return replace(plan, words=words, remedy=remedy)
 
 
-def repeated(  # noqa: PLR0913
-    journal: Place | None,
+def plan_retry(  # noqa: PLR0913
+    journal: JournalRef | None,
     *,
     graph: Callable[[Any], Any],
     policy: Policy,
@@ -161,7 +162,7 @@ def repeated(  # noqa: PLR0913
     version: str | None,
     words: Mapping[str, str],
 ) -> Recording:
-    """Record failed items of a run once more; ``words`` tell changes of the graph better."""
+    """Plan to run failed items again; ``words`` describe known changes of the graph."""
     bind = partial(_again, graph, effect)
     now = {
         "graph": _graph_note(graph),
@@ -178,7 +179,7 @@ def _identify(
 ) -> Identify:
     def identify(position: int, item: Any) -> ItemDraft:
         if isinstance(item, Job):
-            raise no_item()
+            raise job_among_items()
         return ItemDraft(id_of(item, position), function, item, 0, "", effect)  # by place, which is faster than by name
 
     def identify_sample(position: int, item: Any) -> ItemDraft:
@@ -194,21 +195,21 @@ def _identify(
 def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> ItemDraft:
     if "input_left_out" in entry.result.metadata:
         raise UsageError(
-            f"the input of {entry.result.job_id!r:.80} is not plain data, so it was not stored; run the batch again with its items, "
-            "or retry others by their ids"
+            f"cannot retry {entry.result.job_id!r:.80}: its input is not plain data and was not stored; "
+            "run the batch again with its items, or retry other items by id"
         )
     result = entry.result
     return ItemDraft(result.job_id, graph, result.input, effect=effect, position=result.position, sample=result.sample)
 
 
 def _chosen(graph: Graph) -> dict[str, Any]:
-    """Give what is chosen for a workflow's models, and which it asks; and, without a file, itself."""
+    """Give a workflow's model choices, the models it calls and, if it has no file, its text."""
     found = {"choices": graph.choices.to_json(), "models": list(asked_models(graph)), "written": _plain(graph.written)}
     return {name: value for name, value in found.items() if value}
 
 
 def _plain(data: Any) -> Any:
-    """Give data as a manifest can hold it; None for what is no JSON."""
+    """Give data as a manifest can store it; None if it is not JSON."""
     try:
         return json.loads(to_json(data))
     except (TypeError, ValueError, RecursionError):
@@ -230,22 +231,25 @@ def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def kept_beside(journal: Path | None) -> Iterator[None]:
-    """Let what begins within keep its answers beside this journal; without one, only those of which that is wanted, in the usual place."""
-    token = keeping.set(partial(_keeper, None if journal is None else cache_of(journal)))
+def cache_for_run(journal: Path | None) -> Iterator[None]:
+    """Cache model answers beside this journal; without one, in the usual place and only answers that ask for it."""
+    token = keeping.set(partial(_keeper, None if journal is None else cache_path(journal)))
     try:
         yield
     finally:
         keeping.reset(token)
 
 
-def cache_of(journal: str | Path | None = None) -> Path:
-    """Tell where the cache of a journal is, without a name that of the usual one."""
-    where = fixed(journal)
-    path = where if isinstance(where, Path) else Path(BESIDE_THE_PROJECT).absolute()
+def cache_path(journal: str | Path | None = None) -> Path:
+    """Give the path of a journal's cache, by default that of the usual journal."""
+    path = fixed(journal)
+    if not isinstance(path, Path):
+        path = Path(BESIDE_THE_PROJECT).absolute()
     return Path(os.path.realpath(path) + SUFFIX)
 
 
 def _keeper(beside: Path | None, context: Context, *, is_wanted: bool) -> AnswerCache | None:
-    path = beside or (cache_of() if is_wanted else None)
-    return None if path is None else context.shared(("cache", path), partial(AnswerCache, path))
+    if beside is None and not is_wanted:
+        return None
+    path = beside or cache_path()
+    return context.shared(("cache", path), partial(AnswerCache, path))

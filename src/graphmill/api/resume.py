@@ -1,14 +1,14 @@
-"""Going on with a recorded run, and doing its failed items again: with what its manifest says it was begun with."""
+"""Resume a recorded run, or run its failed items again, with the graph, items and policy its manifest names."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
-from graphmill.api.batch import GraphLike, Watching, execute, function_of, policy_for, require_known
+from graphmill.api.batch import GraphLike, Hooks, execute, function_of, policy_for, require_known
 from graphmill.api.items import Single, require_fields, require_id
-from graphmill.api.model_changes import ModelParams, OtherModels, other_models
-from graphmill.api.recording import Place, lent, planned, repeated
+from graphmill.api.model_changes import ModelChange, ModelParams, change_models
+from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Kind
 from graphmill.core.suggest import suggestion
@@ -31,7 +31,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     answers: Mapping[str, Any] | None = None,
     graph: GraphLike | None = None,
     items: Iterable[Any] | AsyncIterable[Any] | None = None,
-    journal: Place | None = None,
+    journal: JournalRef | None = None,
     policy: Policy | None = None,
     concurrency: int | None = None,
     isolation: Isolation | None = None,
@@ -40,34 +40,34 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     temperature: float | None = None,
     max_tokens: int | None = None,
     on_change: OnChange | None = None,
-    **watching: Unpack[Watching],
+    **hooks: Unpack[Hooks],
 ) -> Report:
-    """Go on with a run: do what is not done, and report on all of it.
+    """Resume a run: run what has no result yet, and report on the whole run.
 
-    Graph, items and policy are opened again as the run's manifest names them, unless they are given; a lambda or a generator
-    can not be, and must be. ``run_id`` may be the beginning of one.
+    Graph, items and policy are loaded again as the run's manifest names them; a lambda or a generator cannot be, and must
+    be passed. ``run_id`` may be the unambiguous beginning of an id.
 
-    ``answers`` are those to the questions that items wait with, by the ids of the items; they are durable before the first job goes on.
-    An item with several open questions takes a mapping by their paths. Items without an answer are left as they are.
+    ``answers`` are answers to questions by item id; an item with several open questions takes a mapping by their paths.
+    They are stored before the first job starts. Items without an answer keep waiting.
 
-    ``models`` are other ones to go on with, each ``NAME``, for all nodes of a workflow, or ``ROLE=NAME``; ``temperature`` and
-    ``max_tokens`` are what models are asked with. From now on these are the run's. Finished results stay then, unless ``on_change`` says
-    otherwise; else a graph or an item that is not what it was is refused.
+    ``models`` are models to continue with: ``NAME`` for all nodes of a workflow, or ``ROLE=NAME``; ``temperature`` and
+    ``max_tokens`` are their params. The run keeps these choices. Finished results then stay unless ``on_change`` says
+    otherwise; without a choice of models, a changed graph or item is refused.
     """
-    require_known(aresume, watching)
+    require_known(aresume, hooks)
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
     series = items if items is not None else source_of(run)
     function = function_of(graph if graph is not None else graph_of(run))
     other = _other(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
     function = function if other is None else other.graph
-    if items is not None:  # another file, it may be: all of its items would fail
+    if items is not None:  # maybe another file, all of whose items would fail
         require_id(items, options.get("id_field"))
         require_fields(function, items)
     rules = policy_for(
         function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation
     )
-    recording = planned(
+    recording = plan_recording(
         journal,
         graph=function,
         items=series,
@@ -84,7 +84,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         is_elsewhere=True,
         samples=options.get("samples", 1),
     )
-    return await execute(function, series, rules, recording, **watching)
+    return await execute(function, series, rules, recording, **hooks)
 
 
 async def aretry(  # noqa: PLR0913
@@ -93,7 +93,7 @@ async def aretry(  # noqa: PLR0913
     items: Iterable[str] | None = None,
     kinds: Iterable[str] | None = None,
     graph: GraphLike | None = None,
-    journal: Place | None = None,
+    journal: JournalRef | None = None,
     policy: Policy | None = None,
     concurrency: int | None = None,
     isolation: Isolation | None = None,
@@ -101,17 +101,17 @@ async def aretry(  # noqa: PLR0913
     temperature: float | None = None,
     max_tokens: int | None = None,
     on_change: OnChange | None = None,
-    **watching: Unpack[Watching],
+    **hooks: Unpack[Hooks],
 ) -> Report:
-    """Do the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
+    """Run the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
 
-    Their inputs are those that were recorded; the attempts are counted from 1 again. ``models``, ``temperature`` and ``max_tokens`` are
-    what they are done with, as of ``resume``. After another change of the graph say ``on_change="keep"``: what succeeded before stays.
+    They get their recorded inputs, and attempts count from 1 again. ``models``, ``temperature`` and ``max_tokens`` are as
+    for ``resume``. If something else in the graph changed, pass ``on_change="keep"``: results that succeeded stay.
     """
-    require_known(aretry, watching)
+    require_known(aretry, hooks)
     if on_change not in (None, "refuse", "keep"):
         raise UsageError(
-            f"on_change is refuse or keep here, not {on_change!r:.80}; to do everything again, resume with 'invalidate'"
+            f"on_change must be 'refuse' or 'keep' for retry, got {on_change!r:.80}; to redo results, resume with 'invalidate'"
         )
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
@@ -121,7 +121,7 @@ async def aretry(  # noqa: PLR0913
     rules = policy_for(
         function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation
     )
-    recording = repeated(
+    recording = plan_retry(
         journal,
         graph=function,
         policy=rules,
@@ -132,7 +132,7 @@ async def aretry(  # noqa: PLR0913
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
     )
-    return await execute(function, [], rules, recording, **watching)
+    return await execute(function, [], rules, recording, **hooks)
 
 
 resume = blocking(aresume)
@@ -140,7 +140,7 @@ retry = blocking(aretry)
 
 
 def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
-    """Open a run's graph again; ``by`` is what goes on where only the program that has it can, gm.batch if nothing else is said."""
+    """Load a run's graph again; ``by`` is the call to suggest if only the program that has the function can continue."""
     note: Mapping[str, Any] = run.manifest.get("graph", {})
     if "graph" not in run.manifest:
         raise _of_jobs(run)
@@ -151,17 +151,13 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
         try:
             return function_of(find_named(note["function"]))
         except ValueError as error:
-            raise UsageError(
-                f"the {note.get('kind', 'function')} of run {run.id} can not be opened again: {error}"
-            ) from error
+            raise UsageError(f"the {note.get('kind', 'function')} of run {run.id} cannot be loaded: {error}") from error
     by = by or f"gm.batch(function, items, run_id={run.id!r})"
-    raise UsageError(
-        f"the function of run {run.id} can not be found again by its name; go on with {by}, in the program that has it"
-    )
+    raise UsageError(f"the function of run {run.id} cannot be found by its name; call {by} in the program that has it")
 
 
 def source_of(run: RunRecord) -> FileSource | Single:
-    """Open a run's source again."""
+    """Open a run's items again."""
     note: Mapping[str, Any] = run.manifest.get("source") or {}
     if (single := Single.noted(note)) is not None:
         return single
@@ -169,7 +165,7 @@ def source_of(run: RunRecord) -> FileSource | Single:
         raise _of_jobs(run)
     if (items := noted_source(note)) is None:
         raise UsageError(
-            f"the items of run {run.id} can not be had again from where they came; give them once more: --source FILE, or "
+            f"cannot reread the items of run {run.id} (they came from stdin or Python); pass --source FILE, or call "
             f"gm.batch(function, items, run_id={run.id!r})"
         )
     return items
@@ -177,13 +173,13 @@ def source_of(run: RunRecord) -> FileSource | Single:
 
 def _of_jobs(run: RunRecord) -> UsageError:
     return UsageError(
-        f"run {run.id} is of jobs with graphs of their own, which only the program that made them has; "
-        f"go on there with BatchExecutor(journal=…).start(jobs, run_id={run.id!r})"
+        f"run {run.id} was started with BatchExecutor.start(); resume it from that program with "
+        f"BatchExecutor(journal=…).start(jobs, run_id={run.id!r})"
     )
 
 
-def _found(journal: Place | None, run_id: str) -> RunRecord:
-    with lent(journal) as opened:
+def _found(journal: JournalRef | None, run_id: str) -> RunRecord:
+    with open_briefly(journal) as opened:
         return opened.archive.find(run_id)
 
 
@@ -193,10 +189,10 @@ def _other(
     models: Iterable[str],
     on_change: OnChange | None,
     **params: Unpack[ModelParams],
-) -> OtherModels | None:
+) -> ModelChange | None:
     if not models and all(value is None for value in params.values()):
         return None
-    return other_models(run, graph, [models] if isinstance(models, str) else models, on_change, **params)
+    return change_models(run, graph, [models] if isinstance(models, str) else models, on_change, **params)
 
 
 def _names(items: Iterable[str] | None) -> frozenset[str] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from graphmill.api.batch import GraphLike, Watching, abatch, function_of, require_known
+from graphmill.api.batch import GraphLike, Hooks, abatch, function_of, require_known
 from graphmill.api.items import Single
-from graphmill.api.recording import Place
+from graphmill.api.recording import JournalRef
 from graphmill.core.job import JOB_ID, Effect
 from graphmill.core.result import Result, Status, StopReason
 from graphmill.engine.bridge import blocking
@@ -26,22 +26,23 @@ async def arun(  # noqa: PLR0913  one parameter per choice
     concurrency: int | None = None,
     isolation: Isolation | None = None,
     run_id: str | None = None,
-    journal: Place | None = None,
+    journal: JournalRef | None = None,
     on_change: OnChange = "refuse",
     effect: Effect = "repeatable",
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
-    **watching: Unpack[Watching],
+    **hooks: Unpack[Hooks],
 ) -> Result:
-    """Run one job and give its result.
+    """Run one job and return its result.
 
-    ``graph`` is a loaded workflow, the path of one, a function of one value, or a compiled LangGraph graph. ``inputs`` are a
-    workflow's by name, or the value of the only one that is required; UsageError names all that is wrong with them before anything runs.
+    ``graph`` is a loaded workflow or its path, a function of one value, or a compiled LangGraph graph. ``inputs`` are a
+    workflow's inputs by name, or the value of its only required one; if they are wrong, UsageError lists all problems
+    before anything runs.
 
-    A failed job gives a result with its error, it does not raise. With a ``run_id`` or a ``journal`` it is recorded, and goes on
-    where it was if that run is there already; one that is done is not run again. The rest is as for ``gm.batch``.
+    A failed job returns a result with its error; it does not raise. With a ``run_id`` or a ``journal`` it is recorded: an
+    unfinished run is resumed, a finished one returns its result again. Everything else is as for ``gm.batch``.
     """
-    require_known(arun, watching, more=" (the inputs are one mapping: gm.run(graph, {{}: …}))")
+    require_known(arun, hooks, more=" (the inputs are one mapping: gm.run(graph, {{}: …}))")
     function = function_of(graph)
     item = single(function, inputs)
     report = await abatch(
@@ -56,7 +57,7 @@ async def arun(  # noqa: PLR0913  one parameter per choice
         effect=effect,
         version=version,
         notes=notes,
-        **watching,
+        **hooks,
     )
     return only_result(report, item)
 
@@ -65,16 +66,17 @@ run = blocking(arun)
 
 
 def single(function: Callable[[Any], Any], inputs: Any) -> Single:
-    """Give the input of one job as what a batch runs over; UsageError if it is none for this graph."""
+    """Give the input of one job as the items of a batch; UsageError if the graph cannot take it."""
     if not isinstance(function, Graph):
         return Single(inputs)
-    given = {} if inputs is None else inputs
-    require_inputs(function, given)
-    return Single(given)
+    if inputs is None:
+        inputs = {}
+    require_inputs(function, inputs)
+    return Single(inputs)
 
 
 def only_result(report: Report, items: Single) -> Result:
-    """Give the result of the one job of a run; one that was not done is paused or cancelled."""
+    """Give the result of a run of one job; without one it is paused or cancelled."""
     for result in report.results():
         if result.job_id == JOB_ID:
             return result

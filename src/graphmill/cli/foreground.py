@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import typer
 
-from graphmill.api.batch import Watching
+from graphmill.api.batch import Hooks
 from graphmill.api.items import Single
-from graphmill.api.model_changes import ModelParams, other_models, require_nodes
-from graphmill.api.reader import Ended
+from graphmill.api.model_changes import ModelParams, change_models, require_nodes
+from graphmill.api.reader import RunError
 from graphmill.api.resume import graph_of
 from graphmill.api.run import only_result
 from graphmill.cli.display import Display
@@ -74,7 +74,7 @@ class Foreground:
         if self.is_recorded:
             require_own_file(self.output, journal=fixed(self.journal))
 
-    def perform(self, work: Callable[[Watching], Report]) -> None:
+    def perform(self, work: Callable[[Hooks], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
         target = None if self.output is None else sink(self.output)
         file = target if isinstance(target, FileSink) else None
@@ -98,13 +98,13 @@ class Foreground:
 
     def _run(
         self,
-        work: Callable[[Watching], Report],
+        work: Callable[[Hooks], Report],
         target: Sink | None,
         display: Display,
         interruption: Interruption,
         *,
         writes_from_journal: bool,
-    ) -> tuple[Report, Ended | None]:
+    ) -> tuple[Report, RunError | None]:
         """Run, and write the results. What ended a run early comes with its report, if the run had started."""
 
         def start(run: Run) -> None:
@@ -113,9 +113,9 @@ class Foreground:
             display.note(" · ".join([self.title, *name, *self.details]))
 
         sinks = [] if target is None or writes_from_journal else [target]
-        error: Ended | None = None
+        error: RunError | None = None
         try:
-            report = work(Watching(sinks=sinks, on_start=start, on_progress=display.show))
+            report = work(Hooks(sinks=sinks, on_start=start, on_progress=display.show))
         except (SourceError, ExportError, ChangedError, JournalError) as ended:
             if ended.report is None:
                 raise
@@ -170,7 +170,7 @@ class Foreground:
             return next_lines(view_of(store.archive, store.archive.find(report.run_id)), is_written=is_written)
 
 
-def _write_results(report: Report, target: Sink, error: Ended | None) -> Ended | None:
+def _write_results(report: Report, target: Sink, error: RunError | None) -> RunError | None:
     """Write the results of a recorded run; return what ended it, or what went wrong here."""
     if isinstance(error, JournalError):
         return error
@@ -280,7 +280,7 @@ def model_details(
         return models
     require_nodes(run)
     params = ModelParams(temperature=choices["temperature"], max_tokens=choices["max_tokens"])
-    other = other_models(run, graph_of(run), choices["models"], on_change, **params)
+    other = change_models(run, graph_of(run), choices["models"], on_change, **params)
     changes = tuple(other.words.values()) or models
     fate = {"keep": "kept", "invalidate": "redone"}.get(other.on_change)
     if results and fate:

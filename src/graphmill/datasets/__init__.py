@@ -1,1 +1,1 @@
-"""Sources of items and sinks for results, one file per format."""
+"""Sources of items and sinks for results."""

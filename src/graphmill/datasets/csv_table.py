@@ -1,4 +1,4 @@
-"""CSV with a header line: a mapping of text per row. Results are written flat, for spreadsheets."""
+"""CSV with a header line: each row is a mapping of text. Results are written as a flat table for spreadsheets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from graphmill.datasets.row import ROW_FIELDS, Row
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
-_NOTHING_NOTED = ("metadata", "{}")
+_EMPTY_METADATA = ("metadata", "{}")
 
 
 def read_csv(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
-    """Read row by row; a row that does not fit the header is an error that names its line."""
-    csv.field_size_limit(sys.maxsize)  # the module's only limit is a global one, and 128 KiB
+    """Read row by row; a row that does not fit the header raises ValueError with its line number."""
+    csv.field_size_limit(sys.maxsize)  # the default limit, 128 KiB, is global
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
     rows = csv.reader(_utf8(text), strict=True)
     header: list[str] = []
@@ -32,7 +32,7 @@ def read_csv(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
                 header = row
                 _require_header(header, rows.line_num)
             elif len(row) != len(header):
-                raise ValueError(f"line {rows.line_num}: {len(row)} fields under a header of {len(header)}")
+                raise ValueError(f"line {rows.line_num}: {len(row)} fields, but the header has {len(header)}")
             else:
                 yield dict(zip(header, row, strict=True))
     except csv.Error as error:
@@ -42,7 +42,7 @@ def read_csv(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
 
 
 def count_csv(stream: BinaryIO) -> int:
-    """Count the rows under the header; what is wrong with them is told where they are read."""
+    """Count the rows below the header; reading reports what is wrong with them."""
     csv.field_size_limit(sys.maxsize)
     text = io.TextIOWrapper(stream, encoding="latin-1", newline="")
     found = sum(1 for row in csv.reader(text) if row)
@@ -52,15 +52,15 @@ def count_csv(stream: BinaryIO) -> int:
 
 def _require_header(header: list[str], line: int) -> None:
     if len(set(header)) < len(header):
-        raise ValueError(f"line {line}: the header names a column twice: {', '.join(header)}")
+        raise ValueError(f"line {line}: the header has a column twice: {', '.join(header)}")
     if len(header) == 1 and (other := re.search(r"[;\t|]", header[0])):
         raise ValueError(
-            f"line {line}: the header is one column, {header[0]!r:.80}; columns are parted by commas, not by {other[0]!r}"
+            f"line {line}: the header is one column, {header[0]!r:.80}; columns must be separated by commas, not by {other[0]!r}"
         )
 
 
 def _utf8(lines: Iterable[str]) -> Iterator[str]:
-    """Refuse bytes that are not UTF-8 in the line in which they stand, not with the whole chunk that was read at once."""
+    """Report bytes that are not UTF-8 with their line, not with the whole chunk that was read."""
     for number, line in enumerate(lines, start=1):
         if not line.isascii() and (bad := _NOT_UTF8.search(line)):
             raise ValueError(f"line {number}, column {bad.start() + 1}: not UTF-8; save the file in that encoding")
@@ -68,7 +68,7 @@ def _utf8(lines: Iterable[str]) -> Iterator[str]:
 
 
 class CsvWriter:
-    """A flat table. The columns are known only at the end, so rows wait in a temporary file, not in memory."""
+    """Writes a flat table. Columns are known only at the end, so rows wait in a temporary file, not in memory."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -76,11 +76,11 @@ class CsvWriter:
         self._columns: dict[str, bool] = {}
 
     def write(self, row: Row) -> None:
-        """Set a row aside."""
+        """Put a row into the temporary file."""
         flat = dict(_flat(json.loads(to_json(row))))
         for column, value in flat.items():
             self._columns[column] = self._columns.get(column, False) or (
-                value is not None and (column, value) != _NOTHING_NOTED
+                value is not None and (column, value) != _EMPTY_METADATA
             )
         self._waiting.write(to_json(flat) + "\n")
 
@@ -96,18 +96,18 @@ class CsvWriter:
         text.detach()
 
     def _header(self) -> list[str]:
-        """Keep a field's columns together, in the row's order; one that is empty beside columns of its own parts is left out."""
-        parted = {column.partition(".")[0] for column in self._columns if "." in column}
-        columns = [column for column, is_used in self._columns.items() if is_used or column not in parted]
+        """Order columns by field; leave out an empty one whose parts have columns of their own."""
+        split = {column.partition(".")[0] for column in self._columns if "." in column}
+        columns = [column for column, is_used in self._columns.items() if is_used or column not in split]
         return sorted(columns, key=lambda column: ROW_FIELDS.index(column.partition(".")[0])) or list(ROW_FIELDS)
 
     def discard(self) -> None:
-        """Let go of the rows set aside."""
+        """Delete the temporary file."""
         self._waiting.close()
 
 
 def _flat(row: Row) -> Iterator[tuple[str, Any]]:
-    """Give input, output and error one column per field, everything deeper as JSON text."""
+    """Split mappings into one column per field; deeper values become JSON text."""
     for name, value in row.items():
         if isinstance(value, dict) and value:
             yield from ((f"{name}.{field}", _cell(entry)) for field, entry in value.items())
@@ -120,5 +120,6 @@ def _cell(value: Any) -> Any:
         return to_json(value)
     if not isinstance(value, str):
         return value
-    # A spreadsheet would run this as a formula; model output is data.
-    return "'" + value if _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value
+    if _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+        return "'" + value  # a spreadsheet would run it as a formula; model output is data
+    return value

@@ -1,4 +1,4 @@
-"""The result row: the one form in which results are written to files and streams."""
+"""The result row: the form in which all files and streams hold results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROW_FIELDS = (
 
 
 def row_of(result: Result) -> Row:
-    """Turn a result into its row; docs/results.md describes the fields."""
+    """Give a result as a row; docs/results.md describes the fields."""
     return {
         "id": result.job_id,
         "status": str(result.status),
@@ -41,5 +41,7 @@ def row_of(result: Result) -> Row:
 
 
 def _error(error: Failure) -> Row:
-    told = {"kind": str(error.kind), "type": error.type, "message": error.message, "traceback": error.traceback}
-    return told | {"answer": error.answer} if error.answer else told
+    row = {"kind": str(error.kind), "type": error.type, "message": error.message, "traceback": error.traceback}
+    if error.answer:
+        row["answer"] = error.answer
+    return row

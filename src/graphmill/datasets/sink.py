@@ -1,4 +1,4 @@
-"""Where results go: files that are absent or whole."""
+"""Sinks for results: standard output, and files that are complete or do not exist."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Takes results as they come; then is told once to keep them or not."""
+    """Receives results as they are finished, then one call: commit or abort."""
 
     def write(self, result: Result) -> None:
-        """Take one result."""
+        """Write one result."""
 
     def commit(self, *, complete: bool) -> None:
-        """Keep what was written; ``complete`` is False where the run ended early or its source failed."""
+        """Keep what was written; ``complete`` is False if the run ended early or its source failed."""
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Discard what was written."""
 
 
 class RowWriter(Protocol):
@@ -44,10 +44,10 @@ class RowWriter(Protocol):
         """Append a row."""
 
     def finish(self) -> None:
-        """Write what stands after the last row."""
+        """End the file after the last row."""
 
     def discard(self) -> None:
-        """Let go of whatever is held; nothing will be finished."""
+        """Release temporary data; ``finish`` will not be called."""
 
 
 WRITERS: dict[str, Callable[[BinaryIO], RowWriter]] = {
@@ -60,10 +60,10 @@ FORMATS = tuple(suffix[1:] for suffix in WRITERS)
 
 
 class FileSink:
-    """A file of result rows, written under a temporary name beside it, synced, then renamed.
+    """A file of result rows: written under a temporary name, synced, then renamed.
 
-    The rows of a run that ended early go to ``name.partial.suffix``: they never replace those of a run that did not. ``written``
-    is the path, once there is a file; ``is_special`` says that the name is a device's or a pipe's, which is written in place.
+    The rows of a run that ended early go to ``name.partial.suffix`` and never replace complete ones. ``written`` is the
+    path once the file exists. A device or a pipe ``is_special`` and is written in place.
     """
 
     holds_rows = True
@@ -75,13 +75,15 @@ class FileSink:
         make_writer = WRITERS.get(suffix, JsonlWriter if self.is_special else None)
         if make_writer is None:
             raise UsageError(
-                f"can not tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; it may end in {', '.join(WRITERS)}"
+                f"unknown output format {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; "
+                f"the name must end in {', '.join(WRITERS)}"
             )
         self._make_writer = make_writer
-        self._path = (
-            self._path.absolute() if self.is_special else Path(os.path.realpath(self._path))
-        )  # also of links in a circle
-        self._temporary = self._path if self.is_special else self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
+        if self.is_special:
+            self._path = self._temporary = self._path.absolute()
+        else:
+            self._path = Path(os.path.realpath(self._path))  # Path.resolve raises for a circle of links
+            self._temporary = self._path.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
         self._stream: BinaryIO | None = None
         self._writer: RowWriter | None = None
         self.written: Path | None = None
@@ -94,7 +96,7 @@ class FileSink:
         _write_row(self._open(), result, self._path.name)
 
     def commit(self, *, complete: bool = True) -> None:
-        """Put the whole file in its place."""
+        """Move the complete file to its place."""
         self._open().finish()
         if self._stream is None:
             return
@@ -112,13 +114,13 @@ class FileSink:
         _sync_folder(self._path.parent)
 
     def forget(self) -> None:
-        """Leave no temporary file, without a word to the stream: for one who leaves at once and must not wait."""
+        """Remove the temporary file without touching the stream, for an exit that must not wait."""
         if not self.is_special:
             with suppress(OSError):
                 self._temporary.unlink()
 
     def abort(self) -> None:
-        """Leave no file, or the one that was there before."""
+        """Remove the temporary file; an earlier file stays."""
         self._is_aborted = True
         if self._writer is None or self._stream is None:
             return
@@ -130,20 +132,20 @@ class FileSink:
             self._temporary.unlink(missing_ok=True)
 
     def _open(self) -> RowWriter:
-        """Open at the first use, so that a sink that is never used leaves nothing behind."""
+        """Open at first use, so that an unused sink creates nothing."""
         if self._is_aborted:
-            raise ExportError(f"writing {self._path.name} was broken off")
+            raise ExportError(f"writing {self._path.name} was aborted")
         if self._writer is None:
             try:
                 self._stream = self._temporary.open("wb" if self.is_special else "xb")
             except OSError as error:
-                raise ExportError(f"can not write {str(self._path)!r}: {error.strerror}") from error
+                raise ExportError(f"cannot write {str(self._path)!r}: {error.strerror}") from error
             self._writer = self._make_writer(self._stream)
         return self._writer
 
 
 class StdoutSink:
-    """Standard output: JSON Lines, each row as soon as it is there, unless another format is named."""
+    """Standard output: JSON Lines by default, each row as soon as it is finished."""
 
     holds_rows = True
 
@@ -153,18 +155,18 @@ class StdoutSink:
 
     def write(self, result: Result) -> None:
         """Print a result's row."""
-        with _told():
+        with _export_errors():
             _write_row(self._writer, result, "standard output")
             self._stream.flush()
 
-    def commit(self, *, complete: bool = True) -> None:  # noqa: ARG002  what is out is out
-        """Print what stands after the last row."""
-        with _told():
+    def commit(self, *, complete: bool = True) -> None:  # noqa: ARG002  printed rows stay
+        """End the output after the last row."""
+        with _export_errors():
             self._writer.finish()
             self._stream.flush()
 
     def abort(self) -> None:
-        """Let go of what is held; what is out is out."""
+        """Release temporary data; printed rows stay."""
         self._writer.discard()
 
 
@@ -191,32 +193,32 @@ class _Screen(io.BufferedIOBase):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _export_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        raise ExportError("whoever read standard output has gone away; what was written there is not whole") from error
+        raise ExportError("standard output was closed by its reader; not all results were written") from error
     except OSError as error:
         raise ExportError(f"cannot write standard output: {error.strerror or error}") from error
 
 
 def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002
-    """Write results to a file, in the format its name says: .jsonl, .json or .csv; ``-`` is standard output.
+    """Write results to a .jsonl, .json or .csv file; ``-`` is standard output.
 
-    ``format`` is one of these without the dot, where the name does not say.
+    ``format`` is jsonl, json or csv, for a name that does not say.
     """
     if format is not None and f".{format}" not in WRITERS:
-        raise UsageError(f"no format {format!r}{suggestion(format, FORMATS)}; there are {', '.join(FORMATS)}")
+        raise UsageError(f"no format {format!r}{suggestion(format, FORMATS)}; formats are {', '.join(FORMATS)}")
     return StdoutSink(format) if str(path) == "-" else FileSink(path, format)
 
 
 def partial_path(path: Path) -> Path:
-    """Tell where the rows of a run that ended early go."""
+    """Give the path for the rows of a run that ended early."""
     return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
 def write_all(results: Iterable[Result], target: Sink, *, complete: bool) -> None:
-    """Write a finished series of results, all or nothing; one that is not complete goes beside, not in place of, one that is."""
+    """Write all results or nothing; incomplete ones go to a partial file, beside complete ones."""
     try:
         for result in results:
             target.write(result)
@@ -230,31 +232,29 @@ def _write_row(writer: RowWriter, result: Result, name: str) -> None:
     row = row_of(result)
     try:
         to_json(result.input)
-    except (TypeError, ValueError, RecursionError) as error:  # the result counts; what it was made from can be told
+    except (TypeError, ValueError, RecursionError) as error:  # the input is only for information
         row |= {"input": None, "metadata": {**result.metadata, "input_left_out": message_of(error)}}
     try:
         writer.write(row)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ExportError(
-            f"the result of {result.job_id!r:.80} can not be written to {name}: {message_of(error)}"
-        ) from error
+        raise ExportError(f"cannot write the result of {result.job_id!r:.80} to {name}: {message_of(error)}") from error
 
 
 def _require_writable(path: Path) -> None:
-    """Refuse before the first item what would fail after it."""
+    """Refuse a path that cannot be written before the first item runs."""
     try:
         if path.is_dir():
             raise UsageError(f"the output {str(path)!r} is a folder; name a file in it")
         if not path.parent.is_dir():
-            raise UsageError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+            raise UsageError(f"no folder {str(path.parent)!r} to write {path.name!r} to")
     except OSError as error:
-        raise UsageError(f"can not write {str(path)!r}: {error.strerror}") from error
+        raise UsageError(f"cannot write {str(path)!r}: {error.strerror}") from error
     if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"can not write {str(path)!r}: the folder is read-only")
+        raise UsageError(f"cannot write {str(path)!r}: the folder is read-only")
 
 
 def _is_special(path: Path) -> bool:
-    """Tell whether this is a device or a pipe, to be written in place: a rename would put a file where it was."""
+    """Say whether this is a device or a pipe, which a rename would replace by a file."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from graphmill.api.recording import cache_of
+from graphmill.api.recording import cache_path
 from graphmill.cli.options import Journal, age_s, parent_option
 from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
@@ -110,4 +110,4 @@ def _path(context: typer.Context, journal: str | None) -> Path:
     place = journal or parent_option(context, "journal")
     if place == "memory:":
         raise UsageError("--journal memory: has no cache; name a file")
-    return cache_of(place)
+    return cache_path(place)

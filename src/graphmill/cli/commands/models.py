@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graphmill.api.models import Reached, Tested, reach, test
+from graphmill.api.models import ModelTest, ProviderCheck, reach, test
 from graphmill.cli.terminal import AsJson, ExitCode, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.graph.models.models import Models
@@ -85,11 +85,11 @@ def _reachable(known: Models) -> list[str]:
     return [name for name in known.providers if name in known.settings.providers or not known.provider(name).lacking()]
 
 
-def _reached_record(reached: Reached) -> dict[str, Any]:
+def _reached_record(reached: ProviderCheck) -> dict[str, Any]:
     return {"problem": reached.problem} if reached.problem else {"models": list(reached.models)}
 
 
-def _reached_text(reached: Reached) -> str:
+def _reached_text(reached: ProviderCheck) -> str:
     if reached.problem:
         return reached.problem
     text = f"{counted(len(reached.models), 'model')}: {', '.join(reached.models[:_MOST_LISTED])}"
@@ -97,11 +97,11 @@ def _reached_text(reached: Reached) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def _listed_text(model: str, reached: Reached) -> str:
+def _listed_text(model: str, reached: ProviderCheck) -> str:
     return reached.problem or f"responds, and {'lists' if model in reached.models else 'does not list'} {model}"
 
 
-def _tested_text(tested: Tested) -> str:
+def _tested_text(tested: ModelTest) -> str:
     if tested.problem:
         return tested.problem
     return f"{tested.text!r:.80} from {tested.model}, {tested.tokens:,} tokens, {tested.seconds:.2f} s"
