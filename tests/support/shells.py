@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from graphmill.nodes.shell.script import script_of, variable
+from graphmill.nodes.shell.command import script_of, variable
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"]}
 HANG_S = 60

@@ -1,1 +1,1 @@
-"""The shell node: its command read for where values stand, and the processes that it starts."""
+"""The shell node: its params, where values may stand in its command, and its processes."""

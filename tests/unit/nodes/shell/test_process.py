@@ -10,28 +10,27 @@ from subprocess import Popen
 import pytest
 
 from graphmill.nodes.shell import process as process_file
-from graphmill.nodes.shell.process import Invocation, ended
-from graphmill.nodes.shell.survivors import SURVIVORS, Survivors
+from graphmill.nodes.shell.process import REAPER, GroupReaper, ShellCommand, run_command
 from support.remains import HANG_S, is_alive, nothing_left, pids_in, wait_until
 
 
 @pytest.fixture(autouse=True)
 def watched():
     """Let nothing be left but the watch itself."""
-    SURVIVORS.prepare()
+    REAPER.start()
     asyncio.run(asyncio.sleep(0))
     with nothing_left():
         yield
 
 
-def invocation(command, folder=None, stdin=None):
-    return Invocation(
+def command_of(command, folder=None, stdin=None):
+    return ShellCommand(
         words=["/bin/sh", "-c", command], environment=dict(os.environb), folder=folder and str(folder), stdin=stdin
     )
 
 
 def run(command, folder=None, stdin=None):
-    return asyncio.run(ended(invocation(command, folder, stdin)))
+    return asyncio.run(run_command(command_of(command, folder, stdin)))
 
 
 async def cancelled_when(condition, work):
@@ -75,7 +74,7 @@ def test_what_was_written_last_is_read():
 
 def test_cancelled_it_gets_term_and_may_tidy_up(tmp_path):
     command = "trap 'touch tidied; exit 0' TERM; touch ready; while :; do sleep 0.01; done"
-    asyncio.run(cancelled_when((tmp_path / "ready").exists, ended(invocation(command, tmp_path))))
+    asyncio.run(cancelled_when((tmp_path / "ready").exists, run_command(command_of(command, tmp_path))))
     assert (tmp_path / "tidied").exists()
 
 
@@ -84,7 +83,7 @@ def test_what_ignores_term_is_killed_with_all_that_it_started(tmp_path, monkeypa
     stubborn = "trap '' TERM INT HUP; echo $$ > $1.tmp; mv $1.tmp $1.pid; while :; do sleep 0.01; done"
     command = f"for i in 1 2 3 4 5; do sh -c '{stubborn}' sh $i & done; {stubborn.replace('$1', '0')}"
     took = asyncio.run(
-        cancelled_when(lambda: len(list(tmp_path.glob("*.pid"))) == 6, ended(invocation(command, tmp_path)))
+        cancelled_when(lambda: len(list(tmp_path.glob("*.pid"))) == 6, run_command(command_of(command, tmp_path)))
     )
     assert 0.2 <= took < HANG_S
     wait_until(lambda: not any(map(is_alive, pids_in(tmp_path, 6))))
@@ -93,7 +92,7 @@ def test_what_ignores_term_is_killed_with_all_that_it_started(tmp_path, monkeypa
 def test_cancelled_twice_it_is_killed_at_once(tmp_path):
     async def twice():
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(ended(invocation(command, tmp_path)))
+            task = group.create_task(run_command(command_of(command, tmp_path)))
             await asyncio.to_thread(pids_in, tmp_path)
             task.cancel()
             await asyncio.sleep(0)
@@ -107,7 +106,7 @@ def test_cancelled_twice_it_is_killed_at_once(tmp_path):
 
 def test_a_command_whose_loop_is_gone_is_killed(tmp_path):
     loop = asyncio.new_event_loop()
-    work = ended(invocation("echo $$ > a.tmp; mv a.tmp a.pid; exec sleep 600", tmp_path))
+    work = run_command(command_of("echo $$ > a.tmp; mv a.tmp a.pid; exec sleep 600", tmp_path))
     waiting = loop.run_until_complete(_begun(work))
     (pid,) = pids_in(tmp_path)
     loop.close()
@@ -125,7 +124,7 @@ def test_two_hundred_at_once_leave_nothing():
     async def all_of_them():
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(ended(invocation(f"cat; echo {number}", stdin=b"x" * 100_000)))
+                group.create_task(run_command(command_of(f"cat; echo {number}", stdin=b"x" * 100_000)))
                 for number in range(200)
             ]
         return [task.result().stdout.text() for task in tasks]
@@ -136,7 +135,7 @@ def test_two_hundred_at_once_leave_nothing():
 def test_gigabytes_of_output_take_little_memory():
     done = run("head -c 2000000000 /dev/zero")
     assert len(done.stdout.text()) < 1_000_200
-    assert "1,999,000,000 bytes more" in done.stdout.text()
+    assert "1,999,000,000 more bytes" in done.stdout.text()
 
 
 def test_without_pidfd_a_thread_waits(monkeypatch):
@@ -151,26 +150,26 @@ def test_a_folder_that_is_gone_leaves_nothing_open(tmp_path):
 
 
 def test_a_watch_that_was_killed_is_begun_again():
-    survivors = Survivors()
-    survivors.prepare()
-    survivors._watcher.kill()
-    survivors._watcher.wait()
+    reaper = GroupReaper()
+    reaper.start()
+    reaper._shell.kill()
+    reaper._shell.wait()
     with Popen(["sleep", "600"], start_new_session=True) as left:
-        survivors.enter(left.pid)
-        survivors.close()
+        reaper.add(left.pid)
+        reaper.close()
         assert left.wait(HANG_S) == -signal.SIGKILL
 
 
 def test_what_is_struck_out_is_spared():
-    survivors = Survivors()
+    reaper = GroupReaper()
     with (
         Popen(["sleep", "600"], start_new_session=True) as spared,
         Popen(["sleep", "600"], start_new_session=True) as left,
     ):
-        survivors.strike_out(survivors.enter(spared.pid))
-        survivors.enter(left.pid)
-        survivors.enter(left.pid)
-        survivors.close()
+        reaper.remove(reaper.add(spared.pid))
+        reaper.add(left.pid)
+        reaper.add(left.pid)
+        reaper.close()
         assert left.wait(HANG_S) == -signal.SIGKILL
         assert spared.poll() is None
         spared.kill()
