@@ -2,7 +2,7 @@
 
 It is ``aiohttp.ClientSession`` with three of its habits removed:
 
-- A request that meets a dropped connection is sent again, if its method is GET, PUT or DELETE. Here a request is sent once.
+- A GET, PUT or DELETE that meets a dropped connection is sent again. Here a request is sent once.
 - Bytes that a server sends unasked become the response to the next request. Here such a connection is closed.
 - A compressed body that was cut off counts as whole. Here it is an error, see ``decoding``.
 """
@@ -33,7 +33,7 @@ CONNECT_S = 10.0
 _CONNECT_SHARE = 0.9  # of the caller's time limit, so that a failed connection is reported as one
 _ERROR_BODY_SHARE = 0.95  # likewise, so that the status of an error is reported even if its body never ends
 _KEEP_ALIVE_S = 4.0  # many servers hang up after 5 s; whether they read a request sent at that moment nobody knows
-_MAX_IDLE = 100  # each is an open file, of which a process may have few
+_MAX_IDLE = 100  # each is an open file, and a process may have few
 _MAX_HEADER_BYTES = 32 * 1024
 _MAX_ERROR_BODY_BYTES = 64 * 1024
 _STREAMED_BYTES = 1 << 20  # larger bodies are sent piece by piece, so that the loop can do other work in between
@@ -63,13 +63,13 @@ class HttpClient:
     def __init__(self, *, is_allowed: Callable[[str], bool] | None = None, connect_s: float = CONNECT_S) -> None:
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
-        def open_checked_socket(info: tuple[Any, ...]) -> socket.socket:
+        def open_socket(info: tuple[Any, ...]) -> socket.socket:
             family, kind, protocol, _, address = info
             if is_allowed is not None and not is_allowed(str(address[0])):
                 raise BlockedSocketError("not allowed")  # one text for all, which aiohttp then reports as one error
             return socket.socket(family=family, type=kind, proto=protocol)
 
-        self._connector = _connector_class()(socket_factory=open_checked_socket if is_allowed is not None else None)
+        self._connector = _connector_class()(socket_factory=open_socket)
         self._session = ClientSession(
             connector=self._connector,
             middlewares=(_send_once,),
@@ -100,22 +100,27 @@ class HttpClient:
         ok_codes: Collection[int] = (),
         within_s: float | None = None,
     ) -> HttpResponse:
-        """Send a request once and read the response; HttpError says what went wrong, NotSentError that nothing was sent.
+        """Send a request once and read the response; raises HttpError, or NotSentError if nothing was sent.
 
-        The caller enforces its time limit ``within_s`` by cancellation; connections get a share of it. A CancelledError has
-        ``is_sent``. The body of an error response is read as far as it comes.
+        The caller enforces its time limit ``within_s`` by cancellation; connections get a share of it. A CancelledError
+        has ``is_sent``. The body of an error response is read as far as it comes.
         """
         from aiohttp import ClientError  # noqa: PLC0415
 
         attempt = _Attempt()
         _attempt.set(attempt)
-        ends_at = None if within_s is None else asyncio.get_running_loop().time() + _ERROR_BODY_SHARE * within_s
+        data: bytes | BytesIO | None = body
+        ends_at: float | None = None
+        if within_s is not None:
+            ends_at = asyncio.get_running_loop().time() + _ERROR_BODY_SHARE * within_s
+        if body and len(body) > _STREAMED_BYTES:
+            data = BytesIO(body)
         try:
             async with self._session.request(
                 method,
                 _parse_url(url),
                 headers=headers,
-                data=BytesIO(body) if body and len(body) > _STREAMED_BYTES else body,
+                data=data,
                 allow_redirects=False,
                 timeout=_connect_timeout(self._connect_s, within_s),
             ) as response:
@@ -242,7 +247,7 @@ def _connector_class() -> Callable[..., Any]:
 
 
 def _is_clean(protocol: Any, transport: asyncio.Transport) -> bool:
-    """Say whether a used connection is open, with all of the last request sent and nothing received after its response."""
+    """Whether a used connection is open, all of its last request sent, and nothing received after the response."""
     if protocol.should_close or transport.is_closing() or transport.get_write_buffer_size():
         return False
     unread = select.poll()  # the event loop may not have seen yet what is there, or that the server has hung up

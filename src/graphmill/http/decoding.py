@@ -6,7 +6,8 @@ import asyncio
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from graphmill.http.faults import HttpError, ResponseTooLargeError, UnknownEncodingError
 
@@ -21,16 +22,16 @@ _GZIP, _ZLIB, _RAW = 31, 15, -15
 class Decoder:
     """Decompresses one body, piece by piece.
 
-    Raises ResponseTooLargeError above ``max_bytes``, UnknownEncodingError for anything but gzip and deflate, and HttpError if
-    the body is damaged or cut off.
+    Raises ResponseTooLargeError above ``max_bytes``, UnknownEncodingError for anything but gzip and deflate, and
+    HttpError if the body is damaged or cut off.
     """
 
     def __init__(self, encoding: str, max_bytes: int) -> None:
-        self._coding = _parse_encoding(encoding) if encoding else ""
+        self._coding = _parse_encoding(encoding)
         self._max_bytes = max_bytes
         self._parts: list[bytes] = []
         self._size = 0
-        self._inflater: zlib._Decompress | None = None
+        self._inflater: Any = None
 
     def check_size(self, size: int) -> None:
         """Refuse a body that has, or announces, more bytes than allowed."""
@@ -69,7 +70,7 @@ class Decoder:
         """The bytes decoded so far."""
         return b"".join(self._parts)
 
-    def _new_inflater(self, piece: bytes) -> zlib._Decompress:
+    def _new_inflater(self, piece: bytes) -> Any:
         if self._coding != "deflate":
             return zlib.decompressobj(_GZIP)
         is_wrapped = piece[0] & 15 == 8 and (len(piece) < 2 or (piece[0] * 256 + piece[1]) % 31 == 0)
@@ -81,6 +82,7 @@ class Decoder:
         self.check_size(self._size)
 
 
+@lru_cache(maxsize=64)
 def _parse_encoding(header: str) -> str:
     names = [name for each in header.split(",") if (name := each.strip().lower()) not in ("", "identity")]
     if not names:
@@ -102,7 +104,7 @@ async def read_whole(content: StreamReader, decoder: Decoder) -> bytes:
 
 
 async def read_beginning(content: StreamReader, encoding: str, max_bytes: int, *, until: float | None = None) -> bytes:
-    """Read as much as possible of the body of an error response, until a moment of the loop's clock; never raises for the body."""
+    """Read what can be read of an error's body, until a moment of the loop's clock; never raises for the body."""
     from aiohttp import ClientError  # noqa: PLC0415
 
     try:

@@ -38,7 +38,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def openai_limits(headers: Mapping[str, str]) -> RateLimits | None:
-    """Read ``x-ratelimit-*``, whose resets are durations; without a unit it counts requests, and resets may be moments."""
+    """Read ``x-ratelimit-*``: resets are durations; without a unit it counts requests, and resets may be moments."""
     if "x-ratelimit-remaining" in headers and "x-ratelimit-remaining-requests" not in headers:
         return _read_limits(headers, _PLAIN, lambda text: _parse_reset(text, headers))
     return _read_limits(headers, _OPENAI, parse_duration)
@@ -63,10 +63,13 @@ def parse_duration(text: str) -> float | None:
     found = _DURATION.fullmatch(text)
     if not text or found is None:
         return None
-    parts = [(_parse_number(value), _UNITS_S[unit]) for unit, value in found.groupdict().items() if value]
-    return (
-        None if any(value is None for value, _ in parts) else math.fsum((value or 0.0) * unit for value, unit in parts)
-    )
+    parts = []
+    for unit, value in found.groupdict().items():
+        amount = _parse_number(value or "0")
+        if amount is None:
+            return None
+        parts.append(amount * _UNITS_S[unit])
+    return math.fsum(parts)
 
 
 def _read_limits(
@@ -80,8 +83,10 @@ def _read_limits(
                 remaining=_parse_count(headers.get(remaining, "")),
                 reset_s=reset_s(headers.get(reset, "")),
             )
-    wait_s = retry_after_s(headers) if "retry-after" in headers or "retry-after-ms" in headers else None
-    return RateLimits(**found, retry_after_s=wait_s) if found or wait_s is not None else None
+    wait_s = retry_after_s(headers)
+    if not found and wait_s is None:
+        return None
+    return RateLimits(**found, retry_after_s=wait_s)
 
 
 def _parse_count(text: str) -> int | None:
@@ -109,8 +114,10 @@ def _seconds_until(moment: float | None, headers: Mapping[str, str]) -> float | 
     """Seconds until a moment, by the server's own clock if it sent its date."""
     if moment is None:
         return None
-    now = _parse_date(headers["date"]) if "date" in headers else None
-    return max(0.0, moment - (time.time() if now is None else now))
+    now = _parse_date(headers.get("date", ""))
+    if now is None:
+        now = time.time()
+    return max(0.0, moment - now)
 
 
 def _parse_number(text: str) -> float | None:

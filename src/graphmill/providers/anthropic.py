@@ -199,7 +199,9 @@ def close_schema(schema: Any) -> Any:
 def _close_below(name: str, value: Any) -> Any:
     if name in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
         return {key: close_schema(schema) for key, schema in value.items()}
-    return close_schema(value) if name in ("items", "anyOf", "allOf", "oneOf", "prefixItems") else value
+    if name in ("items", "anyOf", "allOf", "oneOf", "prefixItems"):
+        return close_schema(value)
+    return value
 
 
 def _tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,8 +225,10 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
+    if not message.content:
+        return []
     if isinstance(message.content, str):
-        return [{"type": "text", "text": message.content}] if message.content else []
+        return [{"type": "text", "text": message.content}]
     return [_block(part) for part in message.content]
 
 
@@ -258,7 +262,9 @@ def _has_results(message: dict[str, Any]) -> bool:
 def _explain(data: dict[str, Any], stop: str, reason: FinishReason) -> str:
     if reason is FinishReason.OTHER:
         return f"stop_reason is {stop or None!r:.60}"
-    return text_at(data, "stop_details", "explanation") if reason is FinishReason.REFUSAL else ""
+    if reason is FinishReason.REFUSAL:
+        return text_at(data, "stop_details", "explanation")
+    return ""
 
 
 def _read_tool_call(block: Any) -> ToolCall:

@@ -65,8 +65,9 @@ class Gemini(HttpProvider):
         """Return the URL of a model, or of the list of models."""
         if model is None:
             return join_url(address, "models", query="pageSize=1000")
-        path = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
-        return join_url(address, f"{quote(path, safe='/')}:generateContent")
+        if not model.startswith(("models/", "tunedModels/")):
+            model = f"models/{model}"
+        return join_url(address, f"{quote(model, safe='/')}:generateContent")
 
     def build_credentials(self, key: str) -> Mapping[str, str]:
         """Return the key in this API's own header."""
@@ -93,7 +94,9 @@ class Gemini(HttpProvider):
         candidate, usage = entry(data, "candidates", 0), self.read_usage(data)
         blocked = text_at(data, "promptFeedback", "blockReason")
         finish = blocked or text_at(candidate, "finishReason")
-        reason = FinishReason.CONTENT_FILTER if blocked else _REASONS.get(finish, FinishReason.OTHER)
+        reason = _REASONS.get(finish, FinishReason.OTHER)
+        if blocked:
+            reason = FinishReason.CONTENT_FILTER
         parts = list_at(candidate, "content", "parts")
         if candidate is None and not blocked:
             raise empty_response("response has no candidates", usage)
@@ -156,7 +159,9 @@ class Gemini(HttpProvider):
     def read_limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
         """Read the wait that is asked for, in a header or in the error's details."""
         found, delay_s = plain_limits(headers), _retry_delay_s(data)
-        return found if delay_s is None else replace(found or RateLimits(), retry_after_s=delay_s)
+        if delay_s is None:
+            return found
+        return replace(found or RateLimits(), retry_after_s=delay_s)
 
 
 # --- writing a request ---

@@ -197,7 +197,8 @@ class HttpProvider(ABC):
         return build_error(self.name, status, details, kind=kind, limits=self.read_limits(headers, data))
 
     def _named(self, error: AttemptError) -> str:
-        return str(error) if str(error).startswith(self.name) else f"{self.name}: {error}"
+        text = str(error)
+        return text if text.startswith(self.name) else f"{self.name}: {text}"
 
 
 # --- sending a request ---
@@ -329,7 +330,9 @@ def kind_of_status(status: int) -> type[AttemptError]:
         return _BY_STATUS[status]
     if status < 400:
         return Unavailable
-    return Permanent if status < 500 else Transient
+    if status < 500:
+        return Permanent
+    return Transient
 
 
 def build_error(
@@ -342,10 +345,9 @@ def build_error(
         text = f"{text}: {said}"
     if kind is Unavailable and (remedy := _remedy(status)):
         text = f"{text}; {remedy}"
-    if issubclass(kind, Throttled | Transient):
-        error: AttemptError = kind(text, retry_after_s=None if limits is None else limits.retry_after_s)
-    else:
-        error = kind(text)
+    error = kind(text)
+    if limits is not None and isinstance(error, Throttled | Transient):
+        error.retry_after_s = limits.retry_after_s
     error.usage, error.limits = Usage(requests=1, cost_usd=0.0), limits
     return error
 
@@ -358,12 +360,16 @@ def empty_response(message: str, usage: Usage) -> Transient:
 
 
 def _remedy(status: int) -> str:
-    return "the address has moved; set the new one" if 300 <= status < 400 else _REMEDIES.get(status, "")
+    if 300 <= status < 400:
+        return "the address has moved; set the new one"
+    return _REMEDIES.get(status, "")
 
 
 def _program_word(details: ErrorDetails) -> str:
     word = details.code or details.type
-    return f"({cut(word, 60)})" if word and word != details.message else ""
+    if word in ("", details.message):
+        return ""
+    return f"({cut(word, 60)})"
 
 
 # --- reading JSON from others ---
@@ -401,7 +407,9 @@ def parse_error_object(body: bytes) -> dict[str, Any]:
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        return {"error": _find_texts(body)} if body.lstrip()[:1] == b"{" else {}
+        data = {}
+        if body.lstrip()[:1] == b"{":
+            data["error"] = _find_texts(body)
     if isinstance(data, list) and data:
         data = data[0]
     return data if isinstance(data, dict) else {}

@@ -85,7 +85,9 @@ class OpenAI(HttpProvider):
     def build_url(self, address: str, model: str | None) -> str:
         """Return the URL of the completions, or of the list of models."""
         base = address.removesuffix("/chat/completions")
-        return join_url(base, "models") if model is None else join_url(base, "chat", "completions")
+        if model is None:
+            return join_url(base, "models")
+        return join_url(base, "chat", "completions")
 
     def build_credentials(self, key: str) -> Mapping[str, str]:
         """Return the key as a bearer token."""
@@ -114,14 +116,16 @@ class OpenAI(HttpProvider):
         """Read the first choice; Transient if there is none, or nothing in it."""
         del request
         choice = entry(data, "choices", 0)
-        message = choice.get("message") if type(choice) is dict else None
+        message = entry(choice, "message")
         usage = self.read_usage(data)
         if not isinstance(message, dict):
             raise empty_response("response has no choices", usage)
-        refusal = text_at(message, "refusal") if message.get("refusal") else ""
-        calls = tuple(map(_read_tool_call, list_at(message, "tool_calls"))) if message.get("tool_calls") else ()
+        refusal = text_at(message, "refusal")
+        calls = tuple(map(_read_tool_call, list_at(message, "tool_calls")))
         finish = text_at(choice, "finish_reason")
-        reason = FinishReason.REFUSAL if refusal else _REASONS.get(finish, FinishReason.OTHER)
+        reason = _REASONS.get(finish, FinishReason.OTHER)
+        if refusal:
+            reason = FinishReason.REFUSAL
         if reason is FinishReason.STOP and calls:
             reason = FinishReason.TOOL_CALLS
         text = _read_text(message.get("content"))
@@ -165,8 +169,10 @@ class OpenAI(HttpProvider):
         found = data.get("error") or entry(data, "choices", 0, "error") or data
         error = found if isinstance(found, dict) else {"message": found}
         message = text_at(error, "message") or text_at(error, "detail") or text_at(error, "detail", 0, "msg")
-        code = error.get("code")
-        return ErrorDetails(message, text_at(error, "type"), str(code) if isinstance(code, str | int) else "")
+        code = error.get("code", "")
+        if not isinstance(code, str | int):
+            code = ""
+        return ErrorDetails(message, text_at(error, "type"), str(code))
 
     def classify_error(self, status: int, details: ErrorDetails, data: dict[str, Any]) -> type[AttemptError] | None:
         """Return the kind of an error by its code or its words."""
@@ -231,7 +237,9 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
-    return message.content if isinstance(message.content, str) else [_part(part) for part in message.content]
+    if isinstance(message.content, str):
+        return message.content
+    return [_part(part) for part in message.content]
 
 
 def _part(part: Text | Image) -> dict[str, Any]:
@@ -241,7 +249,9 @@ def _part(part: Text | Image) -> dict[str, Any]:
 
 
 def _tool_call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+    arguments = call.arguments
+    if not isinstance(arguments, str):
+        arguments = to_json(arguments)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 

@@ -1,1 +1,1 @@
-"""The http node: one request, with values that are data wherever they stand, and answers of which none is taken for more than it is."""
+"""The http node: what it sends and where it may go, redirects, and what comes back."""

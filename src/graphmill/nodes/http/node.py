@@ -55,8 +55,8 @@ class HttpParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     url: Annotated[
         str,
         Meta(
-            description="The URL. In the path or query, a template's value is percent-encoded data: it cannot end the part "
-            "that it stands in. A template at the beginning is a URL or its first part; `params` adds to the query."
+            description="The URL. In the path or query, a template's value is percent-encoded data: it cannot end its "
+            "part. A template at the beginning is a URL or its first part; `params` adds to the query."
         ),
     ]
     method: Annotated[str | None, Meta(description="Default: `POST` with a `body` or a `form`, otherwise `GET`.")] = (
@@ -82,8 +82,8 @@ class HttpParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     allow_hosts: Annotated[
         list[str],
         Meta(
-            description="Hosts that a template or a redirect may lead to although they are not public: `name`, `*.name`, "
-            "`name:port`, an address, or `*` for all."
+            description="Hosts that a template or a redirect may lead to although they are not public: `name`, "
+            "`*.name`, `name:port`, an address, or `*` for all."
         ),
     ] = []
     ok_codes: Annotated[
@@ -103,7 +103,7 @@ class Http(NodeType[HttpParams]):
     summary = "Sends an HTTP request; a status other than 2xx is a failure, and decides whether it is retried."
     Params = HttpParams
     outputs: ClassVar[Mapping[str, str]] = {
-        "response": "the body: data for a JSON content type, text for a text type, otherwise base64; null if there is none",
+        "response": "the body: data for JSON, text for a text type, otherwise base64; null if there is none",
         "status_code": "the status: 200 to 299, or one of `ok_codes`",
         "headers": "name in lower case → value",
         "response_is_binary": "whether the body is given as base64",
@@ -227,6 +227,6 @@ def _check_headers(headers: Any) -> None:
     if not isinstance(headers, Mapping) or "env" in headers:
         return
     for name, value in headers.items():
-        written = value if isinstance(value, str) and not is_open(value) else ""
-        if problem := header_problem(name, written):
+        is_known = isinstance(value, str) and not is_open(value)
+        if problem := header_problem(name, value if is_known else ""):
             raise ParamError(f"headers: {problem}", at=("headers", name))

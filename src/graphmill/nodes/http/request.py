@@ -1,6 +1,6 @@
 """What an http node sends: the request, its URL, and which hosts it may reach.
 
-What the author wrote is structure; what a template's value adds is data, which cannot end the part that it stands in.
+What the author wrote is structure; what a template's value adds is data, which cannot end its part.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:]*)(?::([0-9]{0,5}))?")
 _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_.])?")
 
 _ALLOWED_HOST = re.compile(
-    r"(?P<host>\*|(?:\*\.)?[a-z0-9_][a-z0-9_.-]*|\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<host>\*|(?:\*\.)?[a-z0-9_][a-z0-9_.-]*|\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*)"
+    r"(?::(?P<port>[0-9]{1,5}))?"
 )
 _NAT64 = IPv6Network("64:ff9b::/96")
 _PUBLIC_V6 = IPv6Network("2000::/3")
@@ -71,12 +72,16 @@ class HttpUrl:
 
     @property
     def _base(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}"
+        host = self.host
+        if ":" in host:
+            host = f"[{host}]"
+        if self.port != _PORTS[self.scheme]:
+            host = f"{host}:{self.port}"
+        return f"{self.scheme}://{host}"
 
     def __str__(self) -> str:
-        return f"{self._base}{self.path}?{self.query}" if self.query else f"{self._base}{self.path}"
+        target = f"{self._base}{self.path}"
+        return f"{target}?{self.query}" if self.query else target
 
     @property
     def redacted(self) -> str:
@@ -91,9 +96,7 @@ class HttpUrl:
 
     def with_query(self, more: str) -> HttpUrl:
         """Add pairs to the query."""
-        if not more:
-            return self
-        return replace(self, query=f"{self.query}&{more}" if self.query else more)
+        return replace(self, query="&".join(filter(None, [self.query, more])))
 
     def join(self, location: str) -> HttpUrl:
         """Resolve the location of a redirect."""
@@ -222,8 +225,8 @@ class BuiltUrl(NamedTuple):
 def build_url(pieces: Iterable[str | Filled]) -> BuiltUrl:
     """Put a URL together from text and template values; Permanent says what is wrong with it.
 
-    A value at the very beginning is a URL, or the beginning of one; in the host it is part of a name; after the host it is
-    percent-encoded.
+    A value at the very beginning is a URL, or the beginning of one; in the host it is part of a name; after the host
+    it is percent-encoded.
     """
     head, is_host_written = "", True
     waiting = list(pieces)
@@ -231,8 +234,11 @@ def build_url(pieces: Iterable[str | Filled]) -> BuiltUrl:
         piece = waiting.pop(0)
         if not isinstance(piece, str):
             is_host_written = False
-            piece = _check_in_host(piece.text) if head else piece.text.strip()
-        head += piece
+            if head:
+                _check_in_host(piece.text)
+            head += piece.text if head else piece.text.strip()
+        else:
+            head += piece
     scheme, host, port, rest = _split_head(head)
     path, query = _build_path_and_query([rest, *waiting])
     return BuiltUrl(HttpUrl(scheme, host, port, path, query), is_host_written)
@@ -247,13 +253,12 @@ def _percent_encode(text: str, param: str = "url") -> str:
     return quote(param_bytes(text, param), safe="")
 
 
-def _check_in_host(text: str) -> str:
+def _check_in_host(text: str) -> None:
     if not _IN_HOST.fullmatch(text):
         raise Permanent(
             f"a value in the url's host must be part of a name or a port, got {text!r:.60}; "
             "write the / after the host, or give the whole URL as one template"
         )
-    return text
 
 
 @lru_cache(maxsize=256)
@@ -298,7 +303,7 @@ def _to_ascii(name: str) -> str:
 
 
 class _WrittenPart(NamedTuple):
-    """A written part of a URL after its host: segments of a path and, after a ``?``, a query; ``is_last`` if a ``#`` follows."""
+    """A written part of a URL after its host: path segments, a query after a ``?``; ``is_last`` if a ``#`` follows."""
 
     segments: tuple[str, ...]
     query: str | None
@@ -344,8 +349,7 @@ def _build_path(segments: list[tuple[str, bool]]) -> str:
                 f"a value makes a whole part of the url's path {unquote(segment)!r}, which would name another path; "
                 "give a value that is not empty, '.' or '..'"
             )
-    path = "/".join(segment for segment, _ in segments)
-    return path if path.startswith("/") else f"/{path}"
+    return "/" + "/".join(segment for segment, _ in segments).removeprefix("/")
 
 
 # --- which hosts may be reached ---
@@ -353,10 +357,12 @@ def _build_path(segments: list[tuple[str, bool]]) -> str:
 
 @lru_cache(maxsize=1024)
 def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the internet at large; by our own lists, as those of Python vary between versions."""
+    """Whether an IP address belongs to the internet at large; by our own lists, as Python's vary between versions."""
     found = ip_address(address.partition("%")[0])
     if isinstance(found, IPv6Address):
-        inner = IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else found.ipv4_mapped
+        inner = found.ipv4_mapped
+        if found in _NAT64:
+            inner = IPv4Address(int(found) & 0xFFFFFFFF)
         if inner is None:
             return found in _PUBLIC_V6 and not any(found in network for network in _NOT_PUBLIC_V6)
         found = inner
@@ -364,12 +370,12 @@ def is_public(address: str) -> bool:
 
 
 def is_allowed(url: HttpUrl, allow_hosts: Sequence[str]) -> bool:
-    """Whether ``allow_hosts`` lists a URL's host: ``name``, ``*.name`` for all below it, ``*`` for all; ``:port`` for one port."""
+    """Whether ``allow_hosts`` lists a URL's host, by ``name``, ``*.name`` (all below it), ``*``, or with ``:port``."""
     return any(_matches(url, entry) for entry in allow_hosts)
 
 
 def is_valid_entry(text: str) -> bool:
-    """Whether a text can stand in ``allow_hosts``."""
+    """Whether a text is a valid entry of ``allow_hosts``."""
     return _ALLOWED_HOST.fullmatch(text.lower()) is not None
 
 
@@ -384,7 +390,9 @@ def _matches(url: HttpUrl, entry: str) -> bool:
 @lru_cache(maxsize=256)
 def _split_entry(entry: str) -> tuple[str, str | None]:
     found = _ALLOWED_HOST.fullmatch(entry.lower())
-    return (found["host"].strip("[]").rstrip("."), found["port"]) if found else ("", None)
+    if found is None:
+        return "", None
+    return found["host"].strip("[]").rstrip("."), found["port"]
 
 
 def _is_same_address(name: str, host: str) -> bool:

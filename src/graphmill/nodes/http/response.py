@@ -35,7 +35,8 @@ _MAX_SHOWN_CHARS = 300
 _MIN_HIDDEN_CHARS = 4
 _JSON = re.compile(r"(?:[^/]+/)?(?:[^/]+\+)?json")
 _TEXT = re.compile(
-    r"text/.*|.*[/+]xml|application/(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|csv|jsonl|x-ndjson|graphql|sql)"
+    r"text/.*|.*[/+]xml|application/"
+    r"(?:.*javascript|x-www-form-urlencoded|yaml|x-yaml|toml|csv|jsonl|x-ndjson|graphql|sql)"
 )
 _CHARSET = re.compile(r"""(?:^|;)\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -86,9 +87,8 @@ async def fetch(
 
 
 async def _send(request: OutgoingRequest, context: Context, rules: ResponseRules, *, is_guarded: bool) -> HttpResponse:
-    client = context.shared(("http", is_guarded), partial(HttpClient, is_allowed=is_public if is_guarded else None))
     try:
-        return await client.send(
+        return await _client(context, is_guarded=is_guarded).send(
             request.method,
             str(request.url),
             headers=request.headers,
@@ -105,6 +105,13 @@ async def _send(request: OutgoingRequest, context: Context, rules: ResponseRules
             ended = Transient(f"{request.redacted}: timed out while connecting", is_unsent=True)
         ended.awaited = request.redacted  # type: ignore[attr-defined]  # for the message of a time-out
         raise ended from None
+
+
+def _client(context: Context, *, is_guarded: bool) -> HttpClient:
+    """Return the run's client; connections that the author may use are not lent to what a template names."""
+    if is_guarded:
+        return context.shared(("http", "guarded"), partial(HttpClient, is_allowed=is_public))
+    return context.shared(("http", "any"), HttpClient)
 
 
 def _raise_failure(error: HttpError, request: OutgoingRequest) -> NoReturn:
@@ -177,7 +184,9 @@ def _excerpt(body: bytes, hidden: Iterable[str]) -> str:
         if len(each) >= _MIN_HIDDEN_CHARS:
             text = text.replace(each, "…")
     text = _UNPRINTABLE.sub(" ", text).strip()
-    return f"{text[:_MAX_SHOWN_CHARS]}…" if len(text) > _MAX_SHOWN_CHARS else text
+    if len(text) > _MAX_SHOWN_CHARS:
+        text = f"{text[:_MAX_SHOWN_CHARS]}…"
+    return text
 
 
 def _secrets_of(request: OutgoingRequest) -> set[str]:

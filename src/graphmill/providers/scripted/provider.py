@@ -1,4 +1,4 @@
-"""The provider ``scripted``: answers by rules or by a function, and calls nobody; to rehearse a run, and to test one."""
+"""The provider ``scripted``: answers by rules or by a function and calls nobody, to rehearse or test a run."""
 
 from __future__ import annotations
 
@@ -107,8 +107,7 @@ class ScriptedServers:
                     return await server.answer(request)
                 return await _call(server, request)
         except TimeoutError:
-            within = f" within {timeout_s:g} s" if timeout_s else " in time"
-            error = Transient(f"scripted: no complete response{within}")
+            error = Transient(f"scripted: no complete response within {timeout_s:g} s")
             error.usage = Usage(requests=1, cost_usd=0.0)
             raise error from None
 
@@ -140,7 +139,9 @@ class ScriptedServer:
         return _build_response(text[: len(text) // 2], request, ENDS[rule.fault])
 
     def _latency_s(self, request: ModelRequest, rule: Rule) -> float:
-        latency = self._script.latency if rule.latency is None else rule.latency
+        latency = rule.latency
+        if latency is None:
+            latency = self._script.latency
         if not isinstance(latency, Latency):
             return latency
         return latency.seconds(draw_chance(request, f"{self._script.seed} latency"), self._at_once)
@@ -172,8 +173,10 @@ def _count_tokens(chars: int) -> int:
 
 def _answer_text(answer: Any, request: ModelRequest) -> str:
     prompt = request.messages[-1].text
+    if answer is None and request.schema is not None:
+        return to_json(sample_value(request.schema))
     if answer is None:
-        return prompt if request.schema is None else to_json(sample_value(request.schema))
+        return prompt
     if not isinstance(answer, str):
         return to_json(answer)
     known = {name: str(getattr(request.origin, name)) for name in ("item", "path", "round", "sample", "attempt")}
@@ -187,7 +190,9 @@ async def _call(function: ScriptFunction, request: ModelRequest) -> ModelRespons
         given = await given
     if isinstance(given, ModelResponse):
         return given
-    return _build_response(given if isinstance(given, str) else to_json(given), request)
+    if not isinstance(given, str):
+        given = to_json(given)
+    return _build_response(given, request)
 
 
 def _load_script(address: str) -> Script | None:

@@ -10,7 +10,8 @@ _MAX_LEVELS = 20
 
 def sample_value(schema: Any, root: Any = None, *, levels: int = _MAX_LEVELS) -> Any:
     """Return a value for a schema, as far as types, enums and bounds determine it."""
-    root = schema if root is None else root
+    if root is None:
+        root = schema
     if not isinstance(schema, Mapping) or not levels:
         return None
     for name in ("const", "default"):
@@ -24,7 +25,8 @@ def sample_value(schema: Any, root: Any = None, *, levels: int = _MAX_LEVELS) ->
         if schema.get(name):
             return sample_value(schema[name][0], root, levels=levels - 1)
     kind = schema.get("type", "object" if "properties" in schema else "string")
-    kind = kind[0] if isinstance(kind, list) and kind else kind
+    if isinstance(kind, list) and kind:
+        kind = kind[0]
     return _MAKERS.get(kind, _nothing)(schema, root, levels - 1)
 
 

@@ -1,4 +1,4 @@
-"""A script: rules for what a model that does not exist answers, how fast, which faults it has, and how much it bears."""
+"""A script: what a model that does not exist answers, how fast, its faults, and how many requests it takes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAULTS = (*ENDS, *_ERRORS, SILENCE)
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long answers take: half of them up to ``median_s``, 99 % up to ``p99_s``; longer with more than ``knee`` at once."""
+    """How long answers take: half up to ``median_s``, 99 % up to ``p99_s``; longer with more than ``knee`` at once."""
 
     median_s: Seconds
     p99_s: Seconds | None = None
@@ -117,8 +117,10 @@ def fault_error(name: str, retry_after_s: float | None = None) -> AttemptError:
         error: AttemptError = kind(text, retry_after_s=retry_after_s)
     else:
         error = kind(text)
-    error.usage = None if name in _UNSENT else Usage(requests=1, cost_usd=0.0)
-    error.limits = None if retry_after_s is None else RateLimits(retry_after_s=retry_after_s)
+    if name not in _UNSENT:
+        error.usage = Usage(requests=1, cost_usd=0.0)
+    if retry_after_s is not None:
+        error.limits = RateLimits(retry_after_s=retry_after_s)
     return error
 
 
@@ -142,7 +144,8 @@ def read_script(path: str) -> Script:
 def draw_chance(request: ModelRequest, salt: str) -> float:
     """Draw a number below 1, always the same for the same attempt of the same step of the same item."""
     origin = request.origin
-    text = f"{salt}|{origin.item}|{origin.path}|{origin.round}|{origin.sample}|{origin.attempt}|{request.messages[-1].text}"
+    step = f"{origin.item}|{origin.path}|{origin.round}|{origin.sample}|{origin.attempt}"
+    text = f"{salt}|{step}|{request.messages[-1].text}"
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=7).digest(), "big") / 2**56
 
 
