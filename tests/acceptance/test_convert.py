@@ -33,7 +33,7 @@ def test_no_file_is_overwritten(tmp_path):
     (tmp_path / "old.json").write_text(json.dumps(OLD))
     (tmp_path / "old.yaml").write_text("mine")
     code, _, err = run(tmp_path, "convert", "old.json")
-    assert (code, "exists already" in err) == (2, True)
+    assert (code, "already exists" in err) == (2, True)
     assert run(tmp_path, "convert", "old.json", "--output", "new.yaml")[0] == 0
     assert (tmp_path / "old.yaml").read_text() == "mine"
 

@@ -106,7 +106,7 @@ def test_a_step_needs_an_item_where_there_are_several(project):
     gm.batch("tree.yaml", [{"numbers": [1]}], run_id="many")
     code, _, err = run(project, "show", "many", "--step", "halve")
     assert code == 2
-    assert "name it: graphmill show many ITEM --step PATH" in err
+    assert "graphmill show many ITEM --step PATH" in err
 
 
 def test_the_trace_as_json(project):

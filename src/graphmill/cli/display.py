@@ -32,7 +32,8 @@ _PATH_CHARS = 30
 class Display:
     """Shows a run's progress on stderr: one moving line on a terminal, a plain line every few seconds elsewhere.
 
-    ``show`` is called from a thread of the run. ``is_moving`` is False where something else writes on the same terminal.
+    ``show`` is called from a thread of the run. ``is_moving`` is False where something else writes on the same
+    terminal.
     """
 
     def __init__(self, *, is_moving: bool = True) -> None:
@@ -109,21 +110,23 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
         yield 1, f"held: {progress.held}"
     waiting = told_lane(progress.lanes)
     if waiting is not None:
-        yield 0, _wait_text(waiting, _WAIT_CHARS if width is None else _room(width, count, failures))
+        room = _WAIT_CHARS if width is None else _room(width, count, failures)
+        yield 0, _wait_text(waiting, room)
 
 
 def _room(width: int, count: str, failures: str) -> int:
     """Return how much of a line is left for what calls wait for: beside the failures, unless that is too little."""
-    beside = width - len(f"{count} · {failures} · ") if failures else 0
-    if beside < _MIN_WAIT:
-        beside = width - len(f"{count} · ")
-    return min(_WAIT_CHARS, beside)
+    room = width - len(f"{count} · {failures} · ")
+    if not failures or room < _MIN_WAIT:
+        room = width - len(f"{count} · ")
+    return min(_WAIT_CHARS, room)
 
 
 def _wait_text(lane: LaneProgress, room: int) -> str:
     """Write what calls wait for, and for how long where there is room for both."""
-    wait_s = 0 if lane.next_s is None or lane.trouble else math.ceil(lane.next_s)
-    text = f"{lane.waits}, next in {wait_s} s" if wait_s > 1 else lane.waits
+    text = lane.waits
+    if lane.next_s is not None and lane.next_s > 1 and not lane.trouble:
+        text += f", next in {math.ceil(lane.next_s)} s"
     return text if len(text) <= room else shown(lane.waits, room)
 
 

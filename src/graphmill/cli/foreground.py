@@ -26,6 +26,7 @@ from graphmill.cli.terminal import (
     json_line,
     print_error,
     print_stderr,
+    printable,
     require_stdout,
     stdout_error,
     wrap_lines,
@@ -53,8 +54,8 @@ from graphmill.report.usage import usage_record
 class Foreground:
     """How a command shows its run.
 
-    ``is_recorded`` says that its results are read from ``journal`` when it has ended; ``if_idle`` is printed if there was
-    nothing to do, ``if_empty`` if there was no item.
+    ``is_recorded`` says that its results are read from ``journal`` when it has ended; ``if_idle`` is printed if there
+    was nothing to do, ``if_empty`` if there was no item.
     """
 
     title: str
@@ -83,9 +84,10 @@ class Foreground:
         interruption = Interruption(display, file, writes_from_journal=writes_from_journal)
         with interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
             report, error = self._run(work, target, display, interruption, writes_from_journal=writes_from_journal)
-        is_printed = self._print_summary(report, error, None if file is None else file.written)
-        if file is not None and file.is_partial and file.written is not None:
-            print_stderr([f"the run did not finish; its results are in {file.written.name}"])
+        written = None if file is None else file.written
+        is_printed = self._print_summary(report, error, written)
+        if file is not None and written is not None and file.is_partial:
+            print_stderr([f"the run did not finish; its results are in {written.name}"])
         if writes_from_journal and interruption.is_hurried:
             print_stderr([f"{self.output} was not written; to write it: graphmill export {report.run_id} FILE"])
         if interruption.exit_code is not None:
@@ -109,10 +111,10 @@ class Foreground:
 
         def start(run: Run) -> None:
             interruption.watch(run)
-            name = [] if run.id is None else [f"run {run.id}"]
-            display.note(" · ".join([self.title, *name, *self.details]))
+            parts = [self.title, run.id and f"run {run.id}", *self.details]
+            display.note(" · ".join(filter(None, parts)))
 
-        sinks = [] if target is None or writes_from_journal else [target]
+        sinks = [target] if target is not None and not writes_from_journal else []
         error: RunError | None = None
         try:
             report = work(Hooks(sinks=sinks, on_start=start, on_progress=display.show))
@@ -130,8 +132,11 @@ class Foreground:
             self.print_report(report, error, written)
         except BrokenPipeError:  # a reader that is gone knows why
             return False
-        except (ExportError, OSError) as trouble:
-            print_error(stdout_error(trouble) if isinstance(trouble, OSError) else trouble)
+        except OSError as trouble:
+            print_error(stdout_error(trouble))
+            return False
+        except ExportError as trouble:
+            print_error(trouble)
             return False
         return True
 
@@ -160,7 +165,9 @@ class Foreground:
             return []
         if report.waiting:
             return ["every remaining item waits for an answer"]
-        return [self.if_idle if report.statistics.done else "nothing to do"]
+        if not report.statistics.done:
+            return ["nothing to do"]
+        return [self.if_idle]
 
     def next_lines(self, report: Report, error: GraphmillError | None, *, is_written: bool = False) -> list[str]:
         """Name the commands for what is left; a ChangedError names its own."""
@@ -198,7 +205,12 @@ class SingleForeground(Foreground):
 
     item: Single
 
-    def print_report(self, report: Report, error: GraphmillError | None, written: Path | None) -> None:  # noqa: ARG002  it has no output file
+    def print_report(
+        self,
+        report: Report,
+        error: GraphmillError | None,
+        written: Path | None,  # noqa: ARG002  it has no output file
+    ) -> None:
         """Print the job's outputs or, with --json, its row, and how it went."""
         if error is not None:  # the error is printed by itself
             return
@@ -211,7 +223,7 @@ class SingleForeground(Foreground):
             require_stdout()
             return
         if result.is_success:
-            typer.echo(_printable(output_text(result.output)))
+            typer.echo(_for_stdout(output_text(result.output)))
         print_stderr(self._about(report, result, error))
         if result.is_success:
             require_stdout()
@@ -232,12 +244,10 @@ class SingleForeground(Foreground):
             return trace_of(store.archive.history(store.archive.find(report.run_id), item_key(JOB_ID)).steps)
 
 
-def _printable(text: str) -> str:
+def _for_stdout(text: str) -> str:
     """Escape what has no encoding and, on a terminal, replace control characters."""
     plain = text.encode(errors="backslashreplace").decode()
-    if not sys.stdout.isatty():
-        return plain
-    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in plain)
+    return printable(plain, also="\n\t") if sys.stdout.isatty() else plain
 
 
 # -- runs that are resumed or retried
@@ -274,7 +284,7 @@ def model_choices(models: Sequence[str] | None, temperature: float | None, max_t
 def model_details(
     run: RunRecord, choices: ModelChoices, on_change: OnChange | None, *, results: int = 0
 ) -> tuple[str, ...]:
-    """Say which models a run calls or, if others are chosen, which nodes change and what happens to existing results."""
+    """Say which models a run calls or, if others are chosen, what changes and what happens to results."""
     models = tuple(run.manifest.get("graph", {}).get("models", ()))
     if not choices:
         return models

@@ -160,7 +160,7 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run one command and exit. Threads that are stuck in user code must not delay the exit, so it does not join them."""
+    """Run one command and exit, without joining threads: those stuck in user code must not delay the exit."""
     _require_descriptors()
     printer = StderrPrinter()
     sys.stderr = printer.open(encoding=sys.stderr.encoding if sys.stderr else "utf-8")

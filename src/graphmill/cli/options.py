@@ -152,7 +152,7 @@ def open_existing(journal: str | Path | None) -> Iterator[Store]:
 
 
 def parent_option(context: typer.Context, name: str) -> Any:
-    """Return an option given before the subcommand: `graphmill cache --json prune` is as good as `cache prune --json`."""
+    """Return an option given before the subcommand, as in `graphmill cache --json prune`."""
     return None if context.parent is None else context.parent.params.get(name)
 
 
@@ -206,7 +206,7 @@ def split_pair(text: str, what: str, *, form: str = "NAME=VALUE") -> tuple[str, 
 
 def read_inputs(graph: Graph, texts: Iterable[str], file: str | None) -> dict[str, Any]:
     """Return the inputs by name. A value is read as JSON if it is JSON, unless the input is declared as a string."""
-    inputs = {} if file is None else read_mapping(Path(file), option="--inputs", holds="input names and values")
+    inputs = read_mapping(file, option="--inputs", holds="input names and values")
     return {**inputs, **dict(_read_input(graph, text) for text in texts)}
 
 
@@ -230,9 +230,7 @@ def read_answers(texts: Iterable[str], file: str | None) -> dict[str, Any]:
                 "answers by step path"
             )
         answers[item] = _json_or_text(value)
-    if file is None:
-        return answers
-    return {**read_mapping(Path(file), option="--answers", holds="item ids and answers"), **answers}
+    return {**read_mapping(file, option="--answers", holds="item ids and answers"), **answers}
 
 
 def _json_or_text(value: str) -> Any:
@@ -245,8 +243,11 @@ def _json_or_text(value: str) -> Any:
 _READERS = {".json": lambda text: from_json(text, unique_keys=True), ".yaml": from_yaml, ".yml": from_yaml}
 
 
-def read_mapping(path: Path, *, option: str, holds: str) -> dict[str, Any]:
-    """Read the mapping in a .json or .yaml file."""
+def read_mapping(file: str | None, *, option: str, holds: str) -> dict[str, Any]:
+    """Read the mapping in a .json or .yaml file; empty if there is no file."""
+    if file is None:
+        return {}
+    path = Path(file)
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise UsageError(f"{option} must be a .json or .yaml file, got {str(path)!r}")
@@ -283,7 +284,7 @@ _AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
 
 
 def age_s(text: str) -> float:
-    """Read an age such as 90m or 30d."""
+    """Read an age such as 90m or 30d, in seconds."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"--older must be a number and a unit, such as 90m, 12h, 30d or 2w, got {text!r:.40}")
@@ -304,7 +305,7 @@ def policy_of(
     max_failures: str | None = None,
 ) -> Policy:
     """Make the policy that options describe. Errors name the option."""
-    tolerated = None if max_failures is None else _read_tolerance(max_failures)
+    tolerated = _read_tolerance(max_failures)
     with _options_named(max_failures):
         return Policy(
             concurrency=concurrency,
@@ -335,9 +336,13 @@ def _options_named(max_failures: str | None = None) -> Iterator[None]:
         raise UsageError(_OPTION_OF.get(name, name) + space + rest) from error
 
 
-def _read_tolerance(text: str) -> int | float:
+def _read_tolerance(text: str | None) -> int | float | None:
+    if text is None:
+        return None
     try:
-        return float(text[:-1]) / 100 if text.endswith("%") else int(text)
+        if text.endswith("%"):
+            return float(text[:-1]) / 100
+        return int(text)
     except ValueError:
         raise _tolerance_error(text) from None
 

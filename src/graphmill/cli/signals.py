@@ -35,8 +35,9 @@ def exit_at_once(number: int, _frame: object) -> NoReturn:
 class Interruption:
     """The first signal drains the run, the second cancels what runs, the third exits at once.
 
-    ``exit_code`` is the status that the first one asks for. ``writes_from_journal`` says that the output file is written when the run
-    has ended, which a second signal leaves to `graphmill export`. ``file`` is the output, unless that is standard output.
+    ``exit_code`` is the status that the first one asks for. ``writes_from_journal`` says that the output file is
+    written when the run has ended, which a second signal leaves to `graphmill export`. ``file`` is the output, unless
+    that is standard output.
     """
 
     def __init__(

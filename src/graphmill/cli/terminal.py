@@ -52,8 +52,7 @@ class ExitCode(IntEnum):
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines, wrapped to the terminal if there is one. Control characters in them are replaced."""
-    plain = ("".join(char if char.isprintable() else " " for char in line) for line in lines)
-    _print("\n".join(wrap_lines(plain)))
+    _print("\n".join(wrap_lines(printable(line) for line in lines)))
 
 
 def print_json(value: Any) -> None:
@@ -64,6 +63,11 @@ def print_json(value: Any) -> None:
 def json_line(value: Any) -> str:
     """Write one line of JSON, with control characters escaped so that a terminal cannot obey them."""
     return "".join(char if char.isprintable() else _escape(char) for char in to_json(value))
+
+
+def printable(text: str, *, also: str = "") -> str:
+    """Replace control characters, which a terminal would obey, by spaces; those in ``also`` stay."""
+    return "".join(char if char.isprintable() or char in also else " " for char in text)
 
 
 def _escape(char: str) -> str:
@@ -116,10 +120,12 @@ def wrap_lines(lines: Iterable[str], stream: TextIO | None = None) -> Iterator[s
 def _wrap(line: str, width: int) -> Iterator[str]:
     margin = len(line) - len(line.lstrip())
     gap = line.rfind(_COLUMN_GAP, margin, width // 2)
-    head = "" if gap < 0 else line[: gap + len(_COLUMN_GAP)]
+    head, indent = "", " " * (margin + 2)
+    if gap >= 0:
+        head, indent = line[: gap + len(_COLUMN_GAP)], ""
     wrapper = TextWrapper(
         width - len(head),
-        subsequent_indent="" if head else " " * (margin + 2),
+        subsequent_indent=indent,
         break_on_hyphens=False,
         replace_whitespace=False,
         expand_tabs=False,
@@ -231,8 +237,7 @@ def print_note(text: str) -> None:
 
 
 def _print_labelled(label: str, text: str) -> None:
-    plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text)
-    print_stderr(f"{label}: {plain}".splitlines())
+    print_stderr(printable(f"{label}: {text}", also="\n").splitlines())
 
 
 def print_stderr(lines: Iterable[str]) -> None:

@@ -41,6 +41,7 @@ from graphmill.cli.options import (
 from graphmill.cli.terminal import AsJson, print_note
 from graphmill.core.errors import UsageError
 from graphmill.datasets.source import source
+from graphmill.engine.policy import Policy
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.workflow import load, prompt_workflow
@@ -137,8 +138,8 @@ def batch(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill batch --prompt 'Translate: ${text}' --model openai/gpt-5-mini --source texts.jsonl
 
-    Exit status: 0 success, 2 usage, 3 failures, 5 paused, 65 bad data, 74 output or journal not writable, 75 run active elsewhere,
-    129/130/143 signals.
+    Exit status: 0 success, 2 usage, 3 failures, 5 paused, 65 bad data, 74 output or journal not writable, 75 run
+    active elsewhere, 129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph, pairs = _graph(workflow, inputs or (), prompt=_prompt(prompt, prompt_file), system=system, schema=schema)
@@ -150,19 +151,14 @@ def batch(  # noqa: PLR0913  one parameter per option
     )
     policy = policy_for(graph, asked)
     require_own_file(output, items=source_name, workflow=workflow)
-    is_slice = offset or limit is not None
     foreground = Foreground(
         title=graph.name,
-        details=(
-            f"items from {items.name}" + (f", {samples} samples of each" if samples > 1 else ""),
-            *asked_models(graph),
-            f"concurrency {policy.slots}" + (" (adaptive)" if adaptive else ""),
-        ),
+        details=_details(graph, items.name, samples, policy),
         output=output,
         as_json=as_json,
         is_recorded=not no_journal,
-        if_idle="" if run_id is None else "nothing to do: every item already has a result",
-        if_empty=f"note: {items.name} has no items" + (" within --offset and --limit" if is_slice else ""),
+        if_idle="nothing to do: every item already has a result" if run_id is not None else "",
+        if_empty=_empty_text(items.name, offset, limit),
         journal=place,
     )
     notes = _notes(output, tags or ())
@@ -182,6 +178,22 @@ def batch(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
+
+
+def _details(graph: Graph, source_name: str, samples: int, policy: Policy) -> tuple[str, ...]:
+    items, concurrency = f"items from {source_name}", f"concurrency {policy.slots}"
+    if samples > 1:
+        items += f", {samples} samples of each"
+    if policy.adaptive:
+        concurrency += " (adaptive)"
+    return (items, *asked_models(graph), concurrency)
+
+
+def _empty_text(source_name: str, offset: int, limit: int | None) -> str:
+    text = f"note: {source_name} has no items"
+    if offset or limit is not None:
+        text += " within --offset and --limit"
+    return text
 
 
 def _prompt(prompt: str | None, file: str | None) -> str | None:
@@ -216,8 +228,8 @@ def _prompt_graph(prompt: str, pairs: Sequence[str], *, system: str | None, sche
         raise UsageError(f"--prompt and the workflow {pairs[0]!r} are both given; leave one out")
     if not prompt.strip():
         raise UsageError("--prompt is empty; in a shell write it in '…', because \"…\" replaces ${name}")
-    shape = None if schema is None else read_mapping(Path(schema), option="--schema", holds="a JSON Schema")
-    graph = prompt_workflow(prompt, system=system, schema=shape)
+    shape = read_mapping(schema, option="--schema", holds="a JSON Schema")
+    graph = prompt_workflow(prompt, system=system, schema=shape if schema is not None else None)
     if not graph.inputs:
         print_note(
             "the prompt has no ${name} field, so it is the same for every item; in a shell write it in '…', not \"…\""
@@ -227,5 +239,6 @@ def _prompt_graph(prompt: str, pairs: Sequence[str], *, system: str | None, sche
 
 def _notes(output: str | None, tags: Iterable[str]) -> dict[str, Any]:
     """Return what the manifest records for a resume and for people."""
-    file = output if output in (None, "-") else str(Path(output).absolute())
-    return {"output": file, "tags": dict(split_pair(tag, "a tag") for tag in tags)}
+    if output is not None and output != "-":
+        output = str(Path(output).absolute())
+    return {"output": output, "tags": dict(split_pair(tag, "a tag") for tag in tags)}

@@ -82,16 +82,19 @@ def _delete(
     context: typer.Context, older_s: float | None, *, dry_run: bool, as_json: bool, journal: str | None
 ) -> None:
     path = _path(context, journal)
+    count = freed = 0
     with _opened(path) as found:
-        count, freed = (0, 0) if found is None else found.unused(older_s)
-        if found is not None and not dry_run:
-            count = found.prune(older_s)
+        if found is not None:
+            count, freed = found.unused(older_s)
+            if not dry_run:
+                count = found.prune(older_s)
     if as_json or parent_option(context, "as_json"):
         print_json({"path": str(path), "answers": count, "bytes": freed, "is_dry_run": dry_run})
     elif found is None:
         print_lines([none_here(path)])
     else:
-        print_lines([f"{answers(count)} {'would be ' if dry_run else ''}deleted, {size(freed)}"])
+        verb = "would be deleted" if dry_run else "deleted"
+        print_lines([f"{answers(count)} {verb}, {size(freed)}"])
 
 
 @contextmanager

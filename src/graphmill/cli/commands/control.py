@@ -97,8 +97,8 @@ def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
     )
     if now is None:
         return (
-            f"item {name} of run {run_name(run)} has not ended within {REPLY_S:g} s: it does not exist, was not read yet "
-            "(cancel it again later), or is slow to end"
+            f"item {name} of run {run_name(run)} has not ended within {REPLY_S:g} s: it does not exist, "
+            "was not read yet (cancel it again later), or is slow to end"
         )
     entries = archive.history(run, key).entries
     return f"item {name} is {entries[-1].result.status}" if len(entries) > count else state_text(now)

@@ -33,7 +33,7 @@ def convert(
 
     Example: graphmill convert old.json --output new.yaml
     """
-    target = Path(workflow).with_suffix(".yaml") if output is None else Path(output)
+    target = Path(output or Path(workflow).with_suffix(".yaml"))
     document = Document.read(workflow)
     converted, notes = convert_workflow(document)
     try:

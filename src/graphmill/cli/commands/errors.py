@@ -48,10 +48,9 @@ def errors(
 def _lines(view: RunView, failures: Failures, kind: Kind | None) -> list[str]:
     lines = [f"run {view.name} · {view.run.state} · {view.summary()}"]
     if not failures.failed:
-        return [
-            *lines,
-            "no item failed" if kind is None else f"no item failed with kind {kind}",
-            *degraded_lines(failures),
-        ]
+        only = "" if kind is None else f" with kind {kind}"
+        return [*lines, f"no item failed{only}", *degraded_lines(failures)]
     lines += [*failures_lines(failures), *degraded_lines(failures), *answer_lines(failures)]
-    return lines if view.run.state.is_live else [*lines, *retry_lines(view, failures.failed, kind)]
+    if not view.run.state.is_live:
+        lines += retry_lines(view, failures.failed, kind)
+    return lines

@@ -50,7 +50,7 @@ def export(
         if file == "-":
             require_stdout()
         target = sink(file, format=file_format)
-        results = _CountedResults(store.archive, found, None if status is None else Status(status))
+        results = _CountedResults(store.archive, found, status)
         _write(results, target)
         view = view_of(store.archive, found)
     print_stderr([_closing_line(view, results.count, file, status)])
@@ -68,10 +68,12 @@ def _write(results: _CountedResults, target: Sink) -> None:
 class _CountedResults:
     """A run's results, counted as they are read."""
 
-    def __init__(self, archive: Archive, run: RunRecord, status: Status | None) -> None:
+    def __init__(self, archive: Archive, run: RunRecord, status: str | None) -> None:
         self._archive = archive
         self._run = run
-        self._query = Query(statuses=None if status is None else frozenset({status}))
+        self._query = Query()
+        if status is not None:
+            self._query = Query(statuses=frozenset({Status(status)}))
         self.count = 0
 
     def __iter__(self) -> Iterator[Result]:

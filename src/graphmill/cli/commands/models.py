@@ -47,7 +47,9 @@ def models(
 
 
 def _show_all(known: Models, *, is_checked: bool, as_json: bool) -> None:
-    found = {name: reach(name) for name in _reachable(known)} if is_checked else {}
+    found = {}
+    if is_checked:
+        found = {name: reach(name) for name in _reachable(known)}
     if as_json:
         record = models_record(known)
         if is_checked:
@@ -58,26 +60,29 @@ def _show_all(known: Models, *, is_checked: bool, as_json: bool) -> None:
         if found:
             lines += ["check", *columns([(f"  {name}", _reached_text(reached)) for name, reached in found.items()])]
         print_lines(lines)
-    _exit(any(reached.problem for reached in found.values()))
+    _exit(any(bool(reached.problem) for reached in found.values()))
 
 
 def _show_one(known: Models, name: str, *, is_checked: bool, is_tested: bool, as_json: bool) -> None:
     target = known.shown(name)
-    reached = reach(target.name) if is_checked else None
-    tested = test(name) if is_tested else None
     record = target_record(target)
     rows = []
-    if reached is not None:
+    problems = []
+    if is_checked:
+        reached = reach(target.name)
         record["check"] = _reached_record(reached) | {"is_listed": target.model in reached.models}
         rows.append(("  check", _listed_text(target.model, reached)))
-    if tested is not None:
+        problems.append(reached.problem)
+    if is_tested:
+        tested = test(name)
         record["test"] = tested._asdict()
         rows.append(("  test", _tested_text(tested)))
+        problems.append(tested.problem)
     if as_json:
         print_json(record)
     else:
         print_lines([*target_lines(name, target), *columns(rows)])
-    _exit(any(each is not None and bool(each.problem) for each in (reached, tested)))
+    _exit(any(problems))
 
 
 def _reachable(known: Models) -> list[str]:
@@ -98,7 +103,10 @@ def _reached_text(reached: ProviderCheck) -> str:
 
 
 def _listed_text(model: str, reached: ProviderCheck) -> str:
-    return reached.problem or f"responds, and {'lists' if model in reached.models else 'does not list'} {model}"
+    if reached.problem:
+        return reached.problem
+    lists = "lists" if model in reached.models else "does not list"
+    return f"responds, and {lists} {model}"
 
 
 def _tested_text(tested: ModelTest) -> str:

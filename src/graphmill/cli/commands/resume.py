@@ -62,9 +62,9 @@ def resume(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Resume a run: run its unfinished items.
 
-    Runs the items that have no result, and new items of the source. Workflow, source, policy and output are those of the run, unless
-    given here. A run paused by `pause` continues in its own process. --model continues with another model, for example when a provider
-    is out of credit; finished results are kept.
+    Runs the items that have no result, and new items of the source. Workflow, source, policy and output are those of
+    the run, unless given here. A run paused by `pause` continues in its own process. --model continues with another
+    model, for example when a provider is out of credit; finished results are kept.
 
     Example: graphmill resume k7f2 --concurrency 16
     """

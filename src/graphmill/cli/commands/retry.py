@@ -50,7 +50,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         Literal["refuse", "keep"] | None,
         typer.Option(
             "--on-change",
-            help="What to do if the workflow changed: refuse, or keep other results. [default: refuse; with --model: keep]",
+            help="What to do if the workflow changed: refuse, or keep results. [default: refuse; with --model: keep]",
             show_default=False,
         ),
     ] = None,
@@ -60,8 +60,8 @@ def retry(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Run the failed items of a run again.
 
-    Items run with the inputs that were recorded; other results are kept. --model, --temperature and --max-tokens change the run's models
-    from now on.
+    Items run with the inputs that were recorded; other results are kept. --model, --temperature and --max-tokens
+    change the run's models from now on.
 
     Example: graphmill retry k7f2 --kind timeout
     """

@@ -62,8 +62,8 @@ def run(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill run examples/reviews.yaml review="Good, but late." customer=Ada
 
-    Exit status: 0 success, 2 usage, 3 failed, 5 paused, 65 bad data, 74 output or journal not writable, 75 run active elsewhere,
-    129/130/143 signals.
+    Exit status: 0 success, 2 usage, 3 failed, 5 paused, 65 bad data, 74 output or journal not writable, 75 run active
+    elsewhere, 129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph = load(workflow)
@@ -76,7 +76,7 @@ def run(  # noqa: PLR0913  one parameter per option
         output=None,
         as_json=as_json,
         is_recorded=not no_journal,
-        if_idle="" if run_id is None else "nothing to do: it already has a result",
+        if_idle="nothing to do: it already has a result" if run_id is not None else "",
         journal=place,
         item=item,
     )

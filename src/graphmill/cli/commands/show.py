@@ -37,8 +37,8 @@ def show(
 ) -> None:
     """Show a run in short, or one of its items in full.
 
-    The steps of an item are drawn as a tree. In a path, describe[3] is item 3 of the batch node describe, and debate@2/solve is the
-    step solve in round 2 of the loop debate.
+    The steps of an item are drawn as a tree. In a path, describe[3] is item 3 of the batch node describe, and
+    debate@2/solve is the step solve in round 2 of the loop debate.
 
     Example: graphmill show k7f2 HumanEval/118 --step debate@2/solve
     """
