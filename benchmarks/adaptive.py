@@ -11,7 +11,7 @@ from benchmarks.figure import Figure, Reading
 from benchmarks.servers import SEVEN
 from benchmarks.simulation import WARM_UP_S, Fixed, Outcome, simulate
 from benchmarks.table import columns
-from graphmill.engine.adaptive import Controller
+from graphmill.engine.scheduling.adaptive import Controller
 
 CEILING = 256
 _SEEDS = range(10)

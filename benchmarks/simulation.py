@@ -13,7 +13,7 @@ from typing import Protocol
 
 from benchmarks.servers import Answer, Server
 from graphmill.core.result import Kind
-from graphmill.engine.adaptive import Stamp
+from graphmill.engine.scheduling.adaptive import Stamp
 
 WARM_UP_S = 60.0
 _RUN_S = 600.0

@@ -26,8 +26,11 @@ from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.core.version import __version__
 from graphmill.datasets.sink import Sink, sink
 from graphmill.datasets.source import source
-from graphmill.engine.alerts import Alert, Alerts
-from graphmill.engine.events import (
+from graphmill.engine.executor import BatchExecutor, Run
+from graphmill.engine.jobs.context import idempotency_key
+from graphmill.engine.jobs.steps import ask, step
+from graphmill.engine.monitor.events import (
+    Alert,
     AlertRaised,
     AttemptStarted,
     ConcurrencyChanged,
@@ -42,15 +45,9 @@ from graphmill.engine.events import (
     StartsHeld,
     StartsReleased,
 )
-from graphmill.engine.executor import BatchExecutor
-from graphmill.engine.frame import idempotency_key
-from graphmill.engine.guards import Guards
-from graphmill.engine.health import HealthState
-from graphmill.engine.policy import Policy, Retry
-from graphmill.engine.progress import LaneProgress, Progress
-from graphmill.engine.run import Run
-from graphmill.engine.statistics import Statistics
-from graphmill.engine.steps import ask, step
+from graphmill.engine.policy import Alerts, Guards, Policy, Retry
+from graphmill.engine.results.statistics import LaneProgress, Progress, Statistics
+from graphmill.engine.scheduling.health import HealthState
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.completion import Completion
 from graphmill.graph.workflow import load

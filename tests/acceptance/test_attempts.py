@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import graphmill as gm
-from graphmill.engine import conductor
+from graphmill.engine import engine
 from support import warm
 from support.command import HANG_S
 from support.driving import Peak, by_id, jobs_of, real, virtual
@@ -31,7 +31,7 @@ def test_an_attempt_that_takes_too_long_is_cancelled_and_timed_out():
     results, run = virtual(jobs_of(forever, [1]), timeout_s=5, retry=ONCE)
     assert results[0].status is gm.Status.TIMED_OUT
     assert results[0].error.kind is gm.Kind.TIMEOUT
-    assert results[0].error.message == "no answer within 5 s"
+    assert results[0].error.message == "timed out after 5 s"
     assert run.statistics().elapsed_s == pytest.approx(5)
 
 
@@ -57,7 +57,7 @@ def test_a_job_s_time_runs_from_its_first_start_waits_included():
         jobs_of(work, [1]), job_timeout_s=10, retry=gm.Retry(attempts=100, wait_s=4, backoff="fixed", jitter=False)
     )
     assert results[0].status is gm.Status.TIMED_OUT
-    assert "the job's 10 s" in results[0].error.message
+    assert "job_timeout_s of 10 s" in results[0].error.message
     assert run.statistics().elapsed_s == pytest.approx(10)
 
 
@@ -206,7 +206,7 @@ def test_the_value_of_an_abandoned_thread_does_not_become_that_of_the_next_attem
 
 @pytest.mark.parametrize("cut", ["job_timeout_s", "cancel"])
 def test_stuck_functions_are_capped_however_they_were_cut_off(monkeypatch, cut):
-    monkeypatch.setattr(conductor, "MOST_STUCK", 5)
+    monkeypatch.setattr(engine, "MAX_STUCK", 5)
     gate = threading.Event()
 
     async def main():
@@ -266,7 +266,7 @@ except KeyboardInterrupt:
 
 
 def test_a_run_stops_before_it_is_buried_under_stuck_threads(monkeypatch):
-    monkeypatch.setattr(conductor, "MOST_STUCK", 5)
+    monkeypatch.setattr(engine, "MAX_STUCK", 5)
     gate = threading.Event()
 
     results, run = real(jobs_of(lambda _: gate.wait(timeout=60), range(50)), timeout_s=0.01, retry=ONCE, concurrency=2)
@@ -516,7 +516,7 @@ def test_a_fault_of_our_own_ends_the_run_with_an_error_and_never_hangs_it(monkey
     def broken(*_):
         raise ZeroDivisionError("a fault of ours")
 
-    monkeypatch.setattr("graphmill.engine.scheduler.Scheduler.succeed", broken)
+    monkeypatch.setattr("graphmill.engine.scheduling.scheduler.Scheduler.finish", broken)
     with pytest.raises(gm.InternalError, match="ZeroDivisionError: a fault of ours"):
         virtual(jobs_of(asyncio.sleep, [1, 2, 1000]))
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 import graphmill as gm
-from graphmill.engine import events
-from graphmill.engine.machine import Reading
+from graphmill.engine.monitor import events
+from graphmill.engine.monitor.machine import Reading
 from support.driving import Calm, by_id, executor, jobs_of
 from support.virtual_clock import run_virtual
 

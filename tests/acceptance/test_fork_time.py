@@ -7,7 +7,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.json import canonical, digest, item_key
-from graphmill.engine.program import Finished
+from graphmill.engine.jobs.program import Finished
 from graphmill.journal.records import RunRow, StepRow, WantedRow
 from support.driving import jobs_of
 from support.journal_rows import failed

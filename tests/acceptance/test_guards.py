@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 import graphmill as gm
-from graphmill.engine.machine import Machine, Reading
+from graphmill.engine.monitor.machine import Machine, Reading
 from support.driving import Peak, executor, jobs_of, virtual
 from support.virtual_clock import run_virtual
 

@@ -10,7 +10,7 @@ from email.utils import formatdate
 import pytest
 
 import graphmill as gm
-from graphmill.engine.events import RetryScheduled
+from graphmill.engine.monitor.events import RetryScheduled
 from support.asking import PROMPT, answered, asked, refused, workflow
 from support.http_server import Server, reply
 
@@ -323,7 +323,7 @@ def test_the_time_is_for_the_whole_answer_however_it_drips(tmp_path, server, fir
     result = asked(tmp_path, {"url": server.url, "timeout": 0.3}, retry={"attempts": 1})
     assert time.monotonic() - began < SLOW_S
     assert (result.status, result.error.kind) == ("timed_out", "timeout")
-    assert result.error.message == f"GET {server.url}/: no answer within 0.3 s (in node 'ask')"
+    assert result.error.message == f"GET {server.url}/: timed out after 0.3 s (in node 'ask')"
 
 
 def test_a_time_out_names_the_url_without_what_is_secret_in_it(tmp_path, server, monkeypatch):
@@ -332,7 +332,7 @@ def test_a_time_out_names_the_url_without_what_is_secret_in_it(tmp_path, server,
     params = {"url": {"env": "PLANTED"}, "timeout": 0.3, "params": {"key": "swordfish"}}
     message = asked(tmp_path, params, retry={"attempts": 1}).error.message
     assert message.startswith("GET ")
-    assert message.endswith("?key=…: no answer within 0.3 s (in node 'ask')")
+    assert message.endswith("?key=…: timed out after 0.3 s (in node 'ask')")
     assert not any(word in message for word in ("hunter2", "swordfish"))
 
 

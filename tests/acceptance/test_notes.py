@@ -7,7 +7,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.json import item_key
-from graphmill.engine.program import Failed, Finished, Note
+from graphmill.engine.jobs.program import Decision, Failed, Finished
 from graphmill.journal.records import WantedRow
 from graphmill.report.trace import trace_of
 from support.driving import jobs_of, virtual
@@ -79,7 +79,7 @@ def only(program):
 
 def test_a_note_gives_its_value_as_json_does_and_takes_no_attempt():
     def program(_):
-        value = yield Note("n", {"pair": (1, 2)})
+        value = yield Decision("n", {"pair": (1, 2)})
         return Finished(value, {})
 
     result = only(program)
@@ -89,12 +89,12 @@ def test_a_note_gives_its_value_as_json_does_and_takes_no_attempt():
 def test_what_is_noted_first_stands_and_can_be_asked_for():
     def program(_):
         found = [
-            (yield Note("n")),
-            (yield Note("n", None)),
-            (yield Note("n", 2)),
-            (yield Note("m", 3)),
-            (yield Note("m")),
-            (yield Note("n")),
+            (yield Decision("n")),
+            (yield Decision("n", None)),
+            (yield Decision("n", 2)),
+            (yield Decision("m", 3)),
+            (yield Decision("m")),
+            (yield Decision("n")),
         ]
         return Finished(found, {})
 
@@ -103,7 +103,7 @@ def test_what_is_noted_first_stands_and_can_be_asked_for():
 
 def test_what_json_can_not_hold_fails_the_job_where_it_is_noted():
     def program(_):
-        yield Note("choice", object())
+        yield Decision("choice", object())
 
     error = only(program).error
     assert (error.kind, error.message) == (
@@ -114,12 +114,12 @@ def test_what_json_can_not_hold_fails_the_job_where_it_is_noted():
 
 def test_a_recorded_note_is_given_back_in_place_of_a_new_one(played):
     def program(_):
-        first = yield Note("first", played.turn)
+        first = yield Decision("first", played.turn)
         yield step("a", played.act, "a")
-        asked = yield Note("first")
-        second = yield Note("second", {"turn": played.turn})
+        asked = yield Decision("first")
+        second = yield Decision("second", {"turn": played.turn})
         yield step("b", played.leave, "b")
-        third = yield Note("third", played.turn)
+        third = yield Decision("third", played.turn)
         return Finished([first, asked, second, third], {})
 
     assert played.play(program)[0].status == "paused"
@@ -129,9 +129,9 @@ def test_a_recorded_note_is_given_back_in_place_of_a_new_one(played):
 
 def test_a_note_is_recorded_once_and_is_no_step_in_the_trace(played):
     def program(_):
-        yield Note("n", 1)
+        yield Decision("n", 1)
         yield step("a", played.leave, "a")
-        yield Note("n", 2)
+        yield Decision("n", 2)
         return Finished(None, {})
 
     played.play(program)
@@ -147,7 +147,7 @@ def test_notes_inside_a_fork_are_told_in_the_order_in_which_they_were_recorded(p
 
     def child(name, act):
         yield step(name, act)
-        yield Note(f"{name} done", played.turn)
+        yield Decision(f"{name} done", played.turn)
         return name
 
     def program(_):
@@ -166,7 +166,7 @@ def test_a_strand_that_only_has_a_note_waits_for_its_turn(played):
     def noting(act):
         if played.turn == 1:  # the next time nothing holds it back but the order
             yield step("b", act)
-        return (yield Note("n", "noted"))
+        return (yield Decision("n", "noted"))
 
     def stepping(act):
         yield step("a", act)
@@ -186,8 +186,8 @@ def test_a_strand_that_only_has_a_note_waits_for_its_turn(played):
 
 def test_a_note_of_other_content_is_another_note(played):
     def program(_):
-        found = yield Note("n", played.turn, content=lambda: b"same")
-        other = yield Note("n", played.turn, content=lambda: f"turn {played.turn}".encode())
+        found = yield Decision("n", played.turn, content=lambda: b"same")
+        other = yield Decision("n", played.turn, content=lambda: f"turn {played.turn}".encode())
         yield step("a", played.leave)
         return Finished([found, other], {})
 
@@ -195,12 +195,12 @@ def test_a_note_of_other_content_is_another_note(played):
     assert played.play(program)[0].output == [1, 2]
 
 
-def test_a_retry_keeps_what_is_noted_but_for_what_is_passing(played):
+def test_a_retry_keeps_what_is_noted_but_for_what_is_temporary(played):
     async def fail(_):
         raise gm.Permanent("never")
 
     def program(_):
-        found = [(yield Note("lasting", played.turn)), (yield Note("passing", played.turn, is_passing=True))]
+        found = [(yield Decision("lasting", played.turn)), (yield Decision("passing", played.turn, is_temporary=True))]
         end = yield step("a", fail if played.turn == 1 else played.leave, retry=gm.Retry(attempts=1))
         if end.failure is not None:
             raise Failed(end.failure)
@@ -218,7 +218,7 @@ def test_a_note_stands_after_a_kill_if_it_was_committed(tmp_path, side, first):
     program = Program(
         tmp_path,
         """
-        from graphmill.engine.program import Finished, Note, Programmed, Step, StepRules
+        from graphmill.engine.jobs.program import Finished, Decision, Programmed, Step, StepRules
         from graphmill.journal.sqlite.ledger import SqliteLedger
 
         class Acting(Step):
@@ -234,7 +234,7 @@ def test_a_note_stands_after_a_kill_if_it_was_committed(tmp_path, side, first):
                 raise AssertionError
 
             def program(self, value, policy):
-                chosen = yield Note("choice", os.getpid())
+                chosen = yield Decision("choice", os.getpid())
                 note(chosen)
                 yield Acting("a", StepRules(retry=policy.retry))
                 return Finished(chosen, {})

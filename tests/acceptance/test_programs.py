@@ -6,8 +6,8 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.usage import Usage
-from graphmill.engine.frame import frame_here
-from graphmill.engine.program import Failed, Finished
+from graphmill.engine.jobs.context import find_context
+from graphmill.engine.jobs.program import Failed, Finished
 from support.driving import by_id, jobs_of, virtual
 from support.programs import Graph, Several, step
 
@@ -180,6 +180,50 @@ def test_a_fork_that_is_stopped_cancels_what_runs_and_waits_for_it():
     assert run.progress().running == 0
 
 
+def test_a_fork_that_is_stopped_waits_for_what_runs_in_the_forks_inside_it():
+    calls = []
+
+    async def slow_to_end(_):
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+            calls.append(("gone", asyncio.get_running_loop().time()))
+            raise
+
+    def leaf():
+        yield step("slow", slow_to_end)
+
+    def branch():
+        yield Several([leaf()])
+
+    def program(_):
+        yield Several([branch()], timeout_s=5)
+        yield step("after", sleeping(calls), 0)
+        return Finished(None, {})
+
+    result, _ = one(program, grace_s=2)
+    assert result.status == "succeeded"
+    assert calls == [("gone", 6), ("begin", 0, 6)]
+
+
+def test_a_step_that_runs_out_of_time_together_with_its_fork_is_not_tried_again():
+    calls = []
+
+    def late():
+        yield step("first", sleeping(), 3)
+        yield step("last", sleeping(calls), 100, timeout_s=2)
+
+    def program(_):
+        fork = Several([late()], timeout_s=5)
+        yield fork
+        return Finished(fork.values, {})
+
+    result, _ = one(program, grace_s=0.5)
+    assert (result.output, result.duration_s) == (["expired"], pytest.approx(5))
+    assert [call[0] for call in calls] == ["begin", "cancelled"]
+
+
 def test_a_fork_has_a_time_of_its_own():
     act = sleeping()
 
@@ -261,7 +305,7 @@ def test_usage_of_all_steps_and_of_failed_attempts_adds_up():
     attempts = []
 
     async def act(_):
-        frame_here().report(Usage(requests=1, output_tokens=10, cost_usd=0.5), "own/m")
+        find_context().report(Usage(requests=1, output_tokens=10, cost_usd=0.5), "own/m")
         attempts.append(1)
         if len(attempts) == 1:
             raise gm.Transient("no")

@@ -137,7 +137,7 @@ def test_running_and_uncommitted_are_never_more_than_twice_the_concurrency(tmp_p
 
 @pytest.fixture
 def gathers_for_ever(monkeypatch):
-    for place in ("graphmill.engine.delivery", "graphmill.journal.writer"):
+    for place in ("graphmill.engine.results.results", "graphmill.journal.writer"):
         monkeypatch.setattr(f"{place}.GATHER_S", 3600.0)
 
 

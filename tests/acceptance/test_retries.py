@@ -120,7 +120,7 @@ def test_when_nothing_gets_through_for_that_long_the_run_is_parked_and_no_job_fa
     assert {result.status for result in results} == {gm.Status.PAUSED}
     assert 840 <= run.statistics().elapsed_s <= 900
     assert run.stopped is gm.StopReason.PARKED
-    assert run.stopped_because == "slow down (throttled for 900 s, and of late nothing got through)"
+    assert run.stopped_because == "slow down (throttled for 900 s, and lately no call got through)"
 
 
 def test_a_retry_after_of_hours_for_one_job_stops_no_others():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import graphmill as gm
-from graphmill.engine.frame import current
+from graphmill.engine.jobs.context import current_context
 
 CALM = gm.Policy(retry=gm.Retry(attempts=2, wait_s=0, cap_s=0))
 
@@ -26,7 +26,7 @@ def counts():
 
 
 async def use(item):
-    pool = current.get().shared("pool", Pool)
+    pool = current_context.get().shared("pool", Pool)
     await asyncio.sleep(0)
     assert Pool.closed == 0
     if item == "fails":

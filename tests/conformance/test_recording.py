@@ -9,7 +9,7 @@ from graphmill.core.errors import OwnedError
 from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.core.usage import Usage, with_more
-from graphmill.engine.recorder import LastStep, StepOutcome
+from graphmill.engine.results.recorder import LastStep, StepOutcome
 from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from
 from graphmill.journal.records import (
     EVERYTHING,

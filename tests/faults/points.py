@@ -7,7 +7,7 @@ FUNCTIONS = {
     "creation": "graphmill.journal.sqlite.store:SqliteStore.create",
     "taking": "graphmill.journal.sqlite.store:SqliteStore.take",
     "suspicion": "graphmill.journal.journal:Journal._suspects",
-    "attempt": "graphmill.engine.workers:Workers.begin_step",
+    "attempt": "graphmill.engine.attempts.workers:Workers.begin_step",
     "end": "graphmill.engine.strands:Strands.step_ended",
     "step": "graphmill.journal.writer:JournalWriter.step",
     "row": "graphmill.journal.sqlite.ledger:encode_step",

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from faults.effects import is_first, wait_at_gate, write
 from graphmill import Permanent
-from graphmill.engine.frame import frame_here
+from graphmill.engine.jobs.context import find_context
 
 WORKFLOW = """
 inputs:
@@ -99,7 +99,7 @@ def act(id, ms, fails, given):  # noqa: A002  an item's own words
     Of ``fails`` a path may fail ``once``, so that the next attempt goes well; ``first``, for good, but for a retry of the run; or
     ``always``.
     """
-    frame = frame_here()
+    frame = find_context()
     path = frame.path.removesuffix("/")
     call = {"id": id, "path": path, "unique": uuid4().hex}
     write(word="start", **call)

@@ -120,6 +120,11 @@ async def cancel_self(act, name, world):
     world.control("cancel_job", int(name.split("/")[0]))
 
 
+async def call(act, name, world):
+    await asyncio.sleep(act.s)
+    await world.call(name, act.key, act.more_s)
+
+
 async def odd(act, name, world):
     await asyncio.sleep(act.s)
     return Odd(name)
@@ -143,6 +148,7 @@ ACTS = {
         cancel_itself,
         cancel_other,
         cancel_self,
+        call,
         odd,
     )
 } | {"exit": leave}

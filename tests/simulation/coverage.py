@@ -11,10 +11,15 @@ LEAST = {
     "alert: stalled": 100,
     "alert: throttled_share": 6,
     "attempt was abandoned": 30,
+    "attempts of a step went on after a restart": 50,
     "attempts used up": 150,
     "consumer stopped early": 10,
     "consumer took and released": 30,
     "drained twice": 2,
+    "fork in a fork": 100,
+    "fork ran out of time": 60,
+    "fork was stopped by a failure": 25,
+    "fork": 110,
     "function left with SystemExit": 8,
     "job is cancelled": 450,
     "job is failed": 100,
@@ -24,16 +29,22 @@ LEAST = {
     "job outlived its deadline": 70,
     "job was cancelled by hand": 20,
     "lane is closed": 30,
+    "lane is half_open": 100,
     "lane is open": 100,
     "lane is parked": 30,
     "late value was fenced off": 10,
     "limit adapted": 13,
     "limit was changed by hand": 20,
     "limit was lowered below what ran": 1,
+    "line was closed": 500,
     "machine was full": 20,
+    "note was replayed": 30,
+    "nested call": 100,
+    "nested call waited": 6,
+    "note": 200,
     "one ran on a full machine": 10,
     "priority mattered": 40,
-    "lane is half_open": 100,
+    "process died": 30,
     "result of an odd value": 20,
     "results in order": 40,
     "retry after throttled": 1500,
@@ -41,12 +52,17 @@ LEAST = {
     "retry after transient": 100,
     "retry after unavailable": 100,
     "run was paused": 20,
+    "run was resumed": 70,
     "something ended by itself while draining": 10,
     "source failed": 8,
     "source repeated an id": 8,
     "source: jobs": 20,
     "source: list": 50,
     "source: stream": 80,
+    "step was ambiguous": 20,
+    "step was replayed": 100,
+    "step was retried": 350,
+    "step": 750,
     "stopped: cancelled": 20,
     "stopped: deadline": 10,
     "stopped: drained": 10,
@@ -55,6 +71,7 @@ LEAST = {
     "stopped: none": 60,
     "stopped: parked": 30,
     "throttle budget used up": 8,
+    "unsafe step": 70,
     "window was full": 60,
 }
 
@@ -77,7 +94,7 @@ def happened(view):
         since < body.began_s < until for since, until in view.full for body in trace.bodies
     )
     found["drained twice"] += sum(done.do == "drain" and done.answer is True for done in trace.controls) > 1
-    return found + _of_jobs(view) + _of_events(view) + _of_controls(view)
+    return found + _of_jobs(view) + _of_events(view) + _of_controls(view) + _of_programs(view)
 
 
 def _of_jobs(view):
@@ -85,33 +102,62 @@ def _of_jobs(view):
     draining = (gm.StopReason.DRAINED, gm.StopReason.PARKED)
     for story in view.stories.values():
         found[f"job is {story.result.status}"] += 1
-        found["attempts used up"] += story.result.is_failure and 1 < view.rules.attempts == story.tries(
-            len(story.starts)
-        )
-        found["throttle budget used up"] += (
-            story.result.error is not None and str(story.result.error.kind) == "throttled"
-        )
-        found["job outlived its deadline"] += "not finished within the job" in str(story.result.error)
+        found["job outlived its deadline"] += "job_timeout_s" in str(story.result.error)
         found["result of an odd value"] += hasattr(story.result.output, "token")
         if view.trace.stopped in draining and story.finished_s > view.stopped_s:
             found["something ended by itself while draining"] += story.result.is_success
-        found += _of_bodies(story)
+    for task in view.tasks:
+        found += _of_task(task)
     return found
 
 
-def _of_bodies(story):
+def _of_task(task):
     found = Counter()
-    for number, body in story.bodies.items():
-        over_s = story.retries[number].at_s if number in story.retries else story.finished_s
+    found["attempts used up"] += task.status in ("failed", "timed_out") and 1 < task.most_attempts == task.tries(
+        task.last
+    )
+    found["throttle budget used up"] += task.failure is not None and str(task.failure.kind) == "throttled"
+    for number, body in task.bodies.items():
+        over_s = task.retries[number].at_s if number in task.retries else task.ended_s
         is_abandoned = body.ended_s is None or body.ended_s > over_s
         found["attempt was abandoned"] += is_abandoned
         found["function left with SystemExit"] += body.outcome is not None and body.outcome.is_exit
         found["late value was fenced off"] += (
             body.outcome is not None
             and body.outcome.kind is None
-            and not (story.result.is_success and number == story.result.attempts)
+            and not (task.status == "succeeded" and number == task.attempts)
         )
     return found
+
+
+def _of_programs(view):
+    trace, forks, found = view.trace, view.scenario.forks(), Counter()
+    known = {(row.job_id, row.path) for row in trace.known}
+    for told in trace.told:
+        kind = "note" if not told.attempts else "step"
+        is_replayed = (f"j{told.position}", told.path) in known
+        found[f"{kind} was replayed" if is_replayed else kind] += 1
+        found["step was ambiguous"] += told.failure is not None and str(told.failure.kind) == "ambiguous"
+    for join in trace.joins:
+        found["fork in a fork" if "." in join.path else "fork"] += 1
+        found["fork ran out of time"] += join.is_expired
+        found["fork was stopped by a failure"] += _was_stopped(trace, forks[join.position, join.path], join)
+    for call in trace.calls:
+        found["nested call"] += 1
+        found["nested call waited"] += call.began_s != call.asked_s
+    found["line was closed"] += sum(line.end == "closed" for line in trace.lines)
+    found["process died"] += trace.is_dead
+    found["run was resumed"] += bool(trace.earlier and trace.offered)
+    for task in view.tasks:
+        found["step was retried"] += bool(task.path and task.retries)
+        found["attempts of a step went on after a restart"] += bool(task.path and task.before and task.starts)
+        found["unsafe step"] += task.is_unsafe
+    return found
+
+
+def _was_stopped(trace, fork, join):
+    ends = [line for line in trace.lines if line.position == join.position and line.path.startswith(f"{join.path}.")]
+    return fork.stops_on_failure and any(line.end == "closed" for line in ends)
 
 
 def _of_events(view):

@@ -1,6 +1,20 @@
 """Draws the parts of a scenario; what seldom matters is drawn seldom, what meets at one instant often."""
 
-from simulation.parts import Act, Consumer, Control, Item, Rules, Server, Source
+from dataclasses import replace
+
+from simulation.parts import (
+    Act,
+    Consumer,
+    Control,
+    Item,
+    PlanFork,
+    PlanNote,
+    PlanStep,
+    Recording,
+    Rules,
+    Server,
+    Source,
+)
 
 FOR_EVER = 1e9
 ENDLESS = frozenset({"hang", "swallow_for_ever"})
@@ -176,3 +190,85 @@ def memory(random):
     """Draw how full the machine is, from each moment on: also in the band between the two marks."""
     moments = sorted(round(12 * random.random(), 2) for _ in range(random.randint(1, 5)))
     return (*((at_s, random.choice([0.1, 0.5, 0.75, 0.8, 0.81, 0.95])) for at_s in moments), (15.0, 0.1))
+
+
+_MOST_PROGRAMS = 12
+_DEEPEST = 3
+_NOT_JSON = "odd"
+
+
+def programs(random, of_items):
+    """Make programs of these items, of fewer than before, and leave some of them functions."""
+    acts = random.choice([_CALM, _CALM, _MIXED, _HOSTILE])
+    keys = sorted({item.key for item in of_items}) or [""]
+    count = min(len(of_items), _MOST_PROGRAMS)
+    share = random.choice([0.3, 1.0, 1.0])
+    return tuple(
+        replace(item, plan=_plan(random, acts, keys, count)) if random.random() < share else _plain_json(item)
+        for item in of_items[:count]
+    )
+
+
+def _plain_json(item):
+    """Let a function give what a journal can hold."""
+    return replace(item, acts=tuple(replace(act, do="sleep") if act.do == _NOT_JSON else act for act in item.acts))
+
+
+def _plan(random, acts, keys, count, depth=0):
+    parts = ["step"] * 6 + ["note"] + (["fork"] * 2 if depth < _DEEPEST else [])
+    return tuple(
+        _part(random, random.choice(parts), acts, keys, count, depth)
+        for _ in range(random.choice([0, 1, 1, 2, 3, 4]) or not depth)
+    )
+
+
+def _part(random, kind, acts, keys, count, depth):
+    if kind == "note":
+        return PlanNote()
+    if kind == "fork":
+        wide = 120 if depth == 0 and random.random() < 0.01 else random.choice([0, 1, 2, 2, 3, 3, 4, 6])
+        lines = tuple(_plan(random, acts, keys, count, depth + 1 if wide < 100 else _DEEPEST) for _ in range(wide))
+        return PlanFork(
+            lines=lines,
+            limit=random.choice([None, None, None, 1, 2]),
+            timeout_s=random.choice([None] * 5 + [0.5, 2.0, 5.0]),
+            stops_on_failure=random.random() < 0.3,
+        )
+    drawn = tuple(replace(act, s=act.s / 2) for act in _acts(random, acts, count))
+    drawn = _plain_json(Item(acts=drawn)).acts
+    if random.random() < 0.12:
+        drawn = (
+            replace(drawn[0], do="call", more_s=random.choice([0.0, 0.1, 1.0]), key=random.choice(keys)),
+            *drawn[1:],
+        )
+    is_endless = any(act.do in ENDLESS for act in drawn)
+    is_unsafe = random.random() < 0.08
+    return PlanStep(
+        acts=drawn,
+        key=random.choice(["", "", "", *keys]),
+        timeout_s=random.choice([0.5, 1.0, 3.0] if is_endless else [None, None, None, None, 0.5, 2.0]),
+        attempts=random.choice([None, None, None, 1, 2]),
+        is_needed=random.random() < 0.4,
+        is_unsafe=is_unsafe,
+        is_recorded=is_unsafe or random.random() >= 0.05,
+    )
+
+
+def recording(random):
+    """Draw whether the run is recorded, and how often it is resumed."""
+    if random.random() < 0.3:
+        return None
+    return Recording(commit_s=random.choice([0.0, 0.001, 0.01, 0.1, 0.5]), restarts=random.choice([0, 1, 1, 2, 3]))
+
+
+def controls_of_processes(random, first, count, of_recording, *, is_endless):
+    """Draw what is done in each process, and how all but the last of them end."""
+    found = list(first)
+    for process in range(of_recording.restarts + 1):
+        drawn = [] if process == 0 else list(controls(random, count, is_endless=is_endless))
+        if process < of_recording.restarts:
+            do = random.choice(["die", "die", "die", "drain", "cancel_run", "kill"])
+            at_s = random.choice([0.0, 0.5, 1.0, round(4 * random.random(), 3), round(12 * random.random(), 3)])
+            drawn.append(Control(at_s=at_s, do=do, value=random.choice([None, 0.0, 1.0]) if do == "drain" else None))
+        found += [replace(control, process=process) for control in drawn]
+    return tuple(sorted(found, key=lambda control: (control.process, control.at_s)))

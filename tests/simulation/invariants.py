@@ -5,13 +5,13 @@ from itertools import pairwise
 
 import graphmill as gm
 from graphmill.core.result import Status
-from simulation import invariants_of_attempts, invariants_of_slots
+from simulation import invariants_of_attempts, invariants_of_programs, invariants_of_slots
 from simulation.view import EPS, View
 
 _OF_JOBS = (gm.AttemptStarted, gm.RetryScheduled, gm.JobFinished, gm.SourceEnded, gm.RunStopped)
 _KINDS = {
     Status.SUCCEEDED: {None},
-    Status.FAILED: {"transient", "permanent", "throttled"},
+    Status.FAILED: {"transient", "permanent", "throttled", "ambiguous"},
     Status.TIMED_OUT: {"timeout"},
     Status.CANCELLED: {"cancelled"},
     Status.PAUSED: {"paused"},
@@ -20,12 +20,17 @@ _KINDS = {
 
 def broken(trace):
     """Name every invariant that this trace breaks, with what is wrong."""
+    return [problem for process in (*trace.earlier, trace) for problem in _broken(process)]
+
+
+def _broken(trace):
     if trace.is_hung:
         return [("the run ends", f"nothing left to wait for at {trace.ended_s:.3f}")]
     if trace.statistics is None:
         return [("the scenario makes sense", trace.raised)]
     view = View(trace)
-    return [(name, problem) for name, invariant in INVARIANTS.items() for problem in _problems(invariant, view)]
+    checked = {name: INVARIANTS[name] for name in OF_THE_DEAD} if trace.is_dead else INVARIANTS
+    return [(name, problem) for name, invariant in checked.items() for problem in _problems(invariant, view)]
 
 
 def _problems(invariant, view):
@@ -53,8 +58,8 @@ def one_result_for_each_admitted_job(view):
     yield from (f"position {position} has {count} results" for position, count in counts.items() if count > 1)
     trace, has_failed = view.trace, _failed_at(view)
     wanted = {position for _, position in trace.admitted if position != has_failed}
-    if trace.scenario.source.kind == "jobs":
-        wanted = set(range(len(trace.scenario.items))) if trace.stopped is None and has_failed is None else set(counts)
+    if trace.scenario.source.kind == "jobs" or trace.scenario.recording is not None:
+        wanted = set(trace.offered) if trace.stopped is None and has_failed is None else set(counts)
         if (
             has_failed is not None
             and trace.stopped is None
@@ -64,6 +69,7 @@ def one_result_for_each_admitted_job(view):
             yield f"{len(counts)} results of the {has_failed} jobs before the source failed"
     yield from (f"position {position} has no result" for position in wanted - set(counts))
     yield from (f"position {position} was never admitted" for position in set(counts) - wanted)
+    yield from (f"position {position} was not offered" for position in set(counts) - set(trace.offered))
 
 
 def _failed_at(view):
@@ -96,7 +102,7 @@ def each_result_is_handed_out_once(view):
 def results_come_in_order_when_asked(view):
     consumer = view.scenario.consumer
     positions = [result.position for _, result in view.trace.results]
-    if consumer.is_ordered and consumer.kind == "read" and positions != list(range(len(positions))):
+    if consumer.is_ordered and consumer.kind == "read" and positions != list(view.trace.offered[: len(positions)]):
         yield f"positions {positions[:20]}"
 
 
@@ -194,7 +200,7 @@ def the_stop_has_its_cause(view):
 
 def a_stopped_run_ends_in_time(view):
     trace = view.trace
-    latest = view.last_call_s + view.rules.grace_s
+    latest = view.last_call_s + view.rules.grace_s + view.slack_s
     late = [result.job_id for result in view.finished if _finished_s(view, result) > latest + EPS]
     if late:
         yield f"{late[:5]} ended after {latest:.3f}"
@@ -248,12 +254,18 @@ def the_source_failure_is_told(view):
 def the_story_begins_and_ends(view):
     events = view.trace.events
     kinds = [type(event) for event in events]
-    if kinds[0] is not gm.RunStarted or kinds.count(gm.RunFinished) != 1:
+    ends = kinds.count(gm.RunFinished)
+    if kinds[0] is not gm.RunStarted or not (ends == 1 or (ends == 0 and _was_closed_in_haste(view))):
         yield f"from {kinds[0].__name__} to {kinds[-1].__name__}"
-    elif any(kind in _OF_JOBS for kind in kinds[kinds.index(gm.RunFinished) :]):
+    elif ends and any(kind in _OF_JOBS for kind in kinds[kinds.index(gm.RunFinished) :]):
         yield "something happens to a job after the run has finished"
     if any(late.at_s < early.at_s for early, late in pairwise(events)):
         yield "time goes back"
+
+
+def _was_closed_in_haste(view):
+    """Whether its task was cancelled when the run was left already: then it waits no longer until all is told."""
+    return any(done.do == "kill" and done.at_s >= view.trace.left_s - EPS for done in view.trace.controls)
 
 
 def alerts_are_true(view):
@@ -272,6 +284,19 @@ def alerts_are_true(view):
             yield "a failure rate of less than twenty"
 
 
+# What can be said of a process that died in the middle: it never told what became of its jobs.
+OF_THE_DEAD = (
+    "no fault of ours",
+    "nothing is left",
+    "never more than the limit",
+    "never more than the limit of a key",
+    "nothing starts while paused",
+    "one at a time while the machine is full",
+    "the window bounds what is unfinished",
+    "what is counted as running runs",
+    "no slot is wasted",
+    *(invariant.__name__.replace("_", " ") for invariant in invariants_of_programs.OF_THE_DEAD),
+)
 _OWN = (
     no_fault_of_ours,
     nothing_is_left,
@@ -290,5 +315,5 @@ _OWN = (
     the_story_begins_and_ends,
     alerts_are_true,
 )
-_ALL = (*_OWN, *invariants_of_attempts.ALL, *invariants_of_slots.ALL)
+_ALL = (*_OWN, *invariants_of_attempts.ALL, *invariants_of_slots.ALL, *invariants_of_programs.ALL)
 INVARIANTS = {invariant.__name__.replace("_", " "): invariant for invariant in _ALL}

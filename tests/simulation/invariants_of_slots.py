@@ -12,32 +12,33 @@ _LONGEST_GATE_S = 66.0
 
 def never_more_than_the_limit(view):
     for body in view.trace.bodies:
-        if body.inside - body.stuck > view.limit_at(body.began_s):
-            yield f"{body.inside - body.stuck} at once at {body.began_s:.3f}, the limit is {view.limit_at(body.began_s)}"
+        limit = view.limit_at(body.slot_s, body.began_s)
+        if body.inside - body.stuck > limit:
+            yield f"{body.inside - body.stuck} at once at {body.began_s:.3f}, the limit is {limit}"
 
 
 def never_more_than_the_limit_of_a_key(view):
-    starts, before = _starts_by_instant(view), {}
+    begun, before, before_s = 0, {}, -1.0
     changes = [event for _, event in view.of(gm.ConcurrencyChanged)]
     for rest in view.trace.rests:
+        new = view.trace.bodies[begun : rest.begun]
+        started = {body.key for body in new if body.slot_s == body.began_s}  # others had their slot before
+        started |= {call.key for call in view.trace.calls if _is_between(call.began_s, before_s, rest.at_s)}
         for lane in rest.lanes:
             limit = max(lane.limit, before.get(lane.key, 0), *_limits_told(changes, lane.key, rest.at_s))
-            if lane.live > limit and starts[_instant(rest.at_s), lane.key]:
+            if lane.live is not None and lane.live > limit and lane.key in started:
                 yield f"{lane.live} of key {lane.key!r} at {rest.at_s:.3f}, its limit is {limit}"
             before[lane.key] = lane.limit
+        begun, before_s = rest.begun, rest.at_s
+
+
+def _is_between(at_s, since_s, until_s):
+    return at_s is not None and since_s < at_s <= until_s
 
 
 def _limits_told(changes, key, at_s):
     told = [event for event in changes if event.key in (key, None) and abs(event.at_s - at_s) <= EPS]
     return [0, *(event.after for event in told), *(event.before for event in told)]
-
-
-def _starts_by_instant(view):
-    return Counter((_instant(body.began_s), body.key) for body in view.trace.bodies)
-
-
-def _instant(at_s):
-    return round(at_s / EPS)
 
 
 def nothing_starts_while_paused(view):
@@ -50,7 +51,7 @@ def nothing_starts_while_paused(view):
 
 def one_at_a_time_while_the_machine_is_full(view):
     for body in view.trace.bodies:
-        if within(view.full, body.began_s) and body.inside - body.stuck > 1:
+        if within(view.full, body.slot_s) and body.inside - body.stuck > 1:
             yield f"position {body.position} started at {body.began_s:.3f} beside {body.inside - body.stuck - 1} others"
 
 
@@ -79,7 +80,7 @@ def the_window_bounds_what_is_unfinished(view):
         if unfinished > _window(view, at_s):
             yield f"{unfinished} unfinished at {at_s:.3f}"
     for rest in view.trace.rests:
-        if rest.unfinished > _window(view, rest.at_s):
+        if rest.unfinished is not None and rest.unfinished > _window(view, rest.at_s):
             yield f"{rest.unfinished} unfinished at {rest.at_s:.3f}"
 
 
@@ -92,11 +93,11 @@ def what_is_counted_as_running_runs(view):
         if rest.running != rest.live:
             yield f"{rest.running} counted at {rest.at_s:.3f}, {rest.live} run"
         for lane in rest.lanes:
-            if lane.running != lane.live:
+            if lane.live is not None and lane.running != lane.live:
                 yield f"{lane.running} of key {lane.key!r} counted at {rest.at_s:.3f}, {lane.live} run"
         if rest.done != rest.finished:
             yield f"{rest.done} counted as done at {rest.at_s:.3f}, {rest.finished} are"
-        if rest.queued != sum(lane.queued for lane in rest.lanes):
+        if rest.queued != sum(lane.queued - lane.waiting for lane in rest.lanes):
             yield f"{rest.queued} counted as queued at {rest.at_s:.3f}, {rest.lanes}"
 
 
@@ -104,9 +105,14 @@ def no_slot_is_wasted(view):
     """When a slot is free, nothing holds the run, and a job could start, then none is left waiting once time passes."""
     throttles = _throttles(view)
     for rest in view.trace.rests:
-        if _has_slot(view, rest):
+        if rest.is_durable and _has_slot(view, rest):
             for lane in rest.lanes:
-                if lane.queued and lane.live < lane.limit and _lets_start(view, lane, rest.at_s, throttles):
+                if (
+                    lane.queued
+                    and lane.live is not None
+                    and lane.live < lane.limit
+                    and _lets_start(view, lane, rest.at_s, throttles)
+                ):
                     yield f"{lane.queued} of key {lane.key!r} wait at {rest.at_s:.3f} with {rest.live} of {rest.limit} slots taken"
 
 
@@ -117,8 +123,9 @@ def _has_slot(view, rest):
 
 
 def _lets_start(view, lane, at_s, throttles):
-    if view.rules.is_adaptive and any(since <= at_s <= since + _LONGEST_GATE_S for since in throttles[lane.key]):
-        return False  # its own controller may hold it back after a throttle
+    is_gated = view.rules.is_adaptive or lane.key in view.own_lanes
+    if is_gated and any(since <= at_s <= since + _LONGEST_GATE_S for since in throttles[lane.key]):
+        return False  # its own controller, or what the other side has asked for, may hold it back after a throttle
     if lane.health == "closed":
         return True
     opened = [
@@ -138,7 +145,7 @@ def _throttles(view):
 def no_room_is_wasted(view):
     """When a source has more, nothing is queued and the window has room, the next item is taken in."""
     for rest in view.trace.rests:
-        is_hungry = rest.is_source_open and rest.is_source_ready and not rest.queued
+        is_hungry = rest.is_source_open and rest.is_source_ready and not rest.queued and rest.unfinished is not None
         if is_hungry and rest.unfinished < _window(view, rest.at_s):
             yield f"{rest.unfinished} unfinished at {rest.at_s:.3f}, and the source is not asked"
 
@@ -147,26 +154,34 @@ def jobs_start_by_rank(view):
     """In one key, what was queued before this instant and ranks higher starts first, retries included."""
     by_key = defaultdict(list)
     for story in view.stories.values():
-        if story.starts:
-            by_key[view.key_of(story)].append(_spans(view, story))
+        for task in story.tasks.values():
+            if task.starts and not _is_reranked(story, task):
+                by_key[task.key].append(_spans(view, story, task))
     for key, lane in by_key.items():
         yield from _overtaken(key, lane)
 
 
-def _spans(view, story):
-    """The spans in which a job was queued, each with its rank, its begin, and the time and place of the start at its end.
+def _is_reranked(story, task):
+    """A step may go on in the slot of one that went behind the others, since it found what it depends on unavailable."""
+    kinds = [str(event.failure.kind) for other in story.tasks.values() for event in other.retries.values()]
+    return bool(task.path) and ("unavailable" in kinds or task.asked_s is None)
 
-    A job ranks by its admission, or by when it last found what it depends on unavailable.
+
+def _spans(view, story, task):
+    """The spans in which a function or step was queued, each with its rank, its begin, and the time and place of the start at its end.
+
+    It ranks by its job's admission, or by when it last found what it depends on unavailable. Among equals what has begun goes first.
     """
-    ranked_s = story.starts[0][1] - story.result.queued_s
-    queued = [(ranked_s, ranked_s)]
-    for event in story.retries.values():
+    ranked_s = story.began_s - story.result.queued_s
+    queued = [(ranked_s, task.asked_s if task.path else ranked_s)]
+    for event in task.retries.values():
         ranked_s = event.at_s if event.failure.kind is gm.Kind.UNAVAILABLE else ranked_s
         queued.append((ranked_s, event.at_s + event.wait_s))
     priority_s = 60.0 * view.scenario.items[story.position].priority
+    place = -1 if task.path else story.position
     return [
-        ((round(ranked - priority_s, 6), story.position), begin, at_s, index)
-        for (ranked, begin), (index, at_s) in zip(queued, story.starts, strict=False)
+        ((round(ranked - priority_s, 6), place), begin, at_s, index)
+        for (ranked, begin), (index, at_s) in zip(queued, task.starts.values(), strict=False)
     ]
 
 
@@ -180,19 +195,20 @@ def _overtaken(key, lane):
 
 def equals_start_in_their_order(view):
     last = {}
-    for _, event in view.of(gm.AttemptStarted):
-        for story in view.by_id[event.job_id]:
-            if event.attempt == 1 and len(view.by_id[event.job_id]) == 1:
-                item = view.scenario.items[story.position]
-                if story.position < last.get((item.key, item.priority), -1):
-                    yield f"position {story.position} started after a later one"
-                last[item.key, item.priority] = story.position
+    for index, event in view.of(gm.AttemptStarted):
+        task = view.starts.get(index)
+        if task is None or task.path or event.attempt != 1 or len(view.by_id[event.job_id]) != 1:
+            continue
+        item = view.scenario.items[task.position]
+        if task.position < last.get((item.key, item.priority), -1):
+            yield f"position {task.position} started after a later one"
+        last[item.key, item.priority] = task.position
 
 
 def one_probe_at_a_time(view):
     """While what a key depends on is down nothing of it starts but a probe, and nothing once it was given up."""
     state, probes, since = defaultdict(lambda: "closed"), Counter(), {}
-    keys = {index: view.key_of(story) for story in view.stories.values() for index, _ in story.starts}
+    keys = {index: task.key for index, task in view.starts.items()}
     for index, event in enumerate(view.trace.events):
         if type(event) is gm.HealthChanged:
             yield from _wrong_turn(view, event, state[event.key], since)
@@ -202,6 +218,24 @@ def one_probe_at_a_time(view):
             probes[key] += 1
             if state[key] in ("open", "parked") or (state[key] == "half_open" and probes[key] > 1):
                 yield f"{event.job_id} started at {event.at_s:.3f} while {key!r} was {state[key]}"
+
+    spans = _spans_down(view)
+    for call in view.trace.calls:
+        if call.began_s is not None and within(spans[call.key], call.began_s):
+            yield f"a call of {call.body.name} began at {call.began_s:.3f}, while {call.key!r} was down"
+
+
+def _spans_down(view):
+    """The spans of time in which a key let nothing start, or only the probe with which the next one begins."""
+    spans, since = defaultdict(list), {}
+    for _, event in view.of(gm.HealthChanged):
+        if event.key in since:
+            spans[event.key].append((since.pop(event.key), event.at_s))
+        if str(event.state) != "closed":
+            since[event.key] = event.at_s
+    for key, at_s in since.items():
+        spans[key].append((at_s, float("inf")))
+    return spans
 
 
 def _wrong_turn(view, event, before, since):
@@ -228,8 +262,11 @@ def _wrong_turn(view, event, before, since):
 def an_outage_closes_the_lane(view):
     """For a second after a live attempt found its server down, nothing of its key starts."""
     starts = defaultdict(list)
-    for story in view.stories.values():
-        starts[view.key_of(story)].extend(at_s for _, at_s in story.starts)
+    for task in view.tasks:
+        starts[task.key].extend(at_s for _, at_s in task.starts.values())
+    for call in view.trace.calls:
+        if call.began_s is not None:
+            starts[call.key].append(call.began_s)
     for key, ends in _outages(view).items():
         for down_s in ends:
             yield from (
@@ -241,15 +278,12 @@ def an_outage_closes_the_lane(view):
 
 def _outages(view):
     """When lanes went from closed to open, found from the bodies alone: the first refusal after an answered start."""
-    found = defaultdict(list)
     refusals = defaultdict(list)
-    for story in view.stories.values():
-        for event in story.retries.values():
+    for task in view.tasks:
+        for event in task.retries.values():
             if str(event.failure.kind) == "unavailable":
-                refusals[view.key_of(story)].append(event.at_s)
-    for key, moments in refusals.items():
-        found[key] = sorted(moments)[:1]
-    return found
+                refusals[task.key].append(event.at_s)
+    return {key: sorted(moments)[:1] for key, moments in refusals.items()}
 
 
 ALL = (

@@ -7,21 +7,62 @@ from simulation.plain import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Act(Plain):
-    """What a function does in one attempt: ``s`` seconds of it, then ``more_s`` of what makes it special."""
+    """What a function does in one attempt: ``s`` seconds of it, then ``more_s`` of what makes it special; a call is of a lane."""
 
     do: str = "sleep"
     s: float = 0.0
     more_s: float = 0.0
     target: int = 0
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlanStep(Plain):
+    """A step of a program: its n-th attempt does its n-th act. Without a key it goes in its item's lane; a needed one fails its line.
+
+    Its time-out and attempts are those of the rules, unless it has its own.
+    """
+
+    acts: tuple[Act, ...] = (Act(),)
+    key: str = ""
+    timeout_s: float | None = None
+    attempts: int | None = None
+    is_needed: bool = False
+    is_unsafe: bool = False
+    is_recorded: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlanNote(Plain):
+    """Something that a program decides; it would decide otherwise in every process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlanFork(Plain):
+    """Lines side by side, each a plan of its own, at most so many at once; the first that fails may stop the others."""
+
+    lines: tuple[tuple["PlanStep | PlanNote | PlanFork", ...], ...] = ()
+    limit: int | None = None
+    timeout_s: float | None = None
+    stops_on_failure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Item(Plain):
-    """One item: its n-th attempt does its n-th act, and the last one from then on."""
+    """One item: its n-th attempt does its n-th act, and the last one from then on; or, with a plan, it is a program."""
 
     key: str = ""
     priority: int = 0
     acts: tuple[Act, ...] = (Act(),)
+    plan: tuple[PlanStep | PlanNote | PlanFork, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Recording(Plain):
+    """The run is recorded: how long a commit takes, and in how many more processes it is resumed while something is left."""
+
+    commit_s: float = 0.0
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -58,11 +99,12 @@ class Consumer(Plain):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Control(Plain):
-    """Something done to the run from outside."""
+    """Something done to the run from outside, in one of its processes; the first is 0."""
 
     at_s: float
     do: str
     value: float | None = None
+    process: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

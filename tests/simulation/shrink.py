@@ -4,6 +4,7 @@ import time
 from dataclasses import fields, replace
 
 from simulation.invariants import broken
+from simulation.parts import PlanFork, PlanStep
 from simulation.simulate import simulate
 
 _MOST_S = 20.0
@@ -50,16 +51,44 @@ def _fewer_items(scenario):
 
 
 def _plainer(scenario):
-    for name in ("rules", "source", "consumer"):
-        yield from (replace(scenario, **{name: plain}) for plain in _reset(getattr(scenario, name)))
+    for name in ("rules", "source", "consumer", "recording"):
+        if getattr(scenario, name) is not None:
+            yield from (replace(scenario, **{name: plain}) for plain in _reset(getattr(scenario, name)))
+    if scenario.recording is not None:
+        yield replace(scenario, recording=None)
     if scenario.on_result_s is not None:
         yield replace(scenario, on_result_s=None)
 
 
+def _plainer_plans(plan):
+    """Give plans with a part less, a fork's lines in its place, or a plainer part."""
+    for index, part in enumerate(plan):
+        yield _without(plan, index)
+        if type(part) is PlanFork:
+            yield from ((*plan[:index], *line, *plan[index + 1 :]) for line in part.lines)
+        yield from (_with(plan, index, plain) for plain in _plainer_parts(part))
+
+
+def _plainer_parts(part):
+    if type(part) is PlanFork:
+        for index, line in enumerate(part.lines):
+            yield replace(part, lines=_without(part.lines, index))
+            yield from (replace(part, lines=_with(part.lines, index, plain)) for plain in _plainer_plans(line))
+    elif type(part) is PlanStep:
+        yield from _plainer_acts(part)
+    yield from _reset(part)
+
+
 def _plainer_items(item):
+    if item.plan:
+        yield from (replace(item, plan=plan) for plan in _plainer_plans(item.plan) if plan)
+    yield from _plainer_acts(item)
+    yield from _reset(item)
+
+
+def _plainer_acts(item):
     if len(item.acts) > 1:
         yield from (replace(item, acts=_without(item.acts, index)) for index in range(len(item.acts)))
-    yield from _reset(item)
     for index, act in enumerate(item.acts):
         yield from (replace(item, acts=_with(item.acts, index, plain)) for plain in _reset(act))
 

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import threading
+from dataclasses import replace
 from random import Random
 
 import graphmill as gm
+from simulation.journal import SimulatedJournal
 from simulation.trace import Trace
 from simulation.world import World
 from support.virtual_clock import NothingLeftToWaitFor, VirtualClockLoop
@@ -25,6 +27,13 @@ class RestingLoop(VirtualClockLoop):
         self._jump = self._clock.select
         self._clock.select = self._select
 
+    def run_in_executor(self, executor, function, *args):
+        """Call at once what would be called in a thread: taking hold of the simulated journal."""
+        del executor
+        future = self.create_future()
+        future.set_result(function(*args))
+        return future
+
     def _select(self, timeout=None):
         self._turns = self._turns + 1 if timeout == 0 else 0
         if self._turns > _MOST_TURNS or self.time() > _MOST_S:
@@ -35,20 +44,31 @@ class RestingLoop(VirtualClockLoop):
 
 
 def simulate(scenario):
-    """Run a scenario to its end, or to where it hangs."""
+    """Run a scenario to its end, or to where it hangs: in one process or, recorded, in several. Give the last one's trace."""
     log = logging.getLogger("graphmill")
     was_disabled, log.disabled = log.disabled, True
-    loop = RestingLoop()
+    recording, traces = scenario.recording, []
+    journal = None if recording is None else SimulatedJournal(recording.commit_s)
     try:
-        return _run(scenario, loop)
+        for process in range(1 if recording is None else recording.restarts + 1):
+            traces.append(_simulate_process(scenario, journal, process, tuple(traces)))
+            if traces[-1].is_hung or (process and not traces[-1].offered):
+                break
     finally:
         log.disabled = was_disabled
+    return traces[-1]
+
+
+def _simulate_process(scenario, journal, process, earlier):
+    loop = RestingLoop()
+    try:
+        return _run(World(scenario, loop, journal, process), loop, earlier)
+    finally:
         loop.close()
 
 
-def _run(scenario, loop):
+def _run(world, loop, earlier):
     complaints, ending = [], {}
-    world = World(scenario, loop)
     loop.rest = world.rest
     loop.set_exception_handler(
         lambda _loop, context: complaints.append(f"{context['message']} {context.get('exception')!r}")
@@ -68,18 +88,19 @@ def _run(scenario, loop):
     if threading.active_count() != threads:
         ending.setdefault("leftovers", []).append("a thread")
     loop.set_exception_handler(lambda *_: None)
-    return _trace(world, ending, raised=raised, is_hung=is_hung, complaints=complaints, ended_s=loop.time())
+    trace = _trace(world, ending, raised=raised, is_hung=is_hung, complaints=complaints, ended_s=loop.time())
+    return replace(trace, earlier=earlier)
 
 
 async def _live(world, ending):
     items, bind = world.source()
-    run = _executor(world).start(items, bind=bind)
+    run = _executor(world).start(items, bind=bind, run_id=None if world.journal is None else "r")
     loop = asyncio.get_running_loop()
     world.run = run
     try:
         async with run:
-            handles = [loop.call_at(at.at_s, world.control, at.do, at.value) for at in world.scenario.controls]
-            handles.append(loop.call_at(_last_moment(world.scenario), world.control, "unpause", None))
+            handles = [loop.call_at(at.at_s, world.control, at.do, at.value) for at in _controls(world)]
+            handles.append(loop.call_at(_last_moment(world), world.control, "unpause", None))
             try:
                 await world.consume()
             finally:
@@ -94,9 +115,17 @@ async def _live(world, ending):
         world.readouts.append(run.progress())
 
 
-def _last_moment(scenario):
+def _controls(world):
+    return [
+        control
+        for control in world.scenario.controls
+        if control.process == world.process and (control.do != "die" or world.journal is not None)
+    ]
+
+
+def _last_moment(world):
     """No pause lasts for ever, whatever a shrunk scenario has lost."""
-    return 10.0 + max((control.at_s for control in scenario.controls), default=0.0)
+    return 10.0 + max((control.at_s for control in _controls(world)), default=0.0)
 
 
 def _executor(world):
@@ -106,6 +135,7 @@ def _executor(world):
         on_progress=world.on_progress,
         on_alert=world.on_alert,
         observers=[world.observe],
+        journal=world.journal,
         random=Random(world.scenario.seed),
         machine=world,
     )
@@ -160,10 +190,25 @@ def _is_ours(handle):
 
 def _trace(world, ending, *, raised, is_hung, complaints, ended_s):
     names = ("admitted", "most_unfinished", "bodies", "events", "results", "shown", "controls", "limits")
-    names += ("readings", "rests", "readouts", "alerts")
+    names += (
+        "readings",
+        "rests",
+        "readouts",
+        "alerts",
+        "offered",
+        "known",
+        "told",
+        "lines",
+        "joins",
+        "calls",
+        "programs",
+    )
     return Trace(
         scenario=world.scenario,
         **{name: tuple(getattr(world, name)) for name in names},
+        process=world.process,
+        rows=() if world.journal is None else tuple(world.journal.live.rows),
+        is_dead=world.is_dead,
         leftovers=tuple(ending.get("leftovers", ())),
         complaints=tuple(complaints),
         raised=raised,

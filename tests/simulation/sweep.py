@@ -40,8 +40,9 @@ def sweep(seeds):
             found.broken[seed] = problems
         found.seeds += 1
         found.items += len(trace.scenario.items)
-        found.attempts += len(trace.bodies)
-        found.virtual_s += trace.ended_s
-        if not trace.is_hung:
-            found.happened += happened(View(trace))
+        for process in (*trace.earlier, trace):
+            found.attempts += len(process.bodies)
+            found.virtual_s += process.ended_s
+            if not process.is_hung and process.statistics is not None:
+                found.happened += happened(View(process))
     return found

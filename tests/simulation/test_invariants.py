@@ -8,9 +8,9 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.result import Kind, Status
-from graphmill.engine.health import HealthState
+from graphmill.engine.scheduling.health import HealthState
 from simulation.invariants import INVARIANTS, broken
-from simulation.parts import Act, Consumer, Control, Item, Rules
+from simulation.parts import Act, Consumer, Control, Item, PlanFork, PlanNote, PlanStep, Recording, Rules
 from simulation.parts import Server as Free
 from simulation.scenario import Scenario
 from simulation.simulate import simulate
@@ -39,9 +39,36 @@ BUSY = Scenario(
 )
 
 
+HALF = PlanStep(acts=(Act(s=0.5),))
+RESUMED = Scenario(
+    items=(
+        Item(
+            plan=(
+                PlanNote(),
+                HALF,
+                PlanFork(
+                    lines=((HALF, PlanNote(), HALF), (PlanStep(acts=(Act(do="transient"), Act(s=0.2))),), (PlanNote(),))
+                ),
+                PlanStep(acts=(Act(s=0.5),), is_unsafe=True),
+            )
+        ),
+        Item(plan=(PlanFork(lines=((HALF, HALF, HALF, HALF),), timeout_s=50.0),)),
+    ),
+    rules=Rules(concurrency=4),
+    controls=(Control(at_s=1.2, do="die"),),
+    recording=Recording(commit_s=0.05, restarts=1),
+)
+UNSAFE = "3"  # the path of a step of the first item
+
+
 @cache
 def busy():
     return simulate(BUSY)
+
+
+@cache
+def resumed():
+    return simulate(RESUMED)
 
 
 def with_events(trace, kind, change):
@@ -173,18 +200,64 @@ TAMPERED = {
 }
 
 
+def with_one(parts, index, **changes):
+    return tuple(replace(part, **changes) if part is parts[index] else part for part in parts)
+
+
+def with_one_more_body(trace, path):
+    body = next(body for body in resumed().bodies if body.position == 0)
+    return replace(trace, bodies=(*trace.bodies, replace(body, path=path, began_s=99.0)))
+
+
+def with_rows(trace, **changes):
+    return replace(trace, rows=tuple(replace(row, **changes) for row in trace.rows))
+
+
+TAMPERED_PROGRAMS = {
+    "a step ends once": lambda trace: with_one_more_body(trace, "1"),
+    "a replay tells what was recorded": lambda trace: replace(trace, told=with_one(trace.told, 0, value="another's")),
+    "a replay tells it in its order": lambda trace: replace(trace, told=trace.told[::-1]),
+    "a fork ends with all its lines": lambda trace: replace(
+        trace, joins=with_one(trace.joins, 0, open_lines=("2.0.",))
+    ),
+    "nothing of a line begins after its end": lambda trace: replace(
+        trace, lines=with_one(trace.lines, 0, ended_s=-1.0)
+    ),
+    "the time of a fork holds": lambda trace: replace(
+        trace, joins=tuple(replace(join, at_s=join.at_s + 99.0) for join in trace.joins)
+    ),
+    "a fork hears how its lines ended": lambda trace: replace(trace, joins=with_one(trace.joins, 0, values=("other",))),
+    "what is shown is durable": lambda trace: with_rows(trace, committed_s=None),
+    "what is unsafe begins when that is durable": lambda trace: with_rows(trace, kind="failed"),
+    "what is unsafe is not repeated in doubt": lambda trace: with_one_more_body(trace, UNSAFE),
+    "a program ends as its job does": lambda trace: with_result(trace, 0, output=["another's"]),
+}
+
+
 def test_nothing_is_broken_before_a_trace_is_tampered_with():
-    assert broken(busy()) == []
+    assert broken(busy()) == broken(resumed()) == []
 
 
 def test_every_invariant_has_a_trace_that_breaks_it():
-    assert set(TAMPERED) == set(INVARIANTS)
+    assert {*TAMPERED, *TAMPERED_PROGRAMS} == set(INVARIANTS)
 
 
-@pytest.mark.parametrize("invariant", INVARIANTS)
+@pytest.mark.parametrize("invariant", TAMPERED)
 def test_an_invariant_notices_what_breaks_it(invariant):
     assert invariant in {name for name, _ in broken(TAMPERED[invariant](busy()))}
 
 
+@pytest.mark.parametrize("invariant", TAMPERED_PROGRAMS)
+def test_an_invariant_notices_what_breaks_it_in_a_resumed_run(invariant):
+    trace = resumed()
+    assert [row.kind for row in trace.known]
+    assert invariant in {name for name, _ in broken(TAMPERED_PROGRAMS[invariant](trace))}
+
+
 def test_a_hang_is_noticed():
     assert [name for name, _ in broken(replace(busy(), is_hung=True))] == ["the run ends"]
+
+
+def test_a_hang_of_an_earlier_process_is_noticed():
+    earlier = replace(resumed().earlier[0], is_hung=True)
+    assert [name for name, _ in broken(replace(resumed(), earlier=(earlier,)))] == ["the run ends"]

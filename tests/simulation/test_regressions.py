@@ -3,7 +3,7 @@
 import pytest
 
 from simulation.invariants import INVARIANTS, broken
-from simulation.parts import Act, Control, Item, Rules
+from simulation.parts import Act, Consumer, Control, Item, PlanFork, PlanStep, Recording, Rules, Server, Source
 from simulation.scenario import Scenario
 from simulation.simulate import simulate
 
@@ -25,11 +25,74 @@ PARKED_BY_AN_ABANDONED_PROBE = Scenario(
     items=(Item(acts=(Act(do="clean_up", s=1.95, more_s=4.0),)), Item(acts=(Act(do="unavailable"),))),
     rules=Rules(concurrency=1, timeout_s=0.5, drain_s=0.0, park_after_s=2.0),
 )
+# All jobs that wait for a retry run out of time at once: the queue is empty, nothing runs, and yet the source must be asked for more.
+QUEUE_EMPTIED_BY_DEADLINES = Scenario(
+    items=(
+        Item(acts=(Act(do="transient", s=1.0),)),
+        Item(acts=(Act(do="unavailable", s=0.001),)),
+        Item(acts=(Act(s=0.771),)),
+        Item(acts=(Act(do="unavailable", s=2.867),)),
+        Item(acts=(Act(do="transient", s=2.0),)),
+        *(Item() for _ in range(3)),
+    ),
+    rules=Rules(concurrency=3, window=8, job_timeout_s=5.0, is_adaptive=True),
+    servers=(("", Server(limit=2)),),
+    source=Source(kind="stream"),
+    consumer=Consumer(pause_s=0.5),
+)
+# The checker's fault: a rest just before an instant, when two still run under a lowered limit, was held against the start of that instant.
+REST_JUST_BEFORE_A_START = Scenario(
+    items=(Item(acts=(Act(s=1.0),)),) * 3,
+    controls=(Control(at_s=0.5, do="set_concurrency", value=1), Control(at_s=1.0 - 1e-7, do="unpause")),
+)
+# A fork expires while a fork inside it still has an attempt that runs: that must have ended before the program goes on.
+RUNNING_TWO_FORKS_DEEP = Scenario(
+    items=(
+        Item(
+            plan=(
+                PlanFork(
+                    lines=((PlanFork(lines=((PlanStep(acts=(Act(s=0.25),)), PlanStep(acts=(Act(s=0.5),))),)),),),
+                    timeout_s=0.5,
+                ),
+            )
+        ),
+    ),
+)
+# A step and the fork around it run out of time together: the step is no longer wanted, and gets no other attempt.
+EXPIRED_WITH_ITS_FORK = Scenario(
+    items=(
+        Item(
+            plan=(
+                PlanStep(),
+                PlanFork(
+                    lines=(
+                        (PlanStep(acts=(Act(s=0.6615),), timeout_s=0.5),),
+                        (PlanFork(timeout_s=0.5), PlanStep(acts=(Act(s=0.4505),))),
+                    ),
+                    timeout_s=0.5,
+                ),
+            )
+        ),
+    ),
+    recording=Recording(),
+)
+# An unsafe probe is cancelled before its intent is durable: that its lane is open again must be told.
+PROBE_CANCELLED_BEFORE_IT_BEGAN = Scenario(
+    items=(Item(plan=(PlanStep(acts=(Act(do="unavailable"),), is_unsafe=True),)), Item()),
+    source=Source(kind="stream", gap_s=2.0),
+    controls=(Control(at_s=3.7, do="cancel_job", value=0),),
+    recording=Recording(commit_s=0.5),
+)
 
 REGRESSIONS = {
     "starting again is told when it is so": PAUSED_AND_FULL,
     "time outs hold": HASTE_DURING_THE_GRACE,
     "nothing is left": PARKED_BY_AN_ABANDONED_PROBE,
+    "no room is wasted": QUEUE_EMPTIED_BY_DEADLINES,
+    "never more than the limit of a key": REST_JUST_BEFORE_A_START,
+    "a fork ends with all its lines": RUNNING_TWO_FORKS_DEEP,
+    "nothing of a line begins after its end": EXPIRED_WITH_ITS_FORK,
+    "one probe at a time": PROBE_CANCELLED_BEFORE_IT_BEGAN,
 }
 
 

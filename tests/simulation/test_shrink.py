@@ -1,5 +1,17 @@
-from simulation.parts import Act, Consumer, Control, Item, Rules, Server, Source  # noqa: F401  what a pasted literal needs
-from simulation.scenario import Scenario
+from simulation.parts import (  # noqa: F401  what a pasted literal needs
+    Act,
+    Consumer,
+    Control,
+    Item,
+    PlanFork,
+    PlanNote,
+    PlanStep,
+    Recording,
+    Rules,
+    Server,
+    Source,
+)
+from simulation.scenario import Scenario, parts_of
 from simulation.shrink import shrink, told
 
 
@@ -15,6 +27,17 @@ def test_a_scenario_shrinks_to_what_breaks():
     assert small.items == (Item(key="b"),)
     assert small.controls == tuple(drains[:1])
     assert (small.rules, small.source, small.consumer) == (Rules(), Source(), Consumer())
+
+
+def test_a_program_shrinks_to_the_part_that_breaks():
+    def breaks(scenario):
+        steps = [part for item in scenario.items for _, part in parts_of(item.plan) if type(part) is PlanStep]
+        return any(act.do == "hang" for step in steps for act in step.acts) and scenario.recording is not None
+
+    great = next(scenario for scenario in map(Scenario.of, range(1000)) if breaks(scenario))
+    small = shrink(great, "whatever", check=breaks)
+    assert small.items == (Item(plan=(PlanStep(acts=(Act(do="hang"),)),)),)
+    assert small.recording == Recording()
 
 
 def test_a_scenario_prints_as_the_literal_that_makes_it():

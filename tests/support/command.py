@@ -25,7 +25,7 @@ IMPATIENT = [
 from dataclasses import replace
 from graphmill.cli.commands import batch
 from graphmill.cli.main import main
-from graphmill.engine import health
+from graphmill.engine.scheduling import health
 health._FIRST_PROBE_S = 0.05
 of = batch.policy_of
 def policy_of(**given):

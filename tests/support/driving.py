@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 import graphmill as gm
-from graphmill.engine.machine import Reading
+from graphmill.engine.monitor.machine import Reading
 from support.virtual_clock import run_virtual
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import graphmill as gm
-from graphmill.engine.program import Programmed, Step, StepRules
+from graphmill.engine.jobs.program import Programmed, Step, StepRules
 
 
 class CallStep(Step):

@@ -22,15 +22,13 @@ from graphmill.core.json import require_json
 from graphmill.core.result import Result
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.sink import Sink
-from graphmill.engine.alerts import Alert
+from graphmill.engine.admission import known_length
+from graphmill.engine.attempts.processes.importable import require_importable
 from graphmill.engine.bridge import blocking
-from graphmill.engine.events import Event
-from graphmill.engine.executor import BatchExecutor
-from graphmill.engine.feed import known_length
+from graphmill.engine.executor import BatchExecutor, Run
+from graphmill.engine.monitor.events import Alert, Event
 from graphmill.engine.policy import Isolation, Policy, Retry, require_policy
-from graphmill.engine.processes.importable import require_importable
-from graphmill.engine.progress import Progress
-from graphmill.engine.run import Run
+from graphmill.engine.results.statistics import Progress
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load

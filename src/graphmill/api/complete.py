@@ -14,11 +14,11 @@ from graphmill.api.recording import cache_for_run
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.json import canonical, digest
 from graphmill.core.model_call import ModelRequest
+from graphmill.engine.attempts.workers import C, SharedResources
 from graphmill.engine.bridge import blocking
-from graphmill.engine.frame import current, frame_here
-from graphmill.engine.rate_limits import Limits, RateLimiter, Reservation
-from graphmill.engine.shared import C, Shared
-from graphmill.engine.steps import done_in
+from graphmill.engine.jobs.context import current_context, find_context
+from graphmill.engine.jobs.steps import run_on_loop
+from graphmill.engine.scheduling.rate_limits import Limits, RateLimiter, Reservation
 from graphmill.graph.models.answer import AnswerSchema, is_model, schema_of
 from graphmill.graph.models.cache import asked, is_cacheable
 from graphmill.graph.models.completion import Completion, known, origin_of
@@ -151,11 +151,11 @@ class _PreparedCall:
 
     async def ask_here(self) -> dict[str, Any]:
         """Make the call inside a step of a job."""
-        frame, target = current.get(), self._target
-        context = Context(frame.path, frame)
+        attempt, target = current_context.get(), self._target
+        context = Context(attempt.path, attempt)
         look = partial(self.known, context) if is_cacheable(target, self._request, self._cache) else None
-        made = await frame.steps.visits.call(
-            frame, target.lane, target.limits, self._estimated_tokens(), partial(self.ask, context), known=look
+        made = await attempt.steps.nested_calls.call(
+            attempt, target.lane, target.limits, self._estimated_tokens(), partial(self.ask, context), find_cached=look
         )
         return made.to_json()
 
@@ -181,11 +181,11 @@ class _PreparedCall:
 
 
 def _call(call: _PreparedCall) -> Any:
-    frame = frame_here()
-    if frame is None:
+    attempt = find_context()
+    if attempt is None:
         return _alone(call)
-    return done_in(
-        frame, partial(_in_a_job, call, partial(frame.steps.perform, frame, _STEP, call.content(), call.ask_here))
+    return run_on_loop(
+        attempt, partial(_in_a_job, call, partial(attempt.steps.perform, attempt, _STEP, call.content(), call.ask_here))
     )
 
 
@@ -226,7 +226,7 @@ class StandaloneContext(Context):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self._shared = Shared()
+        self._shared = SharedResources()
         self._limiter: RateLimiter | None = None
 
     async def __aenter__(self) -> Self:

@@ -15,7 +15,7 @@ from graphmill.core.job import JOB_ID, own_id
 from graphmill.core.json import canonical, to_json
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.source import FileSource
-from graphmill.engine.feed import require_series
+from graphmill.engine.admission import require_series
 from graphmill.graph.graph import Graph
 from graphmill.graph.template import is_name
 

@@ -10,8 +10,8 @@ from typing import Any
 from graphmill.core.errors import ChangedError, ExportError, JournalError, SourceError, described
 from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
+from graphmill.engine.executor import Run
 from graphmill.engine.policy import Policy
-from graphmill.engine.run import Run
 from graphmill.report.report import Report, StoredResults
 from graphmill.report.text import ERRORS_SHOWN
 

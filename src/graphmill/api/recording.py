@@ -20,9 +20,9 @@ from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import to_json
 from graphmill.datasets.source import FileSource
-from graphmill.engine.feed import known_length
+from graphmill.engine.admission import known_length
 from graphmill.engine.policy import Policy
-from graphmill.engine.recorder import Recorder
+from graphmill.engine.results.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.cache import keeping

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from graphmill.cli.terminal import print_stderr
-from graphmill.engine.progress import LaneProgress, Progress, told_lane
+from graphmill.engine.results.statistics import LaneProgress, Progress, lane_to_report
 from graphmill.report.text import clock, per_time, shown
 from graphmill.report.usage import usage_parts
 
@@ -108,7 +108,7 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
         yield 2, f"eta {clock(progress.eta_s)}"
     if progress.held is not None:
         yield 1, f"held: {progress.held}"
-    waiting = told_lane(progress.lanes)
+    waiting = lane_to_report(progress.lanes)
     if waiting is not None:
         room = _WAIT_CHARS if width is None else _room(width, count, failures)
         yield 0, _wait_text(waiting, room)

@@ -37,7 +37,7 @@ from graphmill.core.json import item_key, to_json
 from graphmill.core.result import Result, StopReason
 from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
-from graphmill.engine.run import Run
+from graphmill.engine.executor import Run
 from graphmill.journal.intake import OnChange
 from graphmill.journal.records import RunRecord
 from graphmill.journal.store import fixed

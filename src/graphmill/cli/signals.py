@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 if TYPE_CHECKING:
     from graphmill.cli.display import Display
     from graphmill.datasets.sink import FileSink
-    from graphmill.engine.run import Run
+    from graphmill.engine.executor import Run
 
 _WORDS = {"SIGINT": "Ctrl-C", "SIGHUP": "the end of its terminal (SIGHUP)"}
 ECHO_S = 0.3  # `timeout`, wrappers and shells pass on a signal that the whole process group already received

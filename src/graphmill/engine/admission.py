@@ -1,38 +1,66 @@
-"""Admission: keeps the window full, and never fuller."""
+"""Admission: takes items from the source as they are needed, and keeps the window full, never fuller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import asyncio
+from collections import deque
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Sized,
+)
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
 
-from graphmill.core.errors import ChangedError, GraphmillError, JournalError, SourceError, described, message_of
+from graphmill.core.errors import (
+    ChangedError,
+    GraphmillError,
+    JournalError,
+    SourceError,
+    UsageError,
+    described,
+    message_of,
+)
 from graphmill.core.job import Job
-from graphmill.engine.feed import ContainerFeed, Feed, by_priority, open_feed
-from graphmill.engine.scheduler import Scheduler
-from graphmill.engine.workers import Workers
+from graphmill.engine.attempts.threads import Mailbox, Threads
+from graphmill.engine.attempts.workers import Workers
+from graphmill.engine.scheduling.scheduler import Scheduler
 
+OnItem = Callable[[int, Any], None]
+OnEnd = Callable[[int, BaseException | None], None]
+
+_CONTAINERS = (list, tuple, range, deque)
 Bind = Callable[[int, Any], Job]
-Ended = Callable[[int, GraphmillError | None], None]
+_MAX_PER_TURN = 1000  # so that no turn of the loop is long
 
-_MOST_AT_ONCE = 1000  # what one turn of the loop admits is bounded, so that no turn is long
+
+class AdmittingRun(Protocol):
+    """The run as its admission knows it."""
+
+    def schedule_starts(self) -> None:
+        """Start what can start, soon."""
+
+    def source_ended(self, count: int, error: GraphmillError | None) -> None:
+        """Note that the source has ended after so many items, or failed."""
 
 
 class Admission:
-    """Asks the source for as many items as there is room for, and admits them as they come.
+    """Asks the source for as many items as there is room for, and admits them as they come."""
 
-    ``admitted`` is called after each; ``ended(count, error)`` once, when the source is at its end or has failed.
-    """
-
-    def __init__(
-        self, scheduler: Scheduler, workers: Workers, *, bind: Bind | None, admitted: Callable[[], None], ended: Ended
-    ) -> None:
+    def __init__(self, run: AdmittingRun, scheduler: Scheduler, workers: Workers, *, bind: Bind | None) -> None:
+        self._run = run
         self._scheduler = scheduler
         self._workers = workers
         self._bind = bind
-        self._admitted = admitted
-        self._ended = ended
         self._feed: Feed | None = None
-        self._asked = 0
+        self._requested = 0
         self.is_over = False
         self.is_at_end = False
         self.is_reordered = False
@@ -53,10 +81,10 @@ class Admission:
         if self.is_over or self._feed is None:
             return
         scheduler = self._scheduler
-        room = min(scheduler.window - scheduler.unfinished - self._asked, _MOST_AT_ONCE)
-        is_hungry = scheduler.queued + self._asked < scheduler.limit
-        if room >= 1 and (is_hungry or room >= min(scheduler.window // 4, _MOST_AT_ONCE)):
-            self._asked += room
+        room = min(scheduler.window - scheduler.unfinished - self._requested, _MAX_PER_TURN)
+        is_hungry = scheduler.queued + self._requested < scheduler.limit
+        if room >= 1 and (is_hungry or room >= min(scheduler.window // 4, _MAX_PER_TURN)):
+            self._requested += room
             self._feed.request(room)
 
     def close(self) -> None:
@@ -71,7 +99,7 @@ class Admission:
             await self._feed.wait_closed(grace_s)
 
     def _on_item(self, position: int, item: Any) -> None:
-        self._asked -= 1
+        self._requested -= 1
         if self.is_over:
             return
         try:
@@ -80,12 +108,12 @@ class Admission:
         except Exception as error:  # noqa: BLE001  whatever a source yields or a binder raises is the source's failure
             self._on_end(position, error)
         else:
-            self._admitted()
+            self._run.schedule_starts()
 
     def _on_end(self, count: int, error: BaseException | None) -> None:
         self.close()
         self.is_at_end = error is None
-        self._ended(count, None if error is None else _source_error(count, error))
+        self._run.source_ended(count, None if error is None else _source_error(count, error))
 
 
 def _has_priorities(jobs: Sequence[Any]) -> bool:
@@ -95,7 +123,226 @@ def _has_priorities(jobs: Sequence[Any]) -> bool:
 def _source_error(position: int, error: BaseException) -> GraphmillError:
     if isinstance(error, SourceError | ChangedError | JournalError):
         return error
-    told = message_of(error) if isinstance(error, GraphmillError) else described(error)
-    found = SourceError(f"the source failed after {position:,} items: {told}", position=position)
+    reason = message_of(error) if isinstance(error, GraphmillError) else described(error)
+    found = SourceError(f"the source failed after {position:,} items: {reason}", position=position)
     found.__cause__ = error
     return found
+
+
+class Feed(Protocol):
+    """Calls ``on_item(position, item)`` for items that were asked for, then ``on_end(count, error)`` once."""
+
+    def request(self, count: int) -> None:
+        """Ask for so many items more."""
+
+    def close(self) -> None:
+        """Want no more items."""
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Wait, but not longer than this, until nothing of the source is left."""
+
+
+def require_series(items: object) -> None:
+    """Refuse what is not a series of items."""
+    if isinstance(items, (str, bytes, Mapping)):
+        raise UsageError(
+            f"items is one {type(items).__name__}, not a series of items; pass a list or any iterable (gm.source reads a file)"
+        )
+    if hasattr(items, "columns") and not isinstance(items, AsyncIterable):
+        raise UsageError(
+            f"items is a table ({type(items).__name__}), which iterates its columns; pass its rows, such as df.to_dict('records')"
+        )
+    if not isinstance(items, (Iterable, AsyncIterable)) and not hasattr(items, "__getitem__"):
+        raise UsageError(
+            f"items is not iterable: {items!r:.80}; pass a list, a generator, or an async generator that was called"
+        )
+
+
+def open_feed(items: Any, *, workers: Workers, on_item: OnItem, on_end: OnEnd) -> Feed:
+    """Choose how to take items from this source: in place, by a thread, or by a task."""
+    if isinstance(items, _CONTAINERS):
+        return ContainerFeed(enumerate(items), on_item, on_end)
+    if isinstance(items, AsyncIterable):
+        return AsyncFeed(items, workers, on_item, on_end)
+    return ThreadFeed(items, on_item, on_end)
+
+
+def known_length(items: object) -> int | None:
+    """Return how many items there will be, if that costs nothing."""
+    return len(items) if isinstance(items, Sized) else None
+
+
+def by_priority(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
+    """Give a list's jobs, with their positions, in the order of priority over the whole list."""
+    return iter(sorted(enumerate(jobs), key=lambda entry: -entry[1].priority))
+
+
+class ContainerFeed:
+    """A container in memory can not block: its items are taken on the loop."""
+
+    def __init__(self, entries: Iterator[tuple[int, Any]], on_item: OnItem, on_end: OnEnd) -> None:
+        self._entries = entries
+        self._on_item = on_item
+        self._on_end = on_end
+        self._taken = 0
+        self._is_closed = False
+
+    def request(self, count: int) -> None:
+        """Take so many items at once."""
+        for _ in range(count):
+            if self._is_closed:
+                return
+            try:
+                entry = next(self._entries)
+            except StopIteration:
+                self._end(None)
+                return
+            except RuntimeError as error:  # a deque was changed meanwhile
+                self._end(error)
+                return
+            self._taken += 1
+            self._on_item(*entry)
+
+    def close(self) -> None:
+        """Take no more."""
+        self._is_closed = True
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Nothing to wait for."""
+
+    def _end(self, error: BaseException | None) -> None:
+        self._is_closed = True
+        self._on_end(self._taken, error)
+
+
+class ThreadFeed:
+    """Any other iterable may block in ``next``: it is iterated by one thread of its own, always the same."""
+
+    def __init__(self, items: Iterable[Any], on_item: OnItem, on_end: OnEnd) -> None:
+        loop = asyncio.get_running_loop()
+        self._items = items
+        self._iterator: Iterator[Any] | None = None
+        self._on_item = on_item
+        self._on_end = on_end
+        self._threads = Threads(loop, "graphmill-source", most=1)
+        self._mailbox = Mailbox(loop, self._receive)
+        self._asked = 0
+        self._taken = 0
+        self._is_pulling = False
+        self._is_closed = False
+
+    def request(self, count: int) -> None:
+        """Let the thread pull so many items more."""
+        self._asked += count
+        if not self._is_pulling and not self._is_closed:
+            self._is_pulling = True
+            count, self._asked = self._asked, 0
+            self._threads.submit(partial(self._pull, count), self._pulled)
+
+    def close(self) -> None:
+        """Pull no more; the iterator is closed by its thread, once it comes back."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._threads.submit(self._close_iterator, _ignore)
+            self._threads.dismiss()
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Wait for the thread, unless it is stuck in the source."""
+        await self._threads.wait_gone(grace_s)
+
+    def _pull(self, count: int) -> bool:
+        """Post up to ``count`` items, each at once; tell whether the source has ended. In the thread."""
+        if self._iterator is None:
+            self._iterator = iter(self._items)
+        for _ in range(count):
+            if self._is_closed:
+                break
+            try:
+                item = next(self._iterator)
+            except StopIteration:
+                return True
+            self._mailbox.post(item)
+        return False
+
+    def _close_iterator(self) -> None:
+        if isinstance(self._iterator, Generator):
+            with suppress(Exception):
+                self._iterator.close()
+
+    def _receive(self, item: Any) -> None:
+        if not self._is_closed:
+            self._taken += 1
+            self._on_item(self._taken - 1, item)
+
+    def _pulled(self, has_ended: Any, error: BaseException | None) -> None:
+        self._mailbox.empty()
+        self._is_pulling = False
+        if self._is_closed:
+            return
+        if has_ended or error is not None:
+            self.close()
+            self._on_end(self._taken, error)
+        elif self._asked:
+            self.request(0)
+
+
+class AsyncFeed:
+    """An async iterable is iterated by a task."""
+
+    def __init__(self, items: AsyncIterable[Any], workers: Workers, on_item: OnItem, on_end: OnEnd) -> None:
+        self._items = items
+        self._on_item = on_item
+        self._on_end = on_end
+        self._asked = 0
+        self._taken = 0
+        self._has_room = asyncio.Event()
+        self._is_closed = False
+        self._task = workers.spawn(self._pull_all())
+
+    def request(self, count: int) -> None:
+        """Let the task pull so many items more."""
+        self._asked += count
+        self._has_room.set()
+
+    def close(self) -> None:
+        """Pull no more; the iterator is closed by its task."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._task.cancel()
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Nothing to wait for: the workers see to the task."""
+
+    async def _pull_all(self) -> None:
+        error: BaseException | None = None
+        iterator: AsyncIterator[Any] | None = None
+        try:
+            iterator = aiter(self._items)
+            await self._pull(iterator)
+        except BaseException as raised:  # noqa: BLE001  whatever a source raises is the run's to report
+            error = raised
+        if not self._is_closed:
+            self._is_closed = True
+            self._on_end(self._taken, error)
+        if close := getattr(iterator, "aclose", None):
+            with suppress(BaseException):  # after its end a source has nothing left to say
+                await close()
+
+    async def _pull(self, iterator: AsyncIterator[Any]) -> None:
+        while True:
+            while self._asked <= 0:
+                self._has_room.clear()
+                await self._has_room.wait()
+            try:
+                item = await anext(iterator)
+            except StopAsyncIteration:
+                return
+            if self._is_closed:
+                return
+            self._asked -= 1
+            self._taken += 1
+            self._on_item(self._taken - 1, item)
+
+
+def _ignore(_value: object, _error: BaseException | None) -> None:
+    """Do nothing: a source that will not close in order has nothing left that a run needs."""

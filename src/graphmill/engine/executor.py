@@ -1,27 +1,34 @@
-"""The executor: a policy, the hooks, and the runs they start."""
+"""BatchExecutor starts runs; Run is the handle of one."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from random import Random
-from typing import Any
+from threading import get_ident
+from typing import Any, Self, TypeVar
 
 from graphmill.core.errors import UsageError
 from graphmill.core.job import Job
-from graphmill.core.result import Result
-from graphmill.engine.admission import Bind
-from graphmill.engine.alerts import Alert
-from graphmill.engine.audience import Hooks
-from graphmill.engine.events import Event
-from graphmill.engine.feed import known_length, require_series
-from graphmill.engine.machine import Machine, Readable
-from graphmill.engine.policy import Policy, require_policy
-from graphmill.engine.progress import Progress
-from graphmill.engine.recorder import Journal, Recorder
-from graphmill.engine.run import Run
-from graphmill.engine.terms import Terms
+from graphmill.core.result import Result, Status, StopReason
+from graphmill.engine.admission import Bind, known_length, require_series
+from graphmill.engine.engine import Engine, RunOptions
+from graphmill.engine.failures import cancelled
+from graphmill.engine.monitor.events import Alert, Event
+from graphmill.engine.monitor.machine import Machine, Readable
+from graphmill.engine.monitor.observers import Hooks
+from graphmill.engine.policy import Policy, require_policy, require_seconds
+from graphmill.engine.results.recorder import Journal, Recorder
+from graphmill.engine.results.statistics import Progress, Statistics
+from graphmill.engine.scheduling.scheduler import Scheduler
+
+T = TypeVar("T")
+_MAX_ANSWER_S = 30.0
+_LOOK_S = 0.05
+_MAX_OPEN_S = 2.0
 
 
 class BatchExecutor:
@@ -72,11 +79,10 @@ class BatchExecutor:
     ) -> Run:
         """Make a run over these jobs; it begins when it is entered with ``async with``.
 
-        With ``bind`` the series may hold anything: ``bind(position, item)`` makes the job of an item. ``total`` tells
-        how many there will be, for a series that can not say so itself. ``accept(output)`` is called on every output where
-        it was made: what it gives stands for it, what it raises is the attempt's failure. ``recorder`` takes hold of the run in
-        a journal, when it begins; then its jobs are run. With the executor's own ``journal`` it is recorded as ``run_id``, new
-        or gone on with; ``answers`` are those to its jobs that wait for one, by their ids.
+        With ``bind`` the items may be anything: ``bind(position, item)`` makes the job of an item. ``total`` is their number, for an
+        iterable without a length. ``accept(output)`` is called with every output where it was made: what it returns replaces the
+        output, what it raises fails the attempt. With the executor's ``journal`` the run is recorded as ``run_id``, new or resumed;
+        ``answers``, by job id, are for jobs that wait for one. ``recorder`` takes the run in a journal in some other way.
         """
         require_series(jobs)
         total = known_length(jobs) if total is None else total
@@ -90,7 +96,7 @@ class BatchExecutor:
             raise UsageError(
                 "run_id and answers are of a journal, and there is none: BatchExecutor(policy, journal=gm.open_journal())"
             )
-        terms = Terms(
+        options = RunOptions(
             policy=self._policy,
             hooks=self._hooks,
             random=self._random,
@@ -99,6 +105,182 @@ class BatchExecutor:
             bind=bind,
             accept=accept,
             total=total,
-            recorder=recorder,
+            open_recorder=recorder,
         )
-        return Run(jobs, terms)
+        return Run(jobs, options)
+
+
+class Run:
+    """A batch under way. Enter it with ``async with``; leaving it early cancels what is left.
+
+    Progress needs a reader: results that nobody takes fill the window and hold the source back. Readings and controls may
+    be used from any thread.
+    """
+
+    def __init__(self, jobs: Any, options: RunOptions) -> None:
+        self._jobs = jobs
+        self._options = options
+        self._scheduler = Scheduler(options.policy)
+        self._live: Engine | None = None
+        self._is_read = False
+
+    async def __aenter__(self) -> Self:
+        if self._live is not None:
+            raise UsageError("a run is entered once; start another with BatchExecutor.start")
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        recorder = None if self._options.open_recorder is None else await _open(self._options.open_recorder)
+        self._live = Engine(self._scheduler, self._options, recorder)
+        jobs = self._jobs if recorder is None else recorder.jobs
+        self._loop.call_soon(self._live.open, jobs)  # not at once, so that ordered results can be asked for first
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._engine.stop(StopReason.CANCELLED, cancelled("the run was left before its end"))
+        await self._engine.close()
+
+    @property
+    def id(self) -> str | None:
+        """Under which id it is recorded; None if it is not."""
+        return self._engine.run_id
+
+    @property
+    def drain_s(self) -> float:
+        """How long what runs may go on when the run is drained."""
+        return self._options.policy.drain_s
+
+    @property
+    def stopped(self) -> StopReason | None:
+        """Why the run ended early; None if it did not."""
+        return self._engine.stopped
+
+    @property
+    def stopped_because(self) -> str:
+        """The reason in words, such as what was unavailable for too long; empty if the run did not end early."""
+        return self._engine.stopped_because
+
+    def results(self, *, ordered: bool = False) -> AsyncIterator[Result]:
+        """Read the results, each once: as completed, or in input order.
+
+        In input order a slow first item holds back all results after it, and, once the window is full, the source.
+        A source that failed raises SourceError here, after every result of what came before.
+        """
+        live = self._engine
+        if self._is_read:
+            raise UsageError("the results of this run are already being read; read them in one place")
+        self._is_read = True
+        if ordered:
+            live.order()
+        return self._read(live)
+
+    async def wait(self) -> Statistics:
+        """Read and forget all results; for a run whose results go elsewhere."""
+        async for _ in self.results():
+            pass
+        return self.statistics()
+
+    async def take(self) -> list[Result]:
+        """Take all results that are there, at least one, or none at the run's end. Give each back to ``release``."""
+        return await self._engine.take()
+
+    def release(self, result: Result) -> None:
+        """Free a taken result's place in the window."""
+        self._engine.release(result)
+
+    def call_in_thread(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Call a plain function, such as a sink's write, in a thread of the run."""
+        return self._engine.call_in_thread(function)
+
+    def progress(self) -> Progress:
+        """Read how far the run is."""
+        return self._on_loop(self._engine.progress)
+
+    def statistics(self) -> Statistics:
+        """Read the figures so far."""
+        return self._on_loop(self._engine.statistics)
+
+    def status(self, job_id: str) -> Status | None:
+        """Tell where one job of the window stands; None for one not yet admitted, or whose result was taken."""
+        job = self._scheduler.find(job_id)
+        return None if job is None else job.status
+
+    def set_concurrency(self, concurrency: int) -> bool:
+        """Change how many attempts may run at once, from now on; where it adapted, it does so no more. Tell whether the run still lives."""
+        return self._on_loop(lambda: self._engine.set_limit(concurrency))
+
+    def pause(self) -> bool:
+        """Start nothing new until ``unpause``; what runs goes on. Tell whether the run was not paused before."""
+        return self._on_loop(self._engine.pause)
+
+    def unpause(self) -> bool:
+        """Go on after ``pause``; tell whether the run was paused."""
+        return self._on_loop(self._engine.unpause)
+
+    def drain(self, within_s: float | None = None, *, because: str = "") -> bool:
+        """End the run gently: start nothing more, let what runs end by itself within this time (the policy's ``drain_s``).
+
+        What was not finished is given as paused. Called again it sets the time anew; 0 ends what runs now, with a grace of
+        half a second at most. ``because`` names who asks, such as a signal. Tell whether there was something to end.
+        """
+        seconds = self.drain_s if within_s is None else within_s
+        require_seconds("within_s", seconds)
+        message = f"stopped by {because} before it was done" if because else "stopped before it was done"
+        return self._on_loop(lambda: self._engine.drain(StopReason.DRAINED, message, within_s=seconds))
+
+    def cancel(self, job_id: str | None = None) -> bool:
+        """Cancel one job, or the whole run; tell whether there was something to cancel."""
+        if job_id is None:
+            return self._on_loop(self._engine.cancel)
+        return self._on_loop(lambda: self._engine.cancel_job(job_id))
+
+    @property
+    def _engine(self) -> Engine:
+        if self._live is None:
+            raise UsageError("enter the run first: `async with executor.start(jobs) as run:`")
+        return self._live
+
+    async def _read(self, live: Engine) -> AsyncIterator[Result]:
+        while taken := await live.take():
+            for result in taken:
+                yield result
+                live.release(result)
+
+    def _on_loop(self, question: Callable[[], T]) -> T:
+        """Ask on the loop's thread: plain callbacks, which run in threads of their own, may ask too."""
+        if get_ident() == self._thread or not self._loop.is_running():
+            return question()
+        answer: Future[T] = Future()
+        try:
+            self._loop.call_soon_threadsafe(_answer_on_loop, question, answer)
+        except RuntimeError:  # closed since we looked
+            return question()
+        for _ in range(round(_MAX_ANSWER_S / _LOOK_S)):
+            if wait([answer], timeout=_LOOK_S).done:
+                break
+            if not self._loop.is_running() and answer.cancel():  # it has ended, and answers no more
+                return question()
+        return answer.result(timeout=0)
+
+
+def _answer_on_loop(question: Callable[[], T], answer: Future[T]) -> None:
+    if not answer.set_running_or_notify_cancel():
+        return
+    try:
+        answer.set_result(question())
+    except Exception as error:  # noqa: BLE001  raised where it was asked
+        answer.set_exception(error)
+
+
+async def _open(recorder: Callable[[], Recorder]) -> Recorder:
+    """Take hold of a run in a thread; if nobody wants it any more when that is done, let it go."""
+    opening = asyncio.get_running_loop().run_in_executor(None, recorder)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_abandon_recorder)
+        await asyncio.wait([opening], timeout=_MAX_OPEN_S)  # not for ever: the store may be busy
+        raise
+
+
+def _abandon_recorder(opening: asyncio.Future[Recorder]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().abandon()

@@ -1,10 +1,12 @@
-"""From a raised exception to a recorded failure: its kind by type, its message and frames at little cost."""
+"""From an exception to a recorded failure: its kind by the user's rule or by type, its message and its frames."""
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +26,8 @@ from graphmill.core.errors import (
     message_of,
 )
 from graphmill.core.result import Failure, Kind
+
+log = logging.getLogger("graphmill")
 
 _MOST_FRAMES = 20
 _MOST_CAUSES = 3
@@ -52,7 +56,15 @@ _PERMANENT = (
     PermissionError,
 )
 
-_DECISIVE = (Kind.PERMANENT, Kind.AMBIGUOUS, Kind.CRASH, Kind.TIMEOUT, Kind.UNAVAILABLE, Kind.THROTTLED, Kind.TRANSIENT)
+_BY_WEIGHT = (
+    Kind.PERMANENT,
+    Kind.AMBIGUOUS,
+    Kind.CRASH,
+    Kind.TIMEOUT,
+    Kind.UNAVAILABLE,
+    Kind.THROTTLED,
+    Kind.TRANSIENT,
+)
 
 
 def kind_of(error: BaseException) -> Kind:
@@ -71,17 +83,17 @@ def kind_of(error: BaseException) -> Kind:
     return Kind.PERMANENT if issubclass(raised, _PERMANENT) else Kind.TRANSIENT
 
 
-def decisive(error: BaseException) -> BaseException:
+def root_cause(error: BaseException) -> BaseException:
     """Give, of a group of errors such as a TaskGroup raises, the one that decides what becomes of the attempt."""
     return (
-        min((decisive(part) for part in error.exceptions), key=_rank)
+        min((root_cause(part) for part in error.exceptions), key=_rank)
         if isinstance(error, BaseExceptionGroup)
         else error
     )
 
 
 def _rank(error: BaseException) -> int:
-    return -1 if isinstance(error, StepError) else _DECISIVE.index(kind_of(error))
+    return -1 if isinstance(error, StepError) else _BY_WEIGHT.index(kind_of(error))
 
 
 def failure_of(error: BaseException, kind: Kind) -> Failure:
@@ -132,11 +144,11 @@ def ambiguous(message: str) -> Failure:
     return Failure(kind=Kind.AMBIGUOUS, message=message, type="graphmill.Ambiguous")
 
 
-class NotBegun(Exception):  # noqa: N818  an end, not an error
+class NotStarted(Exception):  # noqa: N818  an end, not an error
     """An attempt was ended before its function was called."""
 
 
-def doubted(failure: Failure, error: BaseException | None) -> Failure:
+def as_ambiguous(failure: Failure, error: BaseException | None) -> Failure:
     """Give what a failure means for an attempt that must not happen twice: nobody knows whether it has, unless it surely was not sent."""
     if failure.kind not in (Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH) or is_unsent(error):
         return failure
@@ -147,7 +159,7 @@ def is_unsent(error: BaseException | None) -> bool:
     """Tell whether an error says that what was attempted has surely not happened."""
     if isinstance(error, Reported | Transient):
         return error.is_unsent
-    return isinstance(error, ConnectionRefusedError | NotBegun)
+    return isinstance(error, ConnectionRefusedError | NotStarted)
 
 
 class Reported(Exception):  # noqa: N818  it carries what has already been named
@@ -207,3 +219,45 @@ def _frames(traceback: TracebackType | None) -> str:
 
 
 _OWN_FOLDER = str(Path(__file__).parents[1]) + os.sep
+
+
+_ALLOWED_KINDS = {
+    kind: kind for kind in (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.TRANSIENT, Kind.PERMANENT, Kind.TIMEOUT)
+}
+
+
+class Classifier:
+    """Asks ``classify(error)`` for a kind, if there is such a rule; one that raises or says nonsense is logged once and passed over."""
+
+    def __init__(self, classify: Callable[[BaseException], Any] | None) -> None:
+        self._classify = classify
+        self._has_failed = False
+
+    def failure(self, error: BaseException) -> Failure:
+        """Record an error; one that was recorded in a worker process keeps its record."""
+        if isinstance(error, StepError):
+            failure: Failure = error.failure
+            return replace(failure, message=f"step {error.path}: {failure.message}")
+        if isinstance(error, Reported):
+            raised = None if self._classify is None else error.exception()
+            kind = None if raised is None else self._kind(raised)
+            return error.failure if kind is None else replace(error.failure, kind=kind)
+        return failure_of(error, self._kind(error) or kind_of(error))
+
+    def _kind(self, error: BaseException) -> Kind | None:
+        if self._classify is None:
+            return None
+        try:
+            kind = self._classify(error)
+            return None if kind is None else _ALLOWED_KINDS[kind]
+        except (Exception, SystemExit) as fault:
+            if not self._has_failed:
+                self._has_failed = True
+                kinds = ", ".join(_ALLOWED_KINDS)
+                log.exception(
+                    "classify failed on %s; it says %s or None; the usual rule is used",
+                    type(error).__name__,
+                    kinds,
+                    exc_info=fault,
+                )
+            return None

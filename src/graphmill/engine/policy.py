@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from graphmill.core.errors import UsageError
-from graphmill.engine.alerts import Alerts
-from graphmill.engine.guards import Guards
 
 Backoff = Literal["fixed", "linear", "exponential"]
 OnFailure = Literal["continue", "fail_fast"]
@@ -16,6 +15,7 @@ Isolation = Literal["process"]
 
 DEFAULT_CONCURRENCY = 10
 DEFAULT_WINDOW = 1000
+_MB = 1_000_000
 _MOST_S = 1e9  # thirty years
 
 
@@ -47,6 +47,46 @@ class Retry:
             raise UsageError(
                 f"cap_s ({self.cap_s}) is less than wait_s ({self.wait_s}); raise the cap or shorten the wait"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    """The high-water marks of a run, None for off.
+
+    ``memory`` and ``cpu`` are shares of what the process may use; nothing is above a share of 1, so a mark there never pauses.
+    ``worker_memory_bytes`` is the most that one worker process may hold.
+    """
+
+    memory: float | None = 0.85
+    cpu: float | None = None
+    worker_memory_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        require_share("memory", self.memory)
+        require_share("cpu", self.cpu)
+        if self.worker_memory_bytes is not None:
+            _require_bytes("worker_memory_bytes", self.worker_memory_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerts:
+    """The thresholds above which a run alerts, None for off.
+
+    ``failure_rate`` is the share of failures among about the last 100 results, ``throttled_share`` that of throttled ones
+    among the recent calls; both are silent until there were 20. ``stalled_s`` is how long no job finishes while some run.
+    """
+
+    failure_rate: float | None = 0.5
+    stalled_s: float | None = 300.0
+    throttled_share: float | None = 0.5
+
+    def __post_init__(self) -> None:
+        require_share("failure_rate", self.failure_rate)
+        require_share("throttled_share", self.throttled_share)
+        stalled_s = self.stalled_s
+        is_number = isinstance(stalled_s, int | float) and not isinstance(stalled_s, bool)
+        if stalled_s is not None and not (is_number and 0 < stalled_s < math.inf):
+            raise UsageError(f"stalled_s is a number of seconds above 0, or None for off, not {stalled_s!r:.80}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,3 +218,19 @@ def _require_tolerance(value: object, on_failure: str) -> None:
         raise UsageError(
             f"max_failures is a whole number of at least 0, or a share above 0 and up to 1, not {value!r:.80}"
         )
+
+
+def require_share(name: str, value: object) -> None:
+    """Refuse what is neither None nor a share above 0 and up to 1; a bool is not a number here."""
+    if value is None:
+        return
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if not 0 < number <= 1:
+        hint = f"; for {number:g} % write {number / 100:g}" if 1 < number <= 100 else ""
+        raise UsageError(f"{name} is a share above 0 and up to 1, or None for off, not {value!r:.80}{hint}")
+
+
+def _require_bytes(name: str, value: object) -> None:
+    if type(value) is not int or value < _MB:
+        hint = f"; for {value} MB write {value}_000_000" if type(value) is int and value > 0 else ""
+        raise UsageError(f"{name} is a whole number of bytes, at least 1_000_000, not {value!r:.80}{hint}")

@@ -11,8 +11,8 @@ from graphmill.core.errors import UsageError
 from graphmill.core.fingerprint import ORDER, value_fingerprint
 from graphmill.core.job import Effect
 from graphmill.core.suggest import suggestion
+from graphmill.engine.jobs.program import Program, Programmed
 from graphmill.engine.policy import Policy
-from graphmill.engine.program import Program, Programmed
 from graphmill.graph.inputs import is_of_type, type_problem
 from graphmill.graph.models.models import NO_CHOICES, Choices, Models
 from graphmill.graph.models.nodes import nodes_within, require_use

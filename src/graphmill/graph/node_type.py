@@ -13,8 +13,8 @@ import msgspec
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
 from graphmill.core.usage import RateLimits, Usage
-from graphmill.engine.rate_limits import Holder
-from graphmill.engine.shared import C
+from graphmill.engine.attempts.workers import C
+from graphmill.engine.scheduling.rate_limits import Holder
 
 if TYPE_CHECKING:
     from graphmill.graph.models.target import Target
@@ -52,11 +52,14 @@ class Site:
     root: Path | None = None
 
 
-class Frame(Protocol):
+class StepContext(Protocol):
     """What the engine knows of an attempt."""
 
-    attempt: int
     usage: Usage | None
+
+    @property
+    def number(self) -> int:
+        """Which attempt it is, from 1."""
 
     @property
     def item(self) -> str:
@@ -73,16 +76,16 @@ class Frame(Protocol):
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
         """Give what all attempts of the run have in common."""
 
-    def key(self) -> str:
+    def idempotency_key(self) -> str:
         """Give a text that is the same in every attempt of its step."""
 
     def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
         """Add to what the attempt has used, of this model."""
 
-    def again(self, weight: int) -> Awaitable[None]:
+    def wait_for_next_call(self, estimated_tokens: int) -> Awaitable[None]:
         """Wait until one more call may be made in this attempt."""
 
-    def learn(self, holder: Holder, told: RateLimits) -> None:
+    def learn_limits(self, holder: Holder, stated: RateLimits) -> None:
         """Take what an answer says of a holder's limits."""
 
     def ask(self, question: Any) -> Awaitable[Any]:
@@ -92,78 +95,78 @@ class Frame(Protocol):
 class Context:
     """What a node's code may ask for beside its params, in one attempt; ``target`` is the model that it asks, if its type asks one."""
 
-    __slots__ = ("_frame", "path", "root", "target")
+    __slots__ = ("_context", "path", "root", "target")
 
     def __init__(
-        self, path: str, frame: Frame | None = None, *, root: Path | None = None, target: Target | None = None
+        self, path: str, context: StepContext | None = None, *, root: Path | None = None, target: Target | None = None
     ) -> None:
         self.path = path
         self.root = root
         self.target = target
-        self._frame = frame
+        self._context = context
 
     @property
     def attempt(self) -> int:
         """The number of the attempt."""
-        return 1 if self._frame is None else self._frame.attempt
+        return 1 if self._context is None else self._context.number
 
     @property
     def item(self) -> str:
         """The id of the job."""
-        return "" if self._frame is None else self._frame.item
+        return "" if self._context is None else self._context.item
 
     @property
     def sample(self) -> int:
         """Which sample of its item the job is, from 1; 0 if it is done only once."""
-        return 0 if self._frame is None else self._frame.sample
+        return 0 if self._context is None else self._context.sample
 
     @property
     def idempotency_key(self) -> str:
         """The key to send with a request that must not happen twice."""
-        return "" if self._frame is None else self._frame.key()
+        return "" if self._context is None else self._context.idempotency_key()
 
     @property
     def timeout_s(self) -> float | None:
         """How long the attempt may take; the engine ends it then."""
-        return None if self._frame is None else self._frame.timeout_s
+        return None if self._context is None else self._context.timeout_s
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
         """Give what all attempts of the run have in common by this key, such as a pool of connections.
 
         It is made at first use, on the run's loop, and closed when the run ends.
         """
-        if self._frame is None:
+        if self._context is None:
             raise UsageError("what attempts share belongs to a run: gm.batch(graph, [item])")
-        return self._frame.shared(key, make)
+        return self._context.shared(key, make)
 
     async def ask(self, question: Any) -> Any:
         """Ask a person: give the answer, or end the attempt and pause the job until there is one. Question and answer are any JSON."""
-        if self._frame is None:
+        if self._context is None:
             raise Permanent("what is not recorded, or runs in a worker process, can not ask")
-        return await self._frame.ask(question)
+        return await self._context.ask(question)
 
     async def again(self, weight: int) -> None:
         """Wait until the limits of the model allow one more call in this attempt, of so many tokens."""
-        if self._frame is not None:
-            await self._frame.again(weight)
+        if self._context is not None:
+            await self._context.wait_for_next_call(weight)
 
     def report_limits(self, holder: Holder, told: RateLimits) -> None:
         """Tell what an answer says of its model's limits, so that nothing is sent that is known to be refused."""
-        if self._frame is not None:
-            self._frame.learn(holder, told)
+        if self._context is not None:
+            self._context.learn_limits(holder, told)
 
     @property
     def usage(self) -> Usage | None:
         """What this attempt has used so far; None for nothing."""
-        return None if self._frame is None else self._frame.usage
+        return None if self._context is None else self._context.usage
 
     def report_usage(self, usage: Usage, model: str = "", *, is_answer: bool = True) -> None:
         """Add to what this attempt has used of a model, by default its own; it counts although the attempt should fail.
 
         Say that it ``is_answer=False`` where the model was asked in vain: the result names those that have answered.
         """
-        if self._frame is not None:
-            self._frame.report(usage, model or ("" if self.target is None else self.target.lane), is_answer=is_answer)
+        if self._context is not None:
+            self._context.report(usage, model or ("" if self.target is None else self.target.lane), is_answer=is_answer)
 
 
 class ParamError(ValueError):

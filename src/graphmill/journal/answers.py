@@ -11,7 +11,7 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.json import item_key
 from graphmill.core.result import Status
 from graphmill.core.suggest import suggestion
-from graphmill.engine.question import Question
+from graphmill.engine.jobs.context import Question
 from graphmill.journal.bodies import with_body
 from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord, StepRow
 from graphmill.journal.store import Archive
@@ -63,7 +63,7 @@ def _refusal(archive: Archive, run: RunRecord, name: Any) -> UsageError:
 
 def _rows(run: RunRecord, entry: Entry, steps: Sequence[StepRow], answer: Any, *, wanted: int) -> list[StepRow]:
     name, answered = entry.result.job_id, {(step.path, step.content) for step in steps if step.is_answer}
-    asked = [Question.from_note(note) for note in entry.result.metadata["questions"]]
+    asked = [Question.from_metadata(note) for note in entry.result.metadata["questions"]]
     questions = [question for question in asked if (question.path, question.content) not in answered]
     if entry.is_orphaned or max(run.generation, wanted) > entry.generation:
         why = "it is no longer in the source" if entry.is_orphaned else "it is to be done again, and will ask anew"

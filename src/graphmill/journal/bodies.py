@@ -16,7 +16,7 @@ from graphmill.core.errors import Permanent
 from graphmill.core.json import json_bytes, json_of
 from graphmill.core.result import Failure, Kind, Result
 from graphmill.core.usage import Usage
-from graphmill.engine.recorder import LastStep
+from graphmill.engine.results.recorder import LastStep
 from graphmill.journal.records import Entry, ResultRow, Spent, StepRow
 
 MOST_LEVELS = 500

@@ -20,7 +20,7 @@ from threading import Thread
 from typing import NamedTuple
 
 from graphmill.core.errors import DamagedError, JournalError, described
-from graphmill.engine.threads import Mailbox
+from graphmill.engine.attempts.threads import Mailbox
 from graphmill.journal.sqlite.database import connect, write_alone, writing
 from graphmill.journal.sqlite.files import make_file, make_folder, require_base
 from graphmill.journal.sqlite.rows import PACKING, bytes_of, compressed, decompressed, text_of

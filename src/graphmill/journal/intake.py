@@ -17,7 +17,7 @@ from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError, me
 from graphmill.core.job import Effect, Job, Past, sample_id
 from graphmill.core.json import canonical, digest, item_key, json_bytes
 from graphmill.core.result import Kind, Status
-from graphmill.engine.recorder import FailedAttempts
+from graphmill.engine.results.recorder import FailedAttempts
 from graphmill.journal.answers import is_answered
 from graphmill.journal.bodies import in_order
 from graphmill.journal.records import ItemNotes, RecordedOutcome, RunRecord, StepRow

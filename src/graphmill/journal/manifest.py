@@ -17,10 +17,8 @@ from typing import Any
 from graphmill.core.errors import UsageError, described
 from graphmill.core.fingerprint import callable_name
 from graphmill.core.version import __version__
-from graphmill.engine.alerts import Alerts
-from graphmill.engine.guards import Guards
-from graphmill.engine.policy import Policy, Retry
-from graphmill.engine.processes.importable import imported, require_importable
+from graphmill.engine.attempts.processes.importable import imported, require_importable
+from graphmill.engine.policy import Alerts, Guards, Policy, Retry
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 

@@ -11,7 +11,7 @@ import msgspec
 
 from graphmill.core.result import Kind, Result, Status
 from graphmill.core.usage import Usage
-from graphmill.engine.question import ASK
+from graphmill.engine.jobs.context import ASK
 
 Spent = Mapping[
     str, Usage

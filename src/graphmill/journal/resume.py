@@ -9,7 +9,7 @@ from graphmill.core.errors import Ambiguous
 from graphmill.core.result import Kind
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.failures import Reported, crashed
-from graphmill.engine.recorder import FailedAttempts
+from graphmill.engine.results.recorder import FailedAttempts
 from graphmill.journal.bodies import failure_from, usage_from
 from graphmill.journal.records import AttemptRow, ItemNotes, RecordedOutcome, StepRow
 

@@ -18,8 +18,17 @@ from graphmill.core.errors import GraphmillError, InternalError, JournalError, d
 from graphmill.core.job import Job
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage, with_more
-from graphmill.engine.recorder import GATHER_S, Asked, Broken, Committed, LastStep, LiveState, Recall, StepOutcome
-from graphmill.engine.threads import Mailbox
+from graphmill.engine.attempts.threads import Mailbox
+from graphmill.engine.results.recorder import (
+    GATHER_S,
+    BrokenCallback,
+    CommittedCallback,
+    LastStep,
+    LiveState,
+    Recall,
+    RequestCallback,
+    StepOutcome,
+)
 from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from, with_body
 from graphmill.journal.intake import Intake
 from graphmill.journal.records import (
@@ -49,6 +58,7 @@ class JournalWriter:
     ``later`` is what of its manifest is another as soon as an item is under way.
     """
 
+    is_recording = True
     accept = staticmethod(with_body)
 
     def __init__(
@@ -88,7 +98,7 @@ class JournalWriter:
         self._error: GraphmillError | None = None
         self._thread = Thread(target=self._work, name="graphmill-journal", daemon=True)
 
-    def open(self, *, committed: Committed, broken: Broken, asked: Asked) -> None:
+    def open(self, *, committed: CommittedCallback, broken: BrokenCallback, asked: RequestCallback) -> None:
         """Start the thread."""
         calls: dict[str, Callable[..., None]] = {"committed": committed, "broken": broken, "asked": asked}
         self._loop = asyncio.get_running_loop()
@@ -152,13 +162,13 @@ class JournalWriter:
         spent = self._spent.pop(job.id, None)
         return self._put(row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s, spent=spent))
 
-    def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_passing: bool) -> int:
+    def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_temporary: bool) -> int:
         """Queue a note's row."""
         record = self._records[job.id]
-        output, error = (None, body) if is_passing else (body, None)
+        output, error = (None, body) if is_temporary else (body, None)
         return self._put(StepRow(record.key, record.generation, path, content, 0, 0.0, output, error))
 
-    def pages(self) -> PageFile | None:
+    def spill(self) -> PageFile | None:
         """Give a job room beside the store, if that is on this machine."""
         folder = self._ledger.folder
         return None if folder is None else PageFile(folder)

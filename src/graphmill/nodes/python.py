@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.json import fresh, require_json
-from graphmill.engine.workers import call, is_async
+from graphmill.engine.attempts.workers import call, is_async
 from graphmill.graph.named import find_named
 from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
 from graphmill.nodes.code_check import assigns, require_code

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result
-from graphmill.engine.error_groups import ErrorGroup, ErrorGroups
+from graphmill.engine.results.statistics import ErrorGroup, ErrorGroups
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.run_view import run_name

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from graphmill.core.errors import UsageError
 from graphmill.core.json import to_json
-from graphmill.engine.rate_limits import Limits
+from graphmill.engine.scheduling.rate_limits import Limits
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import Target

@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeVar, get_args
 from graphmill.core.errors import UsageError
 from graphmill.core.result import FAILURES, Result, Status, StopReason
 from graphmill.datasets.sink import Sink, sink, write_all
-from graphmill.engine.machine import Reading
+from graphmill.engine.monitor.machine import Reading
 from graphmill.engine.policy import Policy
-from graphmill.engine.statistics import Statistics, Tally
+from graphmill.engine.results.statistics import Statistics, Tally
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.journal.store import Archive

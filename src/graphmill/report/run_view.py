@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
-from graphmill.engine.progress import NOTHING_ANSWERED
+from graphmill.engine.scheduling.health import NOTHING_ANSWERED
 from graphmill.journal.answers import is_answered
 from graphmill.journal.records import Query, RunRecord, RunState
 from graphmill.journal.store import Archive

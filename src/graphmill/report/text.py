@@ -9,8 +9,7 @@ from typing import Any
 
 from graphmill.core.json import to_json
 from graphmill.core.result import Failure, Kind, Result, Status
-from graphmill.engine.error_groups import ErrorGroup
-from graphmill.engine.statistics import Statistics
+from graphmill.engine.results.statistics import ErrorGroup, Statistics
 
 ERRORS_SHOWN = 5
 _ID_CHARS = 40

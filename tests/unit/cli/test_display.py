@@ -6,7 +6,7 @@ import pytest
 
 from graphmill.cli import display
 from graphmill.cli.display import Display, progress_line
-from graphmill.engine.progress import LaneProgress, Progress, SeriesProgress
+from graphmill.engine.results.statistics import LaneProgress, Progress, SeriesProgress
 
 
 def lane(trouble=""):

@@ -17,8 +17,8 @@ class Echo(NodeType):
         return {"params": params, "path": context.path}
 
 
-class Frame:
-    attempt = 3
+class Attempt:
+    number = 3
     timeout_s = 7.0
 
     def shared(self, key, make):
@@ -27,7 +27,7 @@ class Frame:
     def __init__(self):
         self.reported = []
 
-    def key(self):
+    def idempotency_key(self):
         return "key"
 
     def report(self, usage, model, *, is_answer):
@@ -46,11 +46,11 @@ def test_an_output_is_values_with_the_default_action_and_no_flags():
 
 
 def test_a_context_tells_of_its_attempt_and_passes_on_what_it_has_used():
-    frame, usage = Frame(), Usage(requests=1, cost_usd=0.25)
-    context = Context("n", frame)
+    attempt, usage = Attempt(), Usage(requests=1, cost_usd=0.25)
+    context = Context("n", attempt)
     context.report_usage(usage)
     context.report_usage(usage, "own/m", is_answer=False)
-    assert (context.attempt, context.idempotency_key, frame.reported) == (
+    assert (context.attempt, context.idempotency_key, attempt.reported) == (
         3,
         "key",
         [(usage, "", True), (usage, "own/m", False)],
@@ -71,7 +71,7 @@ def test_without_a_word_of_its_own_a_type_s_code_is_known_by_its_package():
 
 
 def test_a_context_gives_what_the_attempts_of_its_run_share_and_says_so_where_there_is_no_run():
-    context = Context("a", Frame())
+    context = Context("a", Attempt())
     assert (context.timeout_s, context.shared("pool", list)) == (7.0, ("pool", []))
     assert Context("a").timeout_s is None
     with pytest.raises(UsageError, match="what attempts share belongs to a run"):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from graphmill.core.result import Result, Status
-from graphmill.engine.recorder import LastStep, StepOutcome
+from graphmill.engine.results.recorder import LastStep, StepOutcome
 from graphmill.journal.bodies import more_body
 
 

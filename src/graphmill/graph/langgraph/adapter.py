@@ -12,9 +12,8 @@ from typing import Any
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.json import canonical, digest, fresh
-from graphmill.engine.frame import Frame, frame_here
-from graphmill.engine.question import ASK, Waiting
-from graphmill.engine.workers import call
+from graphmill.engine.attempts.workers import call
+from graphmill.engine.jobs.context import ASK, AttemptContext, Waiting, find_context
 from graphmill.graph.langgraph.observing import Saving, Updates, fingerprints_of, place, saving_of
 from graphmill.graph.run.step import plain
 
@@ -43,7 +42,7 @@ class LangGraph(AdaptedGraph):
     async def run(self, given: Any, config: Mapping[str, Any] = _NO_CONFIG) -> Any:
         """Run it with this config beside its own."""
         state = given_state(self.graph, given)
-        thread = Thread(self.graph, self._saving, frame_here(), config=fresh(config), given=given)
+        thread = Thread(self.graph, self._saving, find_context(), config=fresh(config), given=given)
         return plain_state(await thread.run(state))
 
     @cached_property
@@ -144,16 +143,16 @@ class Thread:
     """
 
     def __init__(
-        self, graph: Any, saving: Saving | None, frame: Frame | None, *, config: dict[str, Any], given: Any
+        self, graph: Any, saving: Saving | None, context: AttemptContext | None, *, config: dict[str, Any], given: Any
     ) -> None:
         self._graph = graph
         self._saving = saving
-        self._frame = frame
+        self._context = context
         self._config = config
-        self._content = "" if saving is None else _content(given, "" if frame is None else frame.origin)
-        if frame is not None:
-            self._config = _with_thread(config, frame.address, self._content)
-        self._updates = Updates(frame)
+        self._content = "" if saving is None else _content(given, "" if context is None else context.origin)
+        if context is not None:
+            self._config = _with_thread(config, context.address, self._content)
+        self._updates = Updates(context)
 
     async def run(self, state: Any) -> Any:
         """Give the final state; what LangGraph has finished of it is not run again."""
@@ -164,7 +163,7 @@ class Thread:
             raise
 
     async def _finished(self, state: Any) -> Any:
-        known = None if self._saving is None or self._frame is None else await self._known(self._frame)
+        known = None if self._saving is None or self._context is None else await self._known(self._context)
         if known is None:
             reading = await self._streamed(state)
         else:
@@ -177,23 +176,23 @@ class Thread:
         """Ask what the graph has asked, and go on with the answers; without them the attempt ends here."""
         from langgraph.types import Command  # noqa: PLC0415  whoever has such a graph has imported it
 
-        frame = self._frame
-        if self._saving is None or frame is None:
+        context = self._context
+        if self._saving is None or context is None:
             remedy = "can not wait for an answer without a checkpointer; compile it with one"
             raise Permanent(f"the LangGraph graph asks something (interrupt) and {remedy}")
         answers, waiting = {}, None
         for each in interrupts:
             try:
-                answers[each.id] = await frame.ask(each.value, _name(each))
+                answers[each.id] = await context.ask(each.value, _name(each))
             except Waiting as error:
                 waiting = error
         if waiting is not None:
             raise waiting
         return await self._streamed(Command(resume=answers))
 
-    async def _known(self, frame: Frame) -> Any:
+    async def _known(self, context: AttemptContext) -> Any:
         """Find what the checkpointer has of this thread; None if that is nothing."""
-        for address in (frame.address, f"{frame.address}/{self._content}"):
+        for address in (context.address, f"{context.address}/{self._content}"):
             self._config = _with_thread(self._config, address, self._content)
             found = await self._asked("get_state")
             if found.metadata is None:
@@ -201,7 +200,7 @@ class Thread:
             if found.metadata.get(_MARK) == self._content:
                 self._updates.go_on()
                 for each in found.interrupts:
-                    frame.ask_on(_name(each))
+                    context.repeat_last_question(_name(each))
                 return found
         return None
 

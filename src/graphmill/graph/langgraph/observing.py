@@ -12,7 +12,7 @@ from graphmill.core.fingerprint import ORDER, function_fingerprint, value_finger
 from graphmill.core.json import json_bytes, to_json
 from graphmill.core.result import Failure
 from graphmill.engine.failures import failure_of, kind_of
-from graphmill.engine.frame import Frame
+from graphmill.engine.jobs.context import AttemptContext
 
 _END = ":"  # which LangGraph forbids in a node's name, and Python in a function's
 Saving = Literal["async", "plain"]
@@ -24,8 +24,8 @@ _NOTE = re.compile(r"During task with name '(.*)' and id '[^']*'", re.DOTALL)
 class Updates:
     """Shows each node that has ended as the step ``name:1``, its second time as ``name:2``."""
 
-    def __init__(self, frame: Frame | None) -> None:
-        self._frame = frame if frame is not None and frame.is_recorded else None
+    def __init__(self, context: AttemptContext | None) -> None:
+        self._context = context if context is not None and context.is_recorded else None
         self._counts: Counter[str] = Counter()
         self._open: dict[str, float] = {}
         self._has_ended = False
@@ -33,24 +33,24 @@ class Updates:
     @property
     def is_wanted(self) -> bool:
         """Whether anybody will see them."""
-        return self._frame is not None
+        return self._context is not None
 
     def go_on(self) -> None:
         """Count on from what earlier attempts have shown."""
-        for path in () if self._frame is None else self._frame.shown():
+        for path in () if self._context is None else self._context.shown():
             name, _, number = path.rpartition(_END)
             self._counts[name] = max(self._counts[name], int(number))
 
     def take(self, told: dict[str, Any]) -> None:
         """Take word of a node that begins or ends, on the loop."""
-        if self._frame is None:
+        if self._context is None:
             return
         if "result" not in told:
-            self._begin(told, self._frame.loop.time())
+            self._begin(told, self._context.loop.time())
         elif (began_at := self._open.pop(told["id"], None)) is not None:
             self._has_ended = True
             if not told["interrupts"]:  # one that has asked something runs again
-                self._end(self._frame, told, began_at)
+                self._end(self._context, told, began_at)
 
     def _begin(self, told: dict[str, Any], now: float) -> None:
         if (
@@ -60,12 +60,12 @@ class Updates:
             self._open.clear()
         self._open[told["id"]] = now
 
-    def _end(self, frame: Frame, told: dict[str, Any], began_at: float) -> None:
+    def _end(self, context: AttemptContext, told: dict[str, Any], began_at: float) -> None:
         name, error = told["name"], told["error"]
         self._counts[name] += 1
         failure = _failure(error) if isinstance(error, BaseException) else None
         body = None if failure is not None else _body(told["result"])
-        frame.show(f"{name}{_END}{self._counts[name]}", began_at=began_at, body=body, failure=failure)
+        context.show(f"{name}{_END}{self._counts[name]}", began_at=began_at, body=body, failure=failure)
 
 
 def _failure(error: BaseException) -> Failure:

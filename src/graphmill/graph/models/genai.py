@@ -17,7 +17,7 @@ from graphmill.core.errors import AttemptError
 from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
 from graphmill.core.usage import Usage
-from graphmill.engine.tracing import ERROR, Tracing, word_of
+from graphmill.engine.monitor.tracing import ERROR, Tracing, word_of
 from graphmill.graph.models.target import Target
 from graphmill.graph.secrets import Redactor
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.core.suggest import suggestion
-from graphmill.engine.program import StepRules
+from graphmill.engine.jobs.program import StepRules
 from graphmill.graph.models.settings import NAME, ModelSetting, ProviderSetting, Settings, settings_here
 from graphmill.graph.models.target import Target
 from graphmill.graph.registry import find_provider, provider_registry

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.engine.rate_limits import Limits
+from graphmill.engine.scheduling.rate_limits import Limits
 from graphmill.graph.block import BlockReader
 from graphmill.graph.document import Document
 from graphmill.graph.grammar import Block, Key

@@ -11,7 +11,7 @@ from typing import Any
 
 from graphmill.core.errors import Unavailable
 from graphmill.core.json import canonical
-from graphmill.engine.rate_limits import Limits
+from graphmill.engine.scheduling.rate_limits import Limits
 from graphmill.graph.models.provider import Provider
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.secrets import Secret

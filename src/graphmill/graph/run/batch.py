@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import GraphmillError, Permanent, cut
 from graphmill.core.json import canonical, digest
 from graphmill.core.result import Failure, Kind
+from graphmill.engine.jobs.context import is_question
+from graphmill.engine.jobs.program import Decision, NeedSpill, Program, SeriesStarted, StepRules
 from graphmill.engine.policy import Retry
-from graphmill.engine.program import Aside, Begun, Note, Program, StepRules
-from graphmill.engine.question import is_question
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.outcomes import BatchSequence, EndedItems, Outcome, Rest, cancelled
 from graphmill.graph.run.scope import Meter, NodeFailed, Place
@@ -31,10 +31,10 @@ def run_batch(rule: BatchRule, rules: StepRules, place: Place, path: str, run_it
     """Run a node for each item; give the batch's Output, or raise NodeFailed with it."""
     if not place.room.is_asked:
         place.room.is_asked = True
-        place.room.pages = yield Aside()
+        place.room.pages = yield NeedSpill()
     batch = _Batch(rule, rules, place, path, run_item)
     if "[" not in path:  # not inside of another's item
-        yield Begun(batch)
+        yield SeriesStarted(batch)
     if rule.is_parallel:
         yield batch
     else:
@@ -43,7 +43,7 @@ def run_batch(rule: BatchRule, rules: StepRules, place: Place, path: str, run_it
             if batch.is_stopped or batch.is_held:
                 break
     summary = batch.settle()
-    yield Note(f"{path}#batch", summary, content=lambda: digest(canonical(summary)), is_passing=True)
+    yield Decision(f"{path}#batch", summary, content=lambda: digest(canonical(summary)), is_temporary=True)
     return batch.output()
 
 

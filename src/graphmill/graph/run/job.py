@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.core.json import fresh
 from graphmill.core.result import Failure
-from graphmill.engine.program import Failed, Finished, Program
+from graphmill.engine.jobs.program import Failed, Finished, Program
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch import run_batch
 from graphmill.graph.run.loop import run_loop

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, cut
 from graphmill.core.result import Failure
-from graphmill.engine.program import Note, Program
+from graphmill.engine.jobs.program import Decision, Program
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.scope import Meter, NodeFailed, Place
 from graphmill.graph.template import text_of
@@ -39,20 +39,20 @@ def run_loop(
 def _run_in_time(loop: _Loop, timeout_s: float, name: str, content: Content) -> Program:
     """Run rounds until they end or the time is up; that it was is noted, with the number of rounds that were finished."""
     timed = _Timed(loop, timeout_s)
-    if (yield Note(name, content=content)) is not None:
+    if (yield Decision(name, content=content)) is not None:
         timed.add(_bell(loop, name, content))
     yield timed
     if timed.failure is not None:
         raise timed.failure
     if timed.is_expired:
         # Without a round the loop has failed, and a retry is to have its time anew.
-        yield Note(name, loop.round_count, content=content, is_passing=not loop.round_count)
+        yield Decision(name, loop.round_count, content=content, is_temporary=not loop.round_count)
         loop.end("deadline")
 
 
 def _bell(loop: _Loop, name: str, content: Content) -> Program:
     """Wait for the moment at which the time was up before a restart; tell whether the loop has come as far as it had then."""
-    rounds = yield Note(name, loop.round_count, content=content)
+    rounds = yield Decision(name, loop.round_count, content=content)
     return _RINGS if rounds == loop.round_count else None
 
 

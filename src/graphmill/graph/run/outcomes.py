@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, overload
 from graphmill.core.errors import Permanent
 from graphmill.core.json import digest, json_bytes, to_json
 from graphmill.core.result import Failure, Kind
-from graphmill.engine.recorder import Pages
+from graphmill.engine.results.recorder import SpilledOutcomes
 from graphmill.graph.run.scope import Room
 
 _ITEM_CHARS = 100
@@ -96,7 +96,7 @@ class EndedItems:
         self._room = room
         self._holds_items = holds_items
         self._size = 0
-        self._pages: Pages | None = None  # once enough is kept
+        self._pages: SpilledOutcomes | None = None  # once enough is kept
         self.kept: list[Outcome] = []
         self.rest: Rest | None = None
 
@@ -112,7 +112,7 @@ class EndedItems:
         if self._room.pages is not None and self._is_enough(outcome):
             self._pages = self._room.pages
 
-    def _put(self, outcome: Outcome, pages: Pages) -> None:
+    def _put(self, outcome: Outcome, pages: SpilledOutcomes) -> None:
         if self.rest is None:
             self._room.is_used = True
             self.rest = Rest(pages, self.kept)
@@ -135,7 +135,7 @@ def _weight(value: Any) -> int:
 class Rest:
     """Where each outcome is, in the order of their ends: on the pages, or, below nought, among those that are kept."""
 
-    def __init__(self, pages: Pages, kept: list[Outcome]) -> None:
+    def __init__(self, pages: SpilledOutcomes, kept: list[Outcome]) -> None:
         self._pages = pages
         self._kept = kept
         self.numbers = array("q")
@@ -193,7 +193,9 @@ class Shelf:
 
     __slots__ = ("_ends", "_kept", "_key", "_pages", "_places", "_put")
 
-    def __init__(self, pages: Pages, kept: list[Outcome], places: array[int], ends: bytearray, put: int) -> None:
+    def __init__(
+        self, pages: SpilledOutcomes, kept: list[Outcome], places: array[int], ends: bytearray, put: int
+    ) -> None:
         self._pages = pages
         self._kept = kept
         self._places = places

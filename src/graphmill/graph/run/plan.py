@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.result import Failure
+from graphmill.engine.jobs.program import StepRules
 from graphmill.engine.policy import Retry
-from graphmill.engine.program import StepRules
 from graphmill.graph.inputs import Binding
 from graphmill.graph.secrets import Redactor
 

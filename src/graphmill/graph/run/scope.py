@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.result import Failure
 from graphmill.core.usage import Usage, added
 from graphmill.engine.failures import failure_of, kind_of
-from graphmill.engine.program import StepEnd
-from graphmill.engine.question import is_question
-from graphmill.engine.recorder import Pages
+from graphmill.engine.jobs.context import is_question
+from graphmill.engine.jobs.program import StepEnd
+from graphmill.engine.results.recorder import SpilledOutcomes
 from graphmill.graph.node_type import Output
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Room:
     __slots__ = ("is_asked", "is_used", "pages")
 
     def __init__(self) -> None:
-        self.pages: Pages | None = None
+        self.pages: SpilledOutcomes | None = None
         self.is_asked = False
         self.is_used = False
 

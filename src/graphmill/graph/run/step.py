@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import GraphmillError, InternalError, Permanent
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.json import canonical, digest, json_of
-from graphmill.engine.frame import current
-from graphmill.engine.program import Program, Step, StepEnd, StepRules
+from graphmill.engine.jobs.context import current_context
+from graphmill.engine.jobs.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.models.request import tokens_of
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
@@ -105,7 +105,7 @@ class _NodeStep(Step):
         return plain(made), "default", []
 
     def _context(self) -> Context:
-        return Context(self.path, current.get(), root=self._root)
+        return Context(self.path, current_context.get(), root=self._root)
 
 
 def _without_secrets(made: Output | Mapping[str, Any], redact: Redactor) -> Output | Mapping[str, Any]:
@@ -124,7 +124,7 @@ class _ModelStep(_NodeStep):
         self._target = target
 
     @property
-    def weight(self) -> int:
+    def estimated_tokens(self) -> int:
         """Estimate the tokens of what is sent, and of what may come back."""
         return tokens_of(self._target, self._params)
 
@@ -133,7 +133,7 @@ class _ModelStep(_NodeStep):
         return digest(content_of(self._node, self._params) + self._target.mark)
 
     def _context(self) -> Context:
-        return Context(self.path, current.get(), root=self._root, target=self._target)
+        return Context(self.path, current_context.get(), root=self._root, target=self._target)
 
 
 class _ProcessStep(_NodeStep):

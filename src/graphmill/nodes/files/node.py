@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Meta
 
-from graphmill.engine.workers import call
+from graphmill.engine.attempts.workers import call
 from graphmill.graph.node_params import is_open
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.nodes.files.encoding import require_encoding

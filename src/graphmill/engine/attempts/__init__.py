@@ -1,0 +1,1 @@
+"""Attempts: the user's code, run in tasks, threads and processes."""

@@ -1,0 +1,491 @@
+"""Worker processes as the event loop sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from asyncio import AbstractEventLoop, CancelledError
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from subprocess import DEVNULL, Popen
+from threading import Lock
+from typing import Any
+
+from graphmill.core.errors import UsageError, described
+from graphmill.core.result import Failure, Kind
+from graphmill.engine.attempts.processes.importable import require_importable
+from graphmill.engine.attempts.processes.worker import CALL, PIECE_BYTES, VALUE, Incoming, message
+from graphmill.engine.attempts.threads import Ended, Threads
+from graphmill.engine.failures import Reported, crashed, failure_of
+
+
+class Child:
+    """One child, the leader of a session and process group of its own, which may be killed at any time: before it is born, after it died.
+
+    Its number is given up to the system only under the lock, so that a late kill never strikes a stranger.
+    """
+
+    def __init__(self, command: Sequence[str], connection: socket.socket) -> None:
+        self.pid: int | None = None
+        self._command = command
+        self._connection = connection
+        self._lock = Lock()
+        self._is_condemned = False
+        self._is_reaped = False
+
+    def live(self) -> int:
+        """Start it, wait for its death, kill what is left of its group; give its status as subprocess does.
+
+        This is for a thread of its own: starting takes milliseconds, and the signal of a parent's death comes when the thread ends that
+        made the child.
+        """
+        with self._connection:
+            if self._is_condemned:
+                return -signal.SIGKILL
+            process = Popen(  # noqa: S603
+                self._command, stdin=DEVNULL, pass_fds=[self._connection.fileno()], start_new_session=True
+            )
+        with self._lock:
+            self.pid = process.pid
+            if self._is_condemned:
+                self._strike(process.pid)
+        return self._see_out(process)
+
+    def kill(self) -> None:
+        """Kill it with all that it started, or keep it from being born."""
+        with self._lock:
+            self._is_condemned = True
+            if self.pid is not None and not self._is_reaped:
+                self._strike(self.pid)
+
+    def _see_out(self, process: Popen[bytes]) -> int:
+        if hasattr(os, "waitid"):
+            with suppress(ChildProcessError):  # somebody else has reaped it
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        else:  # macOS before Python 3.13
+            process.wait()
+        with self._lock:
+            self._is_reaped = True
+            self._strike(process.pid)
+            return process.wait()
+
+    def _strike(self, pid: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # nobody is left, or only the dead
+            os.killpg(pid, signal.SIGKILL)
+
+
+EVERY_S = 0.1
+
+
+class MemoryWatch:
+    """Weighs groups ten times a second, in a thread of its own, and tells the weights of each round.
+
+    ``groups`` gives those to weigh, each with whatever is to be known of it again at ``weighed(groups, bytes by group)``.
+    """
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        groups: Callable[[], dict[int, Any]],
+        weighed: Callable[[dict[int, Any], Counter[int]], None],
+    ) -> None:
+        self._loop = loop
+        self._groups = groups
+        self._weighed = weighed
+        self._system: Any = import_module("psutil")
+        self._threads = Threads(loop, "graphmill-memory", most=1)
+        self._timer = loop.call_later(EVERY_S, self._weigh)
+        self._is_closed = False
+
+    def dismiss(self) -> None:
+        """Weigh no more."""
+        self._is_closed = True
+        self._timer.cancel()
+        self._threads.dismiss()
+
+    async def wait_gone(self, grace_s: float) -> None:
+        """Wait until nothing is left of it."""
+        await self._threads.wait_gone(grace_s)
+
+    def _weigh(self) -> None:
+        groups = self._groups()
+        try:
+            self._threads.submit(partial(resident_bytes, self._system, groups), partial(self._tell, groups))
+        except RuntimeError:  # the system gives no thread now
+            self._timer = self._loop.call_later(EVERY_S, self._weigh)
+
+    def _tell(self, groups: dict[int, Any], weights: Counter[int] | None, _error: BaseException | None) -> None:
+        if self._is_closed:
+            return
+        self._timer = self._loop.call_later(EVERY_S, self._weigh)
+        if weights:
+            self._weighed(groups, weights)
+
+
+def resident_bytes(system: Any, groups: Collection[int]) -> Counter[int]:
+    """Add up the resident memory of each process group's members."""
+    weights: Counter[int] = Counter()
+    for pid in system.pids() if groups else ():
+        try:
+            group = os.getpgid(pid)
+            if group in groups:
+                weights[group] += system.Process(pid).memory_info().rss
+        except (ProcessLookupError, PermissionError, system.Error):  # it ended meanwhile, or is not ours
+            continue
+    return weights
+
+
+_MOST_MISSES = 3  # workers that die before they read their request; then it is a crash, lest it go on for ever
+_REAPED_S = 5.0  # a killed process is gone in milliseconds, unless it hangs in a driver
+
+
+class Processes:
+    """As many workers as there are attempts at once; idle ones are used again, the latest first. They end when closed."""
+
+    def __init__(
+        self, loop: AbstractEventLoop, *, accept: Callable[[Any], Any] | None, memory_bytes: int | None
+    ) -> None:
+        self.loop = loop
+        self._accept = None if accept is None else require_importable(accept)
+        self._memory_bytes = memory_bytes
+        self._watch = None if memory_bytes is None else MemoryWatch(loop, self._busy, self._weighed)
+        self._workers: set[Worker] = set()
+        self._idle: list[Worker] = []
+        self._is_empty = asyncio.Event()
+        self._last_graph: tuple[object, tuple[str, str]] = (None, ("", ""))
+
+    def begin(
+        self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False
+    ) -> ProcessAttempt:
+        """Start an attempt; ``ended`` is told its value or error, once, on the loop, and never before this returns.
+
+        A suspect, whose worker has died before, gets a new one: what an earlier item left in a used one must not be held against it.
+        """
+        attempt = ProcessAttempt(ended, needs_new=is_suspect)
+        try:
+            attempt.request = message(CALL, self._packed(graph, value))
+        except Reported as error:
+            self.loop.call_soon(attempt.end, None, error)
+        else:
+            self.place(attempt)
+        return attempt
+
+    def place(self, attempt: ProcessAttempt) -> None:
+        """Give an attempt to an idle worker, or to a new one."""
+        try:
+            worker = self._idle.pop() if self._idle and not attempt.needs_new else self._started()
+        except (OSError, RuntimeError) as error:  # no more descriptors, no more threads
+            self.loop.call_soon(attempt.end, None, _not_started(error))
+        else:
+            worker.run(attempt)
+
+    def rest(self, worker: Worker) -> None:
+        """Take back a worker whose attempt is over."""
+        self._idle.append(worker)
+
+    def retire(self, worker: Worker) -> None:
+        """Give no more work to a worker that is about to end."""
+        with suppress(ValueError):
+            self._idle.remove(worker)
+
+    def forget(self, worker: Worker) -> None:
+        """Let go of a worker that is dead."""
+        self._workers.discard(worker)
+        if not self._workers:
+            self._is_empty.set()
+
+    def dismiss(self) -> None:
+        """Let the idle leave in order, so that their exit functions run; kill the busy."""
+        if self._watch is not None:
+            self._watch.dismiss()
+        for worker in tuple(self._workers):
+            worker.dismiss()
+
+    async def close(self, grace_s: float) -> None:
+        """Wait within the grace for those who leave; kill the rest. When this is over, or cancelled, all are dead or dying."""
+        self.dismiss()
+        try:
+            await self._wait_empty(grace_s)
+        finally:
+            for worker in tuple(self._workers):
+                worker.kill()
+        await self._wait_empty(_REAPED_S)
+        if self._watch is not None:
+            await self._watch.wait_gone(grace_s)
+
+    async def _wait_empty(self, longest_s: float) -> None:
+        if self._workers:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(longest_s):
+                    await self._is_empty.wait()
+
+    def _started(self) -> Worker:
+        worker = Worker(self, self._accept)
+        self._workers.add(worker)
+        self._is_empty.clear()
+        return worker
+
+    def _packed(self, graph: Callable[[Any], Any], value: Any) -> bytes:
+        try:
+            if self._last_graph[0] is not graph:
+                self._last_graph = (graph, require_importable(graph))
+            return pickle.dumps((self._last_graph[1], value), pickle.HIGHEST_PROTOCOL)
+        except UsageError as error:
+            raise Reported(failure_of(error, Kind.PERMANENT)) from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            said = f"the item ({type(value).__qualname__}) can not be sent to a worker process: {described(error)}"
+            raise Reported(replace(failure_of(error, Kind.PERMANENT), message=said)) from error
+
+    def _busy(self) -> dict[int, tuple[Worker, ProcessAttempt]]:
+        return {worker.pid: (worker, worker.attempt) for worker in self._workers if worker.attempt and worker.pid}
+
+    def _weighed(self, busy: dict[int, tuple[Worker, ProcessAttempt]], weights: Counter[int]) -> None:
+        limit = self._memory_bytes or 0
+        for group, (worker, attempt) in busy.items():
+            if weights[group] > limit:
+                worker.overweight(attempt, f"its worker process used more than {limit / 1e6:,.0f} MB and was killed")
+
+
+class Worker:
+    """One worker process as the loop sees it: what is sent to it, what comes back, its death."""
+
+    __slots__ = (
+        "_child",
+        "_incoming",
+        "_is_closed",
+        "_is_retired",
+        "_is_unread",
+        "_is_used",
+        "_pool",
+        "_socket",
+        "_threads",
+        "_unsent",
+        "attempt",
+    )
+
+    def __init__(self, pool: Processes, accept: tuple[str, str] | None) -> None:
+        self.attempt: ProcessAttempt | None = None
+        self._pool = pool
+        self._incoming = Incoming()
+        self._unsent = memoryview(b"")
+        self._is_used = False
+        self._is_unread = False
+        self._is_retired = False
+        self._is_closed = False
+        self._socket, theirs = socket.socketpair()
+        self._child = Child(_command(theirs.fileno(), accept), theirs)
+        self._threads = Threads(pool.loop, f"graphmill-worker-{theirs.fileno()}", most=1)
+        try:
+            self._socket.setblocking(False)  # noqa: FBT003
+            pool.loop.add_reader(self._socket, self._readable)
+            self._threads.submit(self._child.live, self._died)
+        except BaseException:
+            theirs.close()
+            self._close()
+            raise
+        self._threads.dismiss()  # once it has seen its child die
+
+    @property
+    def pid(self) -> int | None:
+        """Its process and process group; None before it is born."""
+        return self._child.pid
+
+    def run(self, attempt: ProcessAttempt) -> None:
+        """Let it run an attempt; it may not be born yet, and finds the request when it is."""
+        self.attempt = attempt
+        attempt.worker = self
+        self._send(memoryview(attempt.request))
+
+    def kill(self) -> None:
+        """Kill it with all that it started; its attempt is for the caller to end."""
+        self.attempt = None
+        self._child.kill()
+        self._pool.retire(self)
+        self._close()
+
+    def dismiss(self) -> None:
+        """Let it leave if it is idle, kill it if it is not."""
+        if self.attempt is not None:
+            attempt = self.attempt
+            self.kill()
+            attempt.end(None, CancelledError())
+        elif not self._is_closed:
+            self._pool.retire(self)
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+
+    def overweight(self, attempt: ProcessAttempt, message: str) -> None:
+        """Kill it for its memory; if another attempt, which may be innocent, has begun since it was weighed, only after that one."""
+        if self.attempt is attempt:
+            self.kill()
+            attempt.end(None, Reported(crashed(message)))
+        elif self.attempt is None:
+            self.kill()
+        else:
+            self._is_retired = True
+
+    def _send(self, data: memoryview) -> None:
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:  # it is dead; that will be told
+            self._is_unread = True
+            sent = len(data)
+        if sent < len(data):
+            self._unsent = data[sent:]
+            self._pool.loop.add_writer(self._socket, self._writable)
+
+    def _writable(self) -> None:
+        self._pool.loop.remove_writer(self._socket)
+        unsent, self._unsent = self._unsent, memoryview(b"")
+        self._send(unsent)
+
+    def _readable(self) -> None:
+        try:
+            piece = self._socket.recv(PIECE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:  # it died and left something unread, which can only be the request
+            self._is_unread = True
+            piece = b""
+        if not (piece and self._take(piece)):
+            self._hang_up()
+
+    def _take(self, piece: bytes) -> bool:
+        """Take what it said; tell whether it may go on. A copy that the function forked off might speak here unasked."""
+        try:
+            received = self._incoming.add(piece)
+        except ConnectionError:
+            return False
+        if received is None:
+            return True
+        attempt, self.attempt = self.attempt, None
+        if attempt is None:
+            return False
+        self._is_used = True
+        if self._is_retired:
+            self.kill()
+        else:
+            self._pool.rest(self)
+        attempt.end(*_outcome(*received))
+        return True
+
+    def _hang_up(self) -> None:
+        """Listen no more to a worker that is dying, or should be; its attempt ends when its death is told."""
+        self._pool.retire(self)
+        self._pool.loop.remove_reader(self._socket)
+        self._pool.loop.remove_writer(self._socket)
+        self._child.kill()
+
+    def _died(self, status: int | None, error: BaseException | None) -> None:
+        self._threads.join()
+        if not self._is_closed:
+            self._hear_out()
+        self._pool.retire(self)
+        self._pool.forget(self)
+        self._close()
+        attempt, self.attempt = self.attempt, None
+        if attempt is None:
+            return
+        if error is not None:
+            attempt.end(None, _not_started(error))
+        elif self._is_unread and attempt.misses < _MOST_MISSES:  # it died before this attempt could begin
+            attempt.misses += 1
+            self._pool.place(attempt)
+        else:
+            attempt.end(None, Reported(crashed(f"its worker process died: {_death(status or 0)}")))
+
+    def _hear_out(self) -> None:
+        """Take what it said before it died."""
+        try:
+            while (piece := self._socket.recv(PIECE_BYTES)) and self._take(piece):
+                pass
+        except BlockingIOError:  # somebody holds a copy of its end
+            pass
+        except OSError:
+            self._is_unread = True
+
+    def _close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._pool.loop.remove_reader(self._socket)
+            self._pool.loop.remove_writer(self._socket)
+            self._socket.close()
+
+
+class ProcessAttempt:
+    """An attempt in a worker process. Interrupted, it is over at once, and its worker is killed."""
+
+    __slots__ = ("_ended", "_is_over", "misses", "needs_new", "request", "worker")
+
+    def __init__(self, ended: Ended, *, needs_new: bool) -> None:
+        self.needs_new = needs_new
+        self.misses = 0
+        self.request = b""
+        self.worker: Worker | None = None
+        self._ended = ended
+        self._is_over = False
+
+    def interrupt(self) -> None:
+        """Kill the worker."""
+        if not self._is_over:
+            if self.worker is not None:
+                self.worker.kill()
+            self.end(None, CancelledError())
+
+    def end(self, output: Any, error: BaseException | None) -> None:
+        """Tell the end, unless it was told before."""
+        if not self._is_over:
+            self._is_over = True
+            self.worker = None
+            self._ended(output, error)
+
+
+def _command(descriptor: int, accept: tuple[str, str] | None) -> list[str]:
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    start = (
+        f"from graphmill.engine.attempts.processes.worker import main; main({descriptor}, {os.getpid()}, {accept!a})"
+    )
+    return [sys.executable, *flags, "-c", f"import sys; sys.path[:] = {path!a}; {start}"]
+
+
+def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]:
+    try:
+        received = pickle.loads(pickled)  # noqa: S301  from our own worker, by the private socket
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  reading a user's object runs its code
+        said = f"the output can not be read back from a worker process: {described(error)}"
+        return None, Reported(replace(failure_of(error, Kind.PERMANENT), message=said))
+    if sort == VALUE:
+        return received, None
+    failure, exception, is_unsent = received
+    return None, Reported(failure, exception, is_unsent=is_unsent)
+
+
+def _not_started(error: BaseException) -> Reported:
+    said = f"a worker process could not be started: {described(error)}"
+    return Reported(Failure(kind=Kind.TRANSIENT, message=said, type="graphmill.WorkerNotStarted"), is_unsent=True)
+
+
+def _death(status: int) -> str:
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"killed by {name}"

@@ -1,0 +1,467 @@
+"""The engine of one run: makes its parts, takes requests from outside, and stops it.
+
+The parts call three things here: ``schedule_starts`` when something may start, ``job_ended`` with each result, and ``lane_changed``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError, described
+from graphmill.core.result import Failure, Result, StopReason
+from graphmill.engine.admission import Admission, Bind
+from graphmill.engine.attempts.workers import Workers
+from graphmill.engine.failures import Classifier, cancelled, paused, timed_out
+from graphmill.engine.jobs.driver import Driver
+from graphmill.engine.jobs.life import Lives
+from graphmill.engine.jobs.state import JobEnd, JobState
+from graphmill.engine.jobs.steps import Steps
+from graphmill.engine.monitor import events
+from graphmill.engine.monitor.events import Alert, AlertName
+from graphmill.engine.monitor.machine import Readable
+from graphmill.engine.monitor.monitor import Monitor
+from graphmill.engine.monitor.observers import SETTLE_S, Hooks, Observers
+from graphmill.engine.monitor.tracing import Tracing
+from graphmill.engine.policy import Policy
+from graphmill.engine.results.recorder import NullRecorder, Recorder
+from graphmill.engine.results.results import Commits, Outbox, Results
+from graphmill.engine.results.statistics import Progress, RunStatistics, Statistics
+from graphmill.engine.scheduling.health import HealthState
+from graphmill.engine.scheduling.lanes import Lane
+from graphmill.engine.scheduling.nested_calls import NestedCalls
+from graphmill.engine.scheduling.rate_limits import RunRateLimiters
+from graphmill.engine.scheduling.scheduler import Scheduler
+from graphmill.engine.timers import Timers, ends_run_on_error
+
+LOOK_EVERY_S = 0.5
+MAX_STUCK = 100
+HURRIED_S = 0.5
+
+_TOO_MANY_FAILURES = {
+    StopReason.FAIL_FAST: "and the first failure ends the run",
+    StopReason.MAX_FAILURES: "more than max_failures allows",
+}
+
+log = logging.getLogger("graphmill")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a run is started with.
+
+    ``bind`` makes the job of an item, ``accept`` is called with every output, ``total`` is None if unknown. ``open_recorder`` takes the
+    run in a journal; it blocks, and is called in a thread. ``wall`` is the wall clock; the run itself uses its loop's clock.
+    """
+
+    policy: Policy
+    hooks: Hooks
+    random: Random
+    machine: Readable
+    wall: Callable[[], float]
+    bind: Bind | None
+    accept: Callable[[Any], Any] | None
+    total: int | None
+    open_recorder: Callable[[], Recorder] | None
+
+
+class Engine:
+    """One run on one loop, from its making to ``close``."""
+
+    def __init__(self, scheduler: Scheduler, options: RunOptions, recorder: Recorder | None) -> None:
+        policy = options.policy
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._scheduler = scheduler
+        self._recorder = recorder or NullRecorder(None, total=options.total, accept=options.accept)
+        self._workers = Workers(policy, self._recorder, abandoned=self._attempt_abandoned)
+        self._outbox = Outbox(scheduler.position_of)
+        self._observers = Observers(options.hooks, self._workers, window=scheduler.window, deliver=self._outbox.put)
+        now = self._loop.time()
+        self._statistics = RunStatistics(scheduler, self._recorder, now=now)
+        self._monitor = Monitor(
+            self, scheduler, self._recorder, self._statistics, self._observers, options, clock=self._loop.time
+        )  # fmt: skip
+        self._commits = Commits(scheduler, self._recorder)
+        counters = (self._statistics, self._monitor)
+        self._results = Results(
+            scheduler, self._recorder, self._commits, self._observers, counters, crash=self.crash
+        )  # fmt: skip
+        self._rate_limiters = RunRateLimiters(self._loop.time)
+        scheduler.lanes.make_limiter = self._rate_limiters.make
+        self._tracing = Tracing.start(self._recorder)
+        self._driver = self._make_driver()
+        self._admission = Admission(self, scheduler, self._workers, bind=options.bind)
+        self._timers = Timers(self._loop)
+        self._stop = StopState()
+        self._source_error: GraphmillError | None = None
+        self._fault: GraphmillError | None = None
+        self._observers.notify(events.RunStarted, concurrency=scheduler.limit, total=self._recorder.total)
+        if policy.batch_timeout_s is not None:
+            self._timers.set("batch timeout", policy.batch_timeout_s, self._batch_expired)
+        self._look()
+        scheduler.expect_suspects(self._recorder.suspects)
+        self._recorder.open(committed=self._committed, broken=self._journal_failed, asked=self._requested)
+        if self._tracing is not None:
+            self._tracing.note(self._recorder)
+
+    def _make_driver(self) -> Driver:
+        policy, random, scheduler, workers = self._options.policy, self._options.random, self._scheduler, self._workers
+        classifier = Classifier(policy.classify)
+        lives = Lives(
+            self, scheduler, workers, self._commits, self._recorder,
+            policy=policy, random=random, observers=self._observers, classifier=classifier,
+        )  # fmt: skip
+        nested_calls = NestedCalls(self, scheduler, self._loop, classifier)
+        steps = Steps(
+            workers, self._commits, self._recorder, nested_calls,
+            retry=policy.retry, classifier=classifier, random=random, tracing=self._tracing,
+        )  # fmt: skip
+        return Driver(
+            self, scheduler, workers, lives, steps,
+            policy=policy, commits=self._commits, results=self._results,
+            observers=self._observers, tracing=self._tracing,
+        )  # fmt: skip
+
+    # -- what the reader calls -----------------------------------------------------------------------------------------
+
+    @ends_run_on_error
+    def open(self, jobs: Any) -> None:
+        """Begin to admit jobs."""
+        self._admission.open(jobs, in_order=self._outbox.is_ordered)
+
+    def order(self) -> None:
+        """Hand out results in input order from now on."""
+        if self._admission.is_reordered:
+            raise UsageError(
+                "ask for ordered results before the run has started: its list was already ordered by priority"
+            )
+        self._outbox.order()
+
+    async def take(self) -> list[Result]:
+        """Return all results that are ready, at least one, or none at the end; raise what ended the run, if an error did."""
+        while not (taken := self._outbox.take()):
+            if self._fault is not None:
+                raise self._fault
+            if self._admission.is_over and not self._scheduler.unfinished:
+                self._statistics.end(self._loop.time())
+                if self._source_error is not None:
+                    raise self._source_error
+                break
+            await self._outbox.wait()
+        return taken
+
+    def release(self, result: Result) -> None:
+        """Free a taken result's place in the window."""
+        self._scheduler.release(result.job_id)
+        self._admission.refill()
+
+    def call_in_thread(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Call a plain function in a thread of the run."""
+        return self._workers.submit(function)
+
+    def progress(self) -> Progress:
+        """Return the run's progress."""
+        return self._statistics.progress(self._loop.time())
+
+    def statistics(self) -> Statistics:
+        """Return the figures so far."""
+        hook_errors = self._observers.errors
+        return self._statistics.statistics(self._loop.time(), stuck=self._workers.stuck, hook_errors=hook_errors)
+
+    @property
+    def run_id(self) -> str | None:
+        """The id under which the run is recorded; None if it is not."""
+        return self._recorder.run_id if self._recorder.is_recording else None
+
+    @property
+    def stopped(self) -> StopReason | None:
+        """Why the run ended early; None if it did not."""
+        return self._stop.reason
+
+    @property
+    def stopped_because(self) -> str:
+        """The reason in words."""
+        return self._stop.message
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to admit, to start or to end."""
+        return self._admission.is_over and not self._scheduler.active
+
+    # -- requests from outside -----------------------------------------------------------------------------------------
+
+    def set_limit(self, concurrency: int) -> bool:
+        """Change how many attempts may run at once; return whether the run was not over."""
+        before = self._scheduler.limit
+        self._scheduler.set_limit(concurrency)
+        if self.is_over:
+            return False
+        self._recorder.note(limit=concurrency)
+        self._observers.notify(events.ConcurrencyChanged, before=before, after=concurrency, key=None, reason="as set")
+        self.schedule_starts()
+        return True
+
+    def pause(self) -> bool:
+        """Start nothing new; what runs goes on. Return whether that changed anything."""
+        if self._scheduler.is_paused or self.stopped is not None or self.is_over:
+            return False
+        self._set_paused(is_paused=True)
+        return True
+
+    def unpause(self) -> bool:
+        """Start jobs again; return whether the run was paused."""
+        if not self._scheduler.is_paused:
+            return False
+        self._set_paused(is_paused=False)
+        self.schedule_starts()
+        return True
+
+    def _set_paused(self, *, is_paused: bool) -> None:
+        self._scheduler.is_paused = is_paused
+        self._statistics.note_hold(self._loop.time())
+        self._observers.report_hold(self._scheduler.hold_reason)
+        if self.stopped is None:
+            self._recorder.note(state="held" if is_paused else "running")
+
+    @ends_run_on_error
+    def _requested(self, word: str, argument: str) -> None:
+        """Apply a request that came through the journal; what can't be done is logged."""
+        match word:
+            case "pause":
+                self.pause()
+            case "unpause":
+                self.unpause()
+            case "cancel":
+                self.cancel()
+            case "cancel_item" if not self.cancel_job(argument):
+                log.warning("can't cancel item %.80s: it is not running or queued", argument)
+            case "limit":
+                try:
+                    self.set_limit(int(argument))
+                except ValueError as error:  # a UsageError too
+                    log.warning("can't set the limit to %.20s: %s", argument, error)
+
+    # -- the stop sequence ---------------------------------------------------------------------------------------------
+
+    def cancel_job(self, job_id: str) -> bool:
+        """Cancel one job; return whether it was unfinished."""
+        job = self._scheduler.find(job_id)
+        if job is None or job.status.is_final:
+            return False
+        self._driver.end_job(job, cancelled("the job was cancelled"))
+        return True
+
+    def cancel(self) -> bool:
+        """Cancel the whole run; return whether there was something to cancel."""
+        return self.stop(StopReason.CANCELLED, cancelled("the run was cancelled"))
+
+    def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
+        """Stop, but let what runs end by itself for so long. Called again, the time starts anew; 0 ends it in a hurry."""
+        if not within_s:
+            self._hurry()
+        troubles = [] if reason is StopReason.PARKED else self._scheduler.lanes.troubles(self._loop.time())
+        return self.stop(reason, paused("; ".join([message, *troubles])), within_s=within_s)
+
+    def stop(
+        self, reason: StopReason, failure: Failure, *, running: Failure | None = None, within_s: float = 0.0
+    ) -> bool:
+        """Admit nothing more and end everything: what runs now, or by itself within some time. Return whether anything had to end."""
+        if self.is_over:
+            return False
+        stop = self._stop
+        stop.failures += [failure, running or failure]
+        if stop.reason is None:
+            stop.reason, stop.message = reason, failure.message
+            self._admission.close()
+            self._observers.notify(events.RunStopped, reason=reason, message=failure.message)
+            self._driver.stop(failure)
+            self._unhang_results()
+            self._outbox.wake()
+        elif not self._timers.is_set("drain"):
+            return False
+        self._end_running(running or failure, within_s)
+        if within_s:
+            self._monitor.note_draining(self._loop.time())
+        return True
+
+    @ends_run_on_error
+    def _end_running(self, failure: Failure, within_s: float) -> None:
+        """End what runs, within some time or now."""
+        self._timers.cancel("drain")
+        if within_s:
+            self._timers.set("drain", within_s, self._end_running, failure, 0.0)
+            return
+        for job in self._scheduler.begun():
+            self._driver.end_job(job, failure)
+
+    @ends_run_on_error
+    def _unhang_results(self) -> None:
+        """Once the run is stopped, let no single call of ``on_result`` hold up its end for long."""
+        self._observers.unhang_results()
+        self._timers.set("unhang", SETTLE_S, self._unhang_results)
+
+    def _hurry(self) -> None:
+        self._stop.patience_s = HURRIED_S
+        self._workers.hasten(HURRIED_S)
+
+    async def close(self) -> None:
+        """End the run: wait for the last attempts, report the last results, leave no timer, task or thread behind."""
+        try:
+            try:
+                await self._wait_quiet()
+            except asyncio.CancelledError:  # the first one doesn't cut short what functions do to end in order
+                await self._wait_quiet()
+                raise
+            self._results.flush()
+            await self._commits.wait()
+            self._results.show_durable()
+            self._statistics.end(self._loop.time())
+            self._observers.report_progress(self.progress)
+            self._observers.notify(events.RunFinished, statistics=self.statistics())
+            await self._observers.settle(self._stop.patience_s)
+        finally:
+            try:
+                await self._clean_up()
+            finally:
+                if self._tracing is not None:
+                    self._tracing.close(self.stopped, self._fault or self._source_error)
+                await self._close_recorder()
+
+    async def _wait_quiet(self) -> None:
+        """Wait until no attempt runs: each ends, or is abandoned after its grace period."""
+        is_quiet = self._driver.starts.is_quiet
+        while self._scheduler.running and self._fault is None:
+            is_quiet.clear()
+            await is_quiet.wait()
+
+    async def _clean_up(self) -> None:
+        self._driver.starts.close()
+        self._timers.close()
+        self._results.close()
+        self._admission.close()
+        self._driver.close()
+        try:
+            await self._admission.wait_closed(self._workers.grace_s)
+        finally:
+            self._rate_limiters.close()
+            await self._workers.close()
+
+    async def _close_recorder(self) -> None:
+        fault = self._fault
+        error = self._source_error or fault
+        try:
+            await self._recorder.close(
+                stopped=self.stopped,
+                because=self.stopped_because if error is None else str(error),
+                is_refused=isinstance(error, ChangedError),
+                is_read=self._admission.is_at_end,
+                elapsed_s=self._statistics.elapsed_s(self._loop.time()),
+            )
+        except GraphmillError:
+            if fault is None:  # else it was reported already
+                raise
+
+    # -- what the parts call -------------------------------------------------------------------------------------------
+
+    def schedule_starts(self) -> None:
+        """Start what can start, soon."""
+        self._driver.starts.schedule()
+
+    def refill(self) -> None:
+        """Admit more items, if there is room for them."""
+        self._admission.refill()
+
+    def job_ended(self, job: JobState, result: Result, end: JobEnd) -> None:
+        """Take the result of a job."""
+        is_pending = any(result.error is failure for failure in self._stop.failures)
+        self._results.settle(job, result, end.body, is_pending=is_pending)
+        if reason := self._scheduler.failures.reason_to_stop():
+            self.stop(reason, cancelled(f"{self._scheduler.failures}, {_TOO_MANY_FAILURES[reason]}"))
+
+    def lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
+        """Report that a lane's limit or health is no longer this."""
+        if lane.limit != limit:
+            self._observers.notify(
+                events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason
+            )
+        if lane.health.state is not state:
+            self._health_changed(lane, state)
+
+    def _health_changed(self, lane: Lane, before: HealthState) -> None:
+        health = lane.health
+        self._observers.notify(events.HealthChanged, key=lane.key, state=health.state, reason=health.reason)
+        if health.state is HealthState.CLOSED:
+            log.info("%savailable again", f"{lane.key}: " if lane.key else "")
+        elif before is HealthState.CLOSED or health.state is HealthState.PARKED:
+            name: AlertName = "parked" if health.state is HealthState.PARKED else "unavailable"
+            self._observers.alert(Alert(name=name, message=f"{name}: {lane.trouble}"))
+        if health.state is HealthState.PARKED and self.stopped is None:
+            self.drain(StopReason.PARKED, lane.trouble, within_s=self._options.policy.drain_s)
+
+    def source_ended(self, count: int, error: GraphmillError | None) -> None:
+        """Note that the source has ended after so many items, or failed."""
+        self._source_error = error
+        self._scheduler.clear_suspects()
+        if error is None:
+            self._statistics.end_source(count)
+        self._observers.notify(events.SourceEnded, count=count, error=None if error is None else str(error))
+        self._outbox.wake()
+
+    def crash(self, error: BaseException) -> None:
+        """End the run with a bug of ours."""
+        if self._fault is None:
+            self._fault = InternalError(described(error))
+            self._fault.__cause__ = error
+        self._outbox.wake()
+        self._driver.starts.is_quiet.set()
+
+    @ends_run_on_error
+    def _committed(self, number: int) -> None:
+        self._commits.committed(number)
+        self._driver.starts.start_now()
+        self._driver.starts.is_quiet.set()
+
+    @ends_run_on_error
+    def _journal_failed(self, error: GraphmillError) -> None:
+        """End now and report nothing that is not durable: the journal has failed, or another process owns the run."""
+        log.error("the journal failed: %s", error)
+        self._fault = self._fault or error
+        self._results.forget()
+        self._hurry()
+        self.stop(StopReason.JOURNAL, cancelled("the journal failed"))
+        self._results.forget()
+        self._outbox.wake()
+        self._driver.starts.is_quiet.set()
+
+    @ends_run_on_error
+    def _look(self) -> None:
+        self._monitor.look(self._loop.time())
+        self._timers.set("look", LOOK_EVERY_S, self._look)
+
+    @ends_run_on_error
+    def _attempt_abandoned(self) -> None:
+        stuck = self._workers.stuck
+        if stuck > MAX_STUCK and self.stop(StopReason.STUCK, cancelled("too many abandoned functions still run")):
+            log.error("%d abandoned functions still run; the run stops before they use up the machine", stuck)
+
+    @ends_run_on_error
+    def _batch_expired(self) -> None:
+        message = f"batch_timeout_s of {self._options.policy.batch_timeout_s:g} s exceeded"
+        self.stop(StopReason.DEADLINE, cancelled(message), running=timed_out(message))
+
+
+class StopState:
+    """Why and how a run stops. Items that end with one of ``failures`` stay pending: a resume runs them."""
+
+    __slots__ = ("failures", "message", "patience_s", "reason")
+
+    def __init__(self) -> None:
+        self.reason: StopReason | None = None
+        self.message = ""
+        self.failures: list[Failure] = []
+        self.patience_s = SETTLE_S  # how long hooks may take to see the last results

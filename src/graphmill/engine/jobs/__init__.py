@@ -1,0 +1,1 @@
+"""Jobs: their lives, and the driver that resumes them."""

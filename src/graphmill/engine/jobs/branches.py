@@ -1,0 +1,260 @@
+"""Branches of a job: forks, and the replay of what earlier processes recorded."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, TimerHandle
+from heapq import heappop, heappush
+from typing import Any, Protocol
+
+from graphmill.engine.jobs.life import Lives
+from graphmill.engine.jobs.program import Fork, StepEnd
+from graphmill.engine.jobs.state import Branch, JobState
+from graphmill.engine.timers import ends_run_on_error
+
+WAITS_FOR_FORK, WAITS_FOR_REPLAY = "fork", "replay"
+_MAX_BRANCHES_PER_TURN = 100  # so that no turn of the loop is long
+_MAX_REPLAYED_PER_TURN = 100
+
+
+class BranchDriver(Protocol):
+    """What resumes and cancels branches."""
+
+    def set_now(self) -> None:
+        """Read the clock, at the start of a callback."""
+
+    def resume(self, branch: Branch, value: Any = None) -> None:
+        """Resume a branch with what it waited for."""
+
+    def drop(self, branch: Branch) -> None:
+        """Cancel a branch and those below it."""
+
+    def crash(self, error: BaseException) -> None:
+        """End the run with a bug of ours."""
+
+
+class Replay:
+    """The recorded outcomes and decisions that branches of one job wait for, and the branches that wait for new steps: pure.
+
+    Recorded outcomes are returned in the order in which they were recorded: which of two items failed first may decide what happens
+    to the other. What was recorded before ``since`` belongs to earlier generations: its time does not count.
+    """
+
+    __slots__ = ("_count", "_outcomes", "_since", "_timed", "_waiting", "is_scheduled", "open_forks")
+
+    def __init__(self, since: int = 0) -> None:
+        self._since = since
+        self._timed: dict[Branch, tuple[Fork, Spans]] = {}
+        self._outcomes: list[tuple[float, int, Branch, Any]] = []
+        self._waiting: list[Branch] = []
+        self._count = 0
+        self.is_scheduled = False
+        self.open_forks = 0  # those that have not yet started all the branches they can
+
+    @property
+    def is_over(self) -> bool:
+        """Whether new steps may begin."""
+        return not (self._outcomes or self.open_forks or self.is_scheduled)
+
+    def add(self, order: float, branch: Branch, value: Any) -> None:
+        """Let a branch wait for the turn of something recorded."""
+        self._count += 1
+        heappush(self._outcomes, (order, self._count, branch, value))
+
+    def next(self) -> tuple[Branch, Any] | None:
+        """Return what was recorded first, once everything that might come before it is here."""
+        if not self._outcomes or self.open_forks:
+            return None
+        order, _, branch, value = heappop(self._outcomes)
+        if self._timed and order >= self._since and isinstance(value, StepEnd):
+            self._count_time(branch, value)
+        return branch, value
+
+    def add_waiting(self, branch: Branch) -> None:
+        """Let a branch wait until the replay is over."""
+        self._waiting.append(branch)
+
+    def take_waiting(self) -> list[Branch]:
+        """Remove and return the branches that waited."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def add_timed(self, branch: Branch, fork: Fork) -> None:
+        """Count the time that a fork with a time limit has used already; its timer starts when the replay is over."""
+        self._timed[branch] = (fork, Spans())
+
+    def take_timed(self) -> list[tuple[Branch, Fork, float]]:
+        """Return the forks that are still running, each with the time it has left."""
+        timed, self._timed = self._timed, {}
+        return [
+            (branch, fork, (fork.timeout_s or 0.0) - spans.total_s)
+            for branch, (fork, spans) in timed.items()
+            if branch.fork is fork and not branch.is_dropped
+        ]
+
+    def _count_time(self, branch: Branch, end: StepEnd) -> None:
+        above = branch.parent
+        while above is not None:
+            if above in self._timed:
+                self._timed[above][1].add(end.began_s, end.began_s + end.duration_s)
+            above = above.parent
+
+
+class Spans:
+    """Adds up spans of time, overlaps once; they come in the order of their ends."""
+
+    __slots__ = ("_spans",)
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[float, float]] = []
+
+    def add(self, began_s: float, ended_s: float) -> None:
+        """Count a span."""
+        while self._spans and self._spans[-1][1] >= began_s:
+            began, ended = self._spans.pop()
+            began_s, ended_s = min(began_s, began), max(ended_s, ended)
+        self._spans.append((began_s, ended_s))
+
+    @property
+    def total_s(self) -> float:
+        """How long they are together."""
+        return sum(ended - began for began, ended in self._spans)
+
+
+class Branches:
+    """Runs the forks and replays of a run's jobs."""
+
+    def __init__(self, driver: BranchDriver, lives: Lives, loop: AbstractEventLoop) -> None:
+        self._driver = driver
+        self._lives = lives
+        self._loop = loop
+
+    def crash(self, error: BaseException) -> None:
+        """End the run with a bug of ours."""
+        self._driver.crash(error)
+
+    # -- forks ---------------------------------------------------------------------------------------------------------
+
+    def begin_fork(self, branch: Branch, fork: Fork) -> bool:
+        """Begin a fork; return whether it is over already."""
+        branch.fork, branch.waits_for = fork, WAITS_FOR_FORK
+        replay = branch.job.record.replay
+        if fork.timeout_s is not None and replay is not None and not replay.is_over:
+            replay.add_timed(branch, fork)
+        elif fork.timeout_s is not None:
+            branch.waits_for = self._loop.call_later(fork.timeout_s, self._fork_expired, branch, fork)
+        return self._continue_fork(branch, fork)
+
+    def child_ended(self, parent: Branch, child: Branch, value: Any, failure: Any) -> None:
+        """Tell a fork how one of its branches ended."""
+        fork = parent.fork
+        if fork is not None and child.program is not None:
+            fork.ended(child.program, value, failure)
+            self._check_fork(parent, fork)
+
+    def child_dropped(self, parent: Branch) -> None:
+        """Let a fork go on without a cancelled branch."""
+        if parent.fork is not None:
+            self._check_fork(parent, parent.fork)
+
+    def _continue_fork(self, branch: Branch, fork: Fork) -> bool:
+        """Start the branches that may start now; return whether the fork is over."""
+        started, branch.is_forking = 0, True
+        while not (fork.is_stopped or branch.is_dropped) and started < _MAX_BRANCHES_PER_TURN:
+            program = fork.more()
+            if program is None:
+                break
+            started += 1
+            child = Branch(branch.job, program, branch)
+            child.life = self._lives.run_program(child)
+            branch.children[child] = None
+            self._driver.resume(child)
+        if fork.is_stopped:
+            for child in list(branch.children):
+                self._driver.drop(child)
+        branch.is_forking = False  # not before: a worker process call ends as soon as it is interrupted
+        if branch.is_dropped:
+            return False
+        if not fork.is_stopped and started == _MAX_BRANCHES_PER_TURN:
+            if (replay := branch.job.record.replay) is not None:
+                replay.open_forks += 1
+            self._loop.call_soon(self._fork_next_turn, branch, fork)
+            return False
+        if branch.children:
+            return False
+        branch.fork = None
+        if isinstance(branch.waits_for, TimerHandle):
+            branch.waits_for.cancel()
+        return True
+
+    @ends_run_on_error
+    def _fork_next_turn(self, branch: Branch, fork: Fork) -> None:
+        replay = branch.job.record.replay
+        self._check_fork(branch, fork)
+        if replay is not None:
+            replay.open_forks -= 1
+            self.schedule_replay(branch.job)
+
+    @ends_run_on_error
+    def _check_fork(self, branch: Branch, fork: Fork) -> None:
+        """Start what a fork may start now; if it is over, resume its branch."""
+        self._driver.set_now()
+        if branch.fork is not fork or branch.is_forking or branch.is_dropped or branch.job.end_failure is not None:
+            return
+        if self._continue_fork(branch, fork):
+            self._driver.resume(branch)
+
+    @ends_run_on_error
+    def _fork_expired(self, branch: Branch, fork: Fork) -> None:
+        branch.waits_for = WAITS_FOR_FORK
+        fork.expire()
+        self._check_fork(branch, fork)
+
+    # -- replay --------------------------------------------------------------------------------------------------------
+
+    def wait_for_turn(self, branch: Branch, order: float, value: Any) -> None:
+        """Resume a branch with something recorded when its turn comes."""
+        branch.waits_for = WAITS_FOR_REPLAY
+        record = branch.job.record
+        if record.replay is None:
+            record.replay = Replay()
+        record.replay.add(order, branch, value)
+        self.schedule_replay(branch.job)
+
+    def wait_for_end_of_replay(self, branch: Branch) -> None:
+        """Resume a branch when the replay is over."""
+        branch.waits_for = WAITS_FOR_REPLAY
+        replay = branch.job.record.replay
+        assert replay is not None  # noqa: S101
+        replay.add_waiting(branch)
+
+    def schedule_replay(self, job: JobState) -> None:
+        """Replay in the next turn of the loop: by then everything that comes first is here."""
+        replay = job.record.replay
+        if replay is not None and not replay.is_scheduled:
+            replay.is_scheduled = True
+            self._loop.call_soon(self._replay, job, replay)
+
+    @ends_run_on_error
+    def _replay(self, job: JobState, replay: Replay) -> None:
+        """Resume branches with what is recorded; when nothing is left, let new steps begin."""
+        self._driver.set_now()
+        for _ in range(_MAX_REPLAYED_PER_TURN):
+            recorded = replay.next()
+            if recorded is None:
+                break
+            branch, value = recorded
+            if not branch.is_dropped:
+                self._driver.resume(branch, value)
+        replay.is_scheduled = False
+        if not replay.is_over:
+            if not replay.open_forks:
+                self.schedule_replay(job)
+            return
+        for branch, fork, left_s in replay.take_timed():
+            if left_s > 0:
+                branch.waits_for = self._loop.call_later(left_s, self._fork_expired, branch, fork)
+            else:
+                self._fork_expired(branch, fork)
+        for branch in replay.take_waiting():
+            if not branch.is_dropped:
+                self._driver.resume(branch)

@@ -1,0 +1,304 @@
+"""Where user code runs: which job, attempt and step. Found through a context variable, however deep the call.
+
+Questions to people are here too: they are asked in this context.
+"""
+
+from __future__ import annotations
+
+import json
+from asyncio import AbstractEventLoop, Lock
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from graphmill.core.errors import Permanent, UsageError, cut, message_of
+from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, to_json
+from graphmill.core.result import Failure, Kind
+from graphmill.core.usage import RateLimits, Usage, added
+from graphmill.engine.failures import paused
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from graphmill.engine.attempts.workers import Closable
+    from graphmill.engine.jobs.state import AttemptState
+    from graphmill.engine.jobs.steps import Steps
+    from graphmill.engine.scheduling.lanes import SlotRequest
+    from graphmill.engine.scheduling.nested_calls import NestedCall
+    from graphmill.engine.scheduling.rate_limits import Holder
+
+ASK = "ask"  # what a question is called in a path, as a step is by its function
+_MAX_SHOWN_CHARS = 500
+C = TypeVar("C", bound="Closable")
+
+
+class AttemptContext:
+    """One attempt of a job, or of the step at ``path`` inside it; ``parent`` is the context it was called in."""
+
+    __slots__ = (
+        "attempt",
+        "calls",
+        "child",
+        "is_left",
+        "nested_call",
+        "parent",
+        "path",
+        "span",
+        "step_lock",
+        "steps",
+        "unrecorded",
+        "usage",
+    )
+
+    def __init__(
+        self, steps: Steps, attempt: AttemptState, path: str = "", *, parent: AttemptContext | None = None
+    ) -> None:
+        self.steps = steps
+        self.attempt = attempt
+        self.path = path
+        self.parent = parent
+        self.child: AttemptContext | None = None  # of the step that runs inside now
+        self.calls: Counter[str] | None = None
+        self.step_lock: Lock | None = None
+        self.usage: Usage | None = None
+        self.unrecorded: Usage | None = None
+        self.is_left = False
+        self.nested_call: NestedCall | None = None
+        self.span: Span | None = None  # where OpenTelemetry is used
+
+    # -- what user code and nodes read ---------------------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """Which attempt this is, from 1."""
+        return self.attempt.number
+
+    @property
+    def item(self) -> str:
+        """The id of the job."""
+        return self.attempt.step.job.id
+
+    @property
+    def sample(self) -> int:
+        """Which sample of its item the job is."""
+        return self.attempt.step.job.sample
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the attempt may take."""
+        return self.attempt.step.rules.timeout_s
+
+    @property
+    def address(self) -> str:
+        """Run, item, generation and step: the same in every attempt of this generation."""
+        job = self.attempt.step.job
+        address = f"{self.steps.run_id}/{job.id}/{job.past.generation}"
+        return f"{address}/{self.path}" if self.path else address
+
+    @property
+    def origin(self) -> str:
+        """Which run this belongs to: the same as long as it is recorded, and different for another run of its name."""
+        return self.steps.origin
+
+    @property
+    def loop(self) -> AbstractEventLoop:
+        """The loop of the run."""
+        return self.steps.loop
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the run is recorded."""
+        return self.steps.is_recorded
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has ended: whatever still comes from here is ignored."""
+        return self.attempt.is_over
+
+    def idempotency_key(self) -> str:
+        """Return a text that is the same in every attempt of this job or step, and nowhere else."""
+        text = f"{self.origin}\n{self.attempt.step.job.id}\n{self.path}"
+        return digest(text.encode(errors="surrogatepass")).hex()
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        """Return what all attempts of the run share under this key."""
+        return self.steps.shared.get(key, make)
+
+    # -- usage ---------------------------------------------------------------------------------------------------------
+
+    def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
+        """Add to the usage of the attempt, and of everything it is part of, however that ends."""
+        if is_answer:
+            self.attempt.step.record.add_models(model)
+        self.steps.add_usage(self.attempt.step.job, model, usage)
+        self.add_unrecorded(usage)
+        self.add_usage(usage)
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count usage that is recorded already."""
+        context: AttemptContext | None = self
+        while context is not None:
+            context.usage = added(context.usage, usage)
+            context = context.parent
+
+    def add_unrecorded(self, usage: Usage) -> None:
+        """Note usage that no step inside the attempt is recorded with."""
+        if self.is_left and self.parent is not None:
+            self.parent.add_unrecorded(usage)
+        else:
+            self.unrecorded = added(self.unrecorded, usage)
+
+    def leave(self) -> None:
+        """Leave the unrecorded usage of an attempt that does not count to the caller, also what its threads have yet to report."""
+        self.is_left = True
+        if self.unrecorded is not None:
+            self.add_unrecorded(self.unrecorded)
+
+    def unrecorded_usage(self) -> Usage | None:
+        """Return usage that no step is recorded with, that of the running step included: an attempt may end before its step."""
+        return self.unrecorded if self.child is None else added(self.unrecorded, self.child.unrecorded_usage())
+
+    # -- nested calls --------------------------------------------------------------------------------------------------
+
+    @property
+    def slot(self) -> SlotRequest:
+        """The slot whose lane a call from here belongs to."""
+        slot = self.nested_call or self.attempt.step.slot
+        assert slot is not None  # noqa: S101
+        return slot
+
+    def wait_for_next_call(self, estimated_tokens: int) -> Awaitable[None]:
+        """Wait until one more call may be made."""
+        return self.steps.nested_calls.wait_for_next(self, estimated_tokens)
+
+    def learn_limits(self, holder: Holder, stated: RateLimits) -> None:
+        """Take over what a response says about rate limits."""
+        self.steps.nested_calls.learn_limits(self.slot, holder, stated)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def path_of(self, name: str) -> str:
+        """Name a step that is called here: the same call always has the same name."""
+        if self.calls is None:
+            self.calls = Counter()
+        self.calls[name] += 1
+        return self._path_in(f"{name}#{self.calls[name]}")
+
+    def lock_step(self) -> Lock:
+        """Return the lock that a step holds while it runs: the caller has one slot."""
+        if self.step_lock is None:
+            self.step_lock = Lock()
+        return self.step_lock
+
+    def show(self, name: str, *, began_at: float, body: bytes | None, failure: Failure | None) -> None:
+        """Show what another library did here in the trace, as a step that has just ended; it is not replayed."""
+        self.steps.show(self, self._path_in(name), began_at=began_at, body=body, failure=failure)
+
+    def shown(self) -> list[str]:
+        """Return the names of what was shown here, by earlier attempts too."""
+        return self.steps.shown(self, self._path_in(""))
+
+    def ask(self, question: Any, name: str = ASK) -> Awaitable[Any]:
+        """Return the answer to a question, or end the attempt until there is one."""
+        return self.steps.ask(self, question, name)
+
+    def repeat_last_question(self, name: str) -> None:
+        """Let the next question of this name be the last one that was answered or, if none was, the first."""
+        self.calls = self.calls or Counter()
+        self.calls[name] = max(0, self.steps.answered(self, self._path_in(f"{name}#")) - 1)
+
+    def _path_in(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+
+current_context: ContextVar[AttemptContext] = ContextVar("graphmill_context")
+is_worker_process = False  # set in our worker processes, which have no context
+
+
+def find_context() -> AttemptContext | None:
+    """Return the context in which this is called; None outside a batch."""
+    if is_worker_process:
+        raise Permanent(
+            "gm.step, gm.ask and gm.idempotency_key need the process of the run; leave out isolation='process'"
+        )
+    return current_context.get(None)
+
+
+def idempotency_key() -> str:
+    """Return the key to send with a request that must not happen twice: the same in every attempt of this job or step.
+
+    Also after a crash, a resume, or a retry of the failed item.
+    """
+    context = find_context()
+    if context is None:
+        raise UsageError(
+            "an idempotency key belongs to a job: call gm.idempotency_key() in a function that a batch runs"
+        )
+    return context.idempotency_key()
+
+
+class Question(NamedTuple):
+    """A question to a person, as JSON; ``path`` and ``content`` identify it in its job, also after a restart."""
+
+    path: str
+    content: bytes
+    value: Any
+
+    @classmethod
+    def make(cls, path: str, value: Any, redact: Callable[[Failure], Failure] | None = None) -> Question:
+        """Check a question: Permanent if it is not JSON. ``redact`` removes secrets."""
+        try:
+            text = to_json(value)
+            plain = json.loads(text) if redact is None else _redacted(text, redact)
+            too_deep = is_too_deep(plain)
+        except RecursionError:
+            too_deep = True
+        except (TypeError, ValueError) as error:
+            raise Permanent(f"the question {path} is not JSON: {message_of(error)}") from error
+        if too_deep:
+            raise Permanent(f"the question {path} is nested deeper than {MOST_LEVELS} levels")
+        return cls(path, digest(canonical(plain)), plain)
+
+    def to_metadata(self) -> dict[str, Any]:
+        """Return it as a result's metadata holds it."""
+        return {"path": self.path, "question": self.value, "content": self.content.hex()}
+
+    @classmethod
+    def from_metadata(cls, note: Mapping[str, Any]) -> Question:
+        """Read it from a result's metadata."""
+        return cls(note["path"], bytes.fromhex(note["content"]), note["question"])
+
+
+class Waiting(BaseException):
+    """Ends an attempt that asked an unanswered question; not an Exception, so that code which catches those lets it pass."""
+
+
+def waiting_for_answers(questions: Iterable[Question]) -> Failure:
+    """Return the failure of a job that waits for answers."""
+    asked = "; ".join(cut(_text(question.value), _MAX_SHOWN_CHARS) for question in questions)
+    return Failure(kind=Kind.PAUSED, message=f"waits for an answer: {asked}", type="graphmill.Waiting")
+
+
+def is_question(failure: Failure | None) -> bool:
+    """Whether a step waits for an answer: that is no outcome, and nothing may handle it."""
+    return failure is not None and failure.kind is Kind.PAUSED
+
+
+def question_metadata(questions: Iterable[Question]) -> dict[str, Any]:
+    """Return the metadata of a result with open questions."""
+    return {"questions": [question.to_metadata() for question in questions]}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _redacted(text: str, redact: Callable[[Failure], Failure]) -> Any:
+    redacted = redact(paused(text)).message
+    if redacted == text:
+        return json.loads(text)
+    try:
+        return json.loads(redacted)
+    except ValueError:
+        return redacted

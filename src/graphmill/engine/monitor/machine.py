@@ -1,0 +1,156 @@
+"""How full the machine is, as far as this process may use it: its memory and CPU, and those of its control groups."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+_MOST_BYTES = 65_536
+_NUMBER = re.compile(rb"\A(\d{1,20})\s*\Z")  # "max" is no number, and so no limit
+_QUOTA = re.compile(rb"\A(\d{1,20}) (\d{1,20})\s*\Z")
+_INACTIVE = re.compile(rb"^inactive_file (\d{1,20})$", re.MULTILINE)
+_USAGE = re.compile(rb"^usage_usec (\d{1,20})$", re.MULTILINE)
+
+
+class Cgroup:
+    """One control group: how much of its limits is used, by all processes in it. A file that can not be read or understood is no limit."""
+
+    def __init__(self, folder: Path) -> None:
+        self._memory_limits = (folder / "memory.max", folder / "memory.high")
+        self._memory_current = folder / "memory.current"
+        self._memory_stat = folder / "memory.stat"
+        self._cpu_max = folder / "cpu.max"
+        self._cpu_stat = folder / "cpu.stat"
+        self._usage_before: list[int] = []
+
+    def memory(self) -> float:
+        """Tell the share of the memory limit in use, file cache that can be dropped left out; 0 without a limit."""
+        limits = [limit for path in self._memory_limits for limit in _numbers(path, _NUMBER)]
+        if not limits:
+            return 0.0
+        current, inactive = _numbers(self._memory_current, _NUMBER), _numbers(self._memory_stat, _INACTIVE)
+        return (current[0] - inactive[0]) / max(1, min(limits)) if current and inactive else 0.0
+
+    def cpu(self, elapsed_s: float) -> float:
+        """Tell the share of the CPU quota used since the last call, which was ``elapsed_s`` ago; 0 at the first or without a quota."""
+        quota = _numbers(self._cpu_max, _QUOTA)
+        usage = _numbers(self._cpu_stat, _USAGE) if quota else []
+        before, self._usage_before = self._usage_before, usage
+        if not (before and usage and all(quota) and elapsed_s > 0):
+            return 0.0
+        allowed_us, period_us = quota
+        return (usage[0] - before[0]) / (elapsed_s * 1e6 * allowed_us / period_us)
+
+
+def own_cgroups(root: Path, proc: Path) -> list[Cgroup]:
+    """Find the groups from our own up to the root, which in a container is often our own; none where there is no version 2."""
+    try:
+        found = re.search(r"^0::/(.*)$", (proc / "self" / "cgroup").read_text(errors="replace"), re.MULTILINE)
+    except OSError:
+        found = None
+    if found is None:
+        return []
+    own = root / found[1]
+    return [Cgroup(folder) for folder in (own, *own.parents) if folder.is_relative_to(root)]
+
+
+def _numbers(path: Path, pattern: re.Pattern[bytes]) -> list[int]:
+    try:
+        descriptor = os.open(
+            path, os.O_RDONLY
+        )  # at half the cost of a file object, and the kernel gives such a file in one piece
+        try:
+            found = pattern.search(os.read(descriptor, _MOST_BYTES))
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError):  # ValueError: a path with a null character
+        return []
+    return [int(number) for number in found.groups()] if found else []
+
+
+_LEAST_APART_S = 0.25  # the system counts CPU time in steps of 10 ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Shares from 0 to 1 of what this process may use: ``memory`` now, ``cpu`` since the last reading (0 at the first)."""
+
+    memory: float
+    cpu: float
+
+
+class Readable(Protocol):
+    """What tells how full the machine is."""
+
+    def read(self) -> Reading:
+        """Read it now."""
+
+
+class Machine:
+    """Reads the system and the control groups this process was in when the machine was made; the fullest of them counts.
+
+    What can not be read counts as empty.
+    """
+
+    def __init__(
+        self,
+        cgroup_root: Path = Path("/sys/fs/cgroup"),
+        proc: Path = Path("/proc"),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        import psutil  # noqa: PLC0415  slow to import; now rather than at the first reading, which is taken on the loop
+
+        self._psutil = psutil
+        self._clock = clock
+        self._cgroups = own_cgroups(cgroup_root, proc)
+        self._read_at = clock()
+        self._last: Reading | None = None
+        self._cpu_before: tuple[float, float] | None = None
+
+    def read(self) -> Reading:
+        """Take a reading; runs that share this machine, and ask one after the other, share it."""
+        now = self._clock()
+        elapsed_s = now - self._read_at
+        if self._last is not None and elapsed_s < _LEAST_APART_S:
+            return self._last
+        self._read_at = now
+        self._last = Reading(
+            memory=_fullest(self._memory(), *(cgroup.memory() for cgroup in self._cgroups)),
+            cpu=_fullest(self._cpu(), *(cgroup.cpu(elapsed_s) for cgroup in self._cgroups)),
+        )
+        return self._last
+
+    def _memory(self) -> float:
+        try:
+            memory = self._psutil.virtual_memory()
+        except OSError:
+            return 0.0
+        return (memory.total - memory.available) / memory.total
+
+    def _cpu(self) -> float:
+        before, self._cpu_before = self._cpu_before, self._cpu_seconds()
+        if before is None or self._cpu_before is None:
+            return 0.0
+        busy_s, passed_s = self._cpu_before[0] - before[0], self._cpu_before[1] - before[1]
+        return busy_s / passed_s if passed_s > 0 else 0.0
+
+    def _cpu_seconds(self) -> tuple[float, float] | None:
+        """Tell the seconds that all CPUs together were busy, and those that passed."""
+        try:
+            times = self._psutil.cpu_times()._asdict()
+        except OSError:
+            return None
+        passed_s = sum(
+            seconds for name, seconds in times.items() if not name.startswith("guest")
+        )  # guest time is part of user time
+        return passed_s - times["idle"] - times.get("iowait", 0.0), passed_s
+
+
+def _fullest(*shares: float) -> float:
+    return min(1.0, max(0.0, *shares))  # soft limits can be exceeded, and counters can run back

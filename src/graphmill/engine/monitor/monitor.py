@@ -1,0 +1,214 @@
+"""The monitor looks after a run twice a second: is the machine full, must somebody be alerted, what does the run wait for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from graphmill.core.result import Result
+from graphmill.engine.monitor.events import Alert, AlertName
+from graphmill.engine.monitor.machine import Reading
+from graphmill.engine.monitor.observers import Observers
+from graphmill.engine.policy import Alerts, Guards
+from graphmill.engine.results.recorder import Recorder
+from graphmill.engine.results.statistics import RunStatistics, Share
+from graphmill.engine.scheduling.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from graphmill.engine.engine import RunOptions
+
+LOW_WATER = 0.9  # of the high-water mark
+_MIN_COUNT = 20  # a share of fewer says little
+_CLEARLY_BELOW = 0.8
+_NOTE_S = 2.0  # the least time between two notes, and the shortest wait whose end is noted
+
+
+class StartScheduler(Protocol):
+    """The run as the monitor knows it."""
+
+    def schedule_starts(self) -> None:
+        """Start what can start, soon."""
+
+
+class Monitor:
+    """Looks after one run."""
+
+    def __init__(
+        self,
+        run: StartScheduler,
+        scheduler: Scheduler,
+        recorder: Recorder,
+        statistics: RunStatistics,
+        observers: Observers,
+        options: RunOptions,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self._now = clock
+        self._run = run
+        self._scheduler = scheduler
+        self._recorder = recorder
+        self._statistics = statistics
+        self._observers = observers
+        self._options = options
+        self._guard = Guard(options.policy.guards)
+        self._alerts = AlertWatch(options.policy.alerts, clock())
+        self._is_draining = False
+        self._noted = ""
+        self._noted_at = clock()
+
+    def look(self, now: float) -> None:
+        """Look, and report."""
+        self._check_guards(now)
+        self._check_alerts(now)
+        if now - self._noted_at >= _NOTE_S:
+            self._note(now)
+        self._observers.report_progress(lambda: self._statistics.progress(now))
+
+    def add(self, result: Result) -> None:
+        """Note a result."""
+        if result.is_success or result.is_failure:
+            self._alerts.result(self._now(), is_failure=result.is_failure)
+
+    def note_draining(self, now: float) -> None:
+        """Record at once that nothing new is started any more."""
+        if not self._is_draining:
+            self._is_draining = True
+            self._recorder.note(state="draining")
+            self._note(now)
+
+    def _check_guards(self, now: float) -> None:
+        reading = self._options.machine.read()
+        self._statistics.mark(now, reading)
+        before, reason = self._scheduler.guard_reason, self._guard.judge(reading)
+        self._scheduler.guard_reason = reason
+        if (before is None) is (reason is None):
+            return
+        self._statistics.note_hold(now)
+        if not self._scheduler.is_paused:
+            self._observers.report_hold(reason)
+        self._run.schedule_starts()
+
+    def _check_alerts(self, now: float) -> None:
+        is_idle = self._scheduler.is_paused or not self._scheduler.active
+        throttled = [lane.throttled for lane in self._scheduler.lanes if lane.members]
+        for alert in self._alerts.check(now, is_idle=is_idle, throttled=throttled):
+            self._observers.alert(alert)
+
+    def _note(self, now: float) -> None:
+        """Record what the run waits for, for those who look at it from elsewhere."""
+        waits = self._draining_text() if self._is_draining else self._wait_text(now)
+        if waits != self._noted:
+            self._noted, self._noted_at = waits, now
+            self._recorder.note(waits=waits)
+
+    def _draining_text(self) -> str:
+        stop_failure = self._scheduler.stop_failure
+        running = f"{self._scheduler.running:,} running"
+        return running if stop_failure is None else f"{running}; {stop_failure.message}"
+
+    def _wait_text(self, now: float) -> str:
+        lane = self._statistics.waiting_lane(now)
+        if lane is None:
+            return ""
+        if lane.next_s is None or lane.next_s < _NOTE_S:
+            return lane.waits
+        next_at = time.localtime(self._options.wall() + lane.next_s)
+        return lane.waits + time.strftime(", next at %H:%M:%S", next_at)
+
+
+class AlertWatch:
+    """Gives each alert once when its threshold is crossed, and again only after all was well in between.
+
+    Well is a share below 0.8 of its threshold, or a result after a stall.
+    """
+
+    def __init__(self, alerts: Alerts, now: float) -> None:
+        self._failures = Share()
+        self._failure_rate = Latch(alerts.failure_rate, low_share=_CLEARLY_BELOW)
+        self._throttled_share = Latch(alerts.throttled_share, low_share=_CLEARLY_BELOW)
+        self._stalled_s = math.inf if alerts.stalled_s is None else alerts.stalled_s
+        self._is_stalled = False
+        self._waiting_since = now
+
+    def result(self, now: float, *, is_failure: bool) -> None:
+        """Note a result; a cancelled one is none."""
+        self._failures.add(hit=is_failure)
+        self._is_stalled = False
+        self._waiting_since = now
+
+    def check(self, now: float, *, is_idle: bool, throttled: Iterable[Share]) -> list[Alert]:
+        """Give the alerts that are new.
+
+        ``is_idle`` is for a run that is paused or waits for its source, and so can not stall; ``throttled`` holds the
+        share of each key, of which the worst counts.
+        """
+        found = [
+            _crossed("failure_rate", self._failure_rate, [self._failures], "the last results failed"),
+            self._stall(now, is_idle=is_idle),
+            _crossed("throttled_share", self._throttled_share, throttled, "recent calls were throttled"),
+        ]
+        return [alert for alert in found if alert is not None]
+
+    def _stall(self, now: float, *, is_idle: bool) -> Alert | None:
+        if is_idle:
+            self._waiting_since = now
+        waited_s = now - self._waiting_since
+        if self._is_stalled or waited_s < self._stalled_s:
+            return None
+        self._is_stalled = True
+        message = f"no item has finished for {round(waited_s, 1):g} s"
+        return Alert(name="stalled", message=message, value=waited_s, threshold=self._stalled_s)
+
+
+def _crossed(name: AlertName, latch: Latch, shares: Iterable[Share], what: str) -> Alert | None:
+    share = max((share.value for share in shares if share.count >= _MIN_COUNT), default=0.0)
+    if not latch.feed(share):
+        return None
+    message = f"{percent(share)} of {what} (alert above {percent(latch.high)})"
+    return Alert(name=name, message=message, value=share, threshold=latch.high)
+
+
+class Guard:
+    """Pauses above a high-water mark and until below the low-water mark, which is 0.9 of it."""
+
+    def __init__(self, guards: Guards) -> None:
+        self._memory = Latch(guards.memory, low_share=LOW_WATER)
+        self._cpu = Latch(guards.cpu, low_share=LOW_WATER)
+
+    def judge(self, reading: Reading) -> str | None:
+        """Give the reason for which nothing new may start now, or None."""
+        reasons = [_reason("memory", self._memory, reading.memory), _reason("CPU", self._cpu, reading.cpu)]
+        return "; ".join(filter(None, reasons)) or None
+
+
+def _reason(name: str, latch: Latch, share: float) -> str | None:
+    latch.feed(share)
+    if not latch.is_on:
+        return None
+    mark = f"above {percent(latch.high)}" if share > latch.high else f"not yet below {percent(latch.low)}"
+    return f"{name} {percent(share)} in use, {mark}"
+
+
+class Latch:
+    """On once a figure is above ``high`` (None: never), off again only when it is below the ``low_share`` of that."""
+
+    __slots__ = ("high", "is_on", "low")
+
+    def __init__(self, high: float | None, *, low_share: float) -> None:
+        self.high = math.inf if high is None else high
+        self.low = low_share * self.high
+        self.is_on = False
+
+    def feed(self, figure: float) -> bool:
+        """Take the newest figure; tell whether the latch went on by it."""
+        was_on = self.is_on
+        self.is_on = figure > self.high or (was_on and figure >= self.low)
+        return self.is_on and not was_on
+
+
+def percent(share: float) -> str:
+    """Tell a share in words: ``62.5 %``."""
+    return f"{100 * share:.3g} %"

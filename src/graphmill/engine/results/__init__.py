@@ -1,0 +1,1 @@
+"""Results: recorded, counted, shown and handed out."""

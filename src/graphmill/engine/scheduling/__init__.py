@@ -1,0 +1,1 @@
+"""Scheduling: what starts next, and the limits it respects. Pure, but for nested calls."""

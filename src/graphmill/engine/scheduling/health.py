@@ -1,0 +1,89 @@
+"""The health of what jobs depend on: closed while it answers, open while it is down, parked when it stays so."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from graphmill.core.result import Failure, Kind
+
+_FIRST_PROBE_S = 1.0
+_MOST_BETWEEN_PROBES_S = 15.0
+_SAYS_NOTHING = frozenset({Kind.CANCELLED, Kind.PAUSED, Kind.CRASH})
+
+
+class HealthState(StrEnum):
+    """Where a dependency stands, in the words of a circuit breaker."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+    PARKED = "parked"
+
+
+UNAVAILABLE = "unavailable: "  # begins the description of a model that does not answer
+ALL_REFUSED = "throttled, the last "  # and of one that refuses all calls
+NOTHING_ANSWERED = (UNAVAILABLE, ALL_REFUSED)
+CLOSED = HealthState.CLOSED  # a global is found faster than a member
+
+
+class Health:
+    """One circuit breaker: an attempt that finds its dependency unavailable opens it, and nothing starts but a probe now and then.
+
+    A probe that is answered, be it by a failure of its own, closes it; ``park_after_s`` of failed probes park it for good.
+    """
+
+    __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state")
+
+    def __init__(self, park_after_s: float) -> None:
+        self._park_after_s = park_after_s
+        self._probe_at = 0.0
+        self._wait_s = 0.0
+        self.state = HealthState.CLOSED
+        self.reason = ""
+        self.since = 0.0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether all is well."""
+        return self.state is CLOSED
+
+    def opens_at(self) -> float | None:
+        """Tell from when on an attempt may start; None while that depends on the probe under way, or on nothing any more."""
+        if self.state is CLOSED:
+            return 0.0
+        return self._probe_at if self.state is HealthState.OPEN else None
+
+    def started(self) -> bool:
+        """Note the start of an attempt; tell whether it is a probe."""
+        if self.state is CLOSED:
+            return False
+        self.state = HealthState.HALF_OPEN
+        return True
+
+    def ended(self, failure: Failure | None, now: float, *, is_probe: bool) -> None:
+        """Note how an attempt went; None means well."""
+        if failure is not None and failure.kind is Kind.UNAVAILABLE and self.state is CLOSED:
+            self.since, self._wait_s = now, _FIRST_PROBE_S
+            self._open(failure, now)
+        elif is_probe and self.state is HealthState.HALF_OPEN:
+            self._judge(failure, now)
+
+    def park(self, reason: str) -> None:
+        """Let nothing start any more."""
+        self.state = HealthState.PARKED
+        self.reason = reason
+
+    def _judge(self, failure: Failure | None, now: float) -> None:
+        if failure is not None and failure.kind in _SAYS_NOTHING:
+            self.state = HealthState.OPEN
+        elif failure is None or failure.kind not in (Kind.UNAVAILABLE, Kind.TIMEOUT):
+            self.state, self.reason = HealthState.CLOSED, ""
+        elif now - self.since >= self._park_after_s:
+            self.park(f"{failure.message} (no probe went well for {now - self.since:.0f} s)")
+        else:
+            self._wait_s = min(2 * self._wait_s, _MOST_BETWEEN_PROBES_S)
+            self._open(failure, now)
+
+    def _open(self, failure: Failure, now: float) -> None:
+        self.state, self.reason = HealthState.OPEN, failure.message
+        self._probe_at = now + self._wait_s

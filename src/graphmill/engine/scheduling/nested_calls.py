@@ -1,0 +1,187 @@
+"""Nested calls: calls of models from inside an attempt. They wait in the lane of the model while their job keeps its slot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Protocol, TypeVar
+
+from graphmill.core.errors import Unavailable
+from graphmill.core.result import Failure, Kind
+from graphmill.core.usage import RateLimits, added
+from graphmill.engine.failures import Classifier, cancelled, root_cause
+from graphmill.engine.jobs.context import AttemptContext
+from graphmill.engine.jobs.state import AttemptState
+from graphmill.engine.scheduling.health import HealthState
+from graphmill.engine.scheduling.lanes import Lane, SlotRequest
+from graphmill.engine.scheduling.rate_limits import Holder, Limits
+from graphmill.engine.scheduling.scheduler import Scheduler
+
+T = TypeVar("T")
+_positions = count(-(2**61))
+
+
+class LaneObserver(Protocol):
+    """The run as nested calls know it."""
+
+    def schedule_starts(self) -> None:
+        """Start what can start, soon."""
+
+    def lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
+        """Report that a lane's limit or health is no longer this."""
+
+
+class NestedCall(SlotRequest):
+    """A call from inside an attempt, in the lane of what it calls."""
+
+    __slots__ = ("admitted", "attempt", "is_admitted")
+
+    def __init__(self, attempt: AttemptState, lane: Lane, estimated_tokens: int) -> None:
+        super().__init__(lane, attempt.step.branch.job.rank, next(_positions), None, is_call=True)
+        self.attempt = attempt
+        self.estimated_tokens = estimated_tokens
+        self.admitted: asyncio.Future[None] | None = None
+        self.is_admitted = False
+
+    def admit(self, now: float) -> None:
+        """Let it be made."""
+        self.is_admitted = True
+        self.lane.start(self, now)
+        if self.admitted is not None and not self.admitted.done():
+            self.admitted.set_result(None)
+
+
+class NestedCalls:
+    """The nested calls of one run."""
+
+    def __init__(
+        self, run: LaneObserver, scheduler: Scheduler, loop: asyncio.AbstractEventLoop, classifier: Classifier
+    ) -> None:
+        self._run = run
+        self._scheduler = scheduler
+        self._lanes = scheduler.lanes
+        self._loop = loop
+        self._classifier = classifier
+
+    async def call(
+        self,
+        context: AttemptContext,
+        key: str,
+        limits: Limits | None,
+        estimated_tokens: int,
+        function: Callable[[], Awaitable[T]],
+        *,
+        find_cached: Callable[[], Awaitable[T | None]] | None,
+    ) -> T:
+        """Call a function when the lane of this key admits it; the lane learns from how that goes.
+
+        The timeout of the attempt stands still while the call waits. If it would have to wait, ``find_cached`` is asked first.
+        """
+        attempt = context.attempt
+        call = context.nested_call = NestedCall(attempt, self._lanes.get(key, limits), estimated_tokens)
+        slot = attempt.step.slot
+        assert slot is not None  # noqa: S101
+        with call.lane.lend_slot(slot):
+            if find_cached is not None and not call.lane.can_start_now(call, self._loop.time()):
+                found = await find_cached()
+                if found is not None:
+                    return found
+            return await self._make(context, call, function)
+
+    async def wait_for_next(self, context: AttemptContext, estimated_tokens: int) -> None:
+        """Wait until one more call may be made after one that has ended; the usage of that one is settled."""
+        slot, lane = context.slot, context.slot.lane
+        if lane.rate_limiter is None:
+            return
+        slot.usage = (
+            context.usage if context.nested_call is not None else added(context.attempt.step.usage, context.usage)
+        )
+        lane.end_call(slot, self._loop.time())
+        call = NestedCall(context.attempt, lane, estimated_tokens)
+        try:
+            await self._enter(call)
+        except BaseException:
+            lane.resume_call(slot, self._loop.time())  # the attempt is about to end, and gives its slot back then
+            raise
+        slot.reservation, slot.stamp, slot.is_probe = call.reservation, call.stamp, call.is_probe
+        self._lanes.leave(lane)
+
+    def learn_limits(self, slot: SlotRequest, holder: Holder, stated: RateLimits) -> None:
+        """Take over what a response says about its server's rate limits, for everything that uses the same account."""
+        lane = slot.lane
+        if lane.rate_limiter is None and (
+            stated.requests is not None or stated.tokens is not None or stated.input_tokens is not None
+        ):
+            self._lanes.apply_limits(lane, Limits(account=holder.account))
+        if lane.rate_limiter is not None:
+            lane.rate_limiter.learn(stated, self._loop.time(), slot.reservation)
+
+    async def _make(self, context: AttemptContext, call: NestedCall, function: Callable[[], Awaitable[T]]) -> T:
+        await self._enter(call)
+        failure: Failure | None = None
+        try:
+            return await function()
+        except Exception as error:
+            failure = self._classifier.failure(root_cause(error))
+            raise
+        except BaseException:
+            failure = cancelled("the call was cancelled")
+            raise
+        finally:
+            call.usage = context.usage
+            self._leave(call, failure)
+
+    async def _enter(self, call: NestedCall) -> None:
+        """Wait until the lane admits a call."""
+        lane, attempt = call.lane, call.attempt
+        self._lanes.join(lane)
+        now = self._loop.time()
+        opens_at = lane.opens_at(now, call) if lane.queue.is_behind(call) else None
+        if opens_at is not None and opens_at <= now:
+            call.admit(now)
+        else:
+            self._lanes.push(call)
+            await self._wait(call, lane, attempt)
+        if call.is_probe:
+            self._run.lane_changed(lane, lane.limit, HealthState.OPEN)
+
+    async def _wait(self, call: NestedCall, lane: Lane, attempt: AttemptState) -> None:
+        call.admitted = self._loop.create_future()
+        deadlines = attempt.deadlines
+        left_s = None if deadlines is None else deadlines.pause(attempt)
+        if lane.health.state is HealthState.PARKED:
+            self._refuse_waiting(lane)
+        self._run.schedule_starts()
+        try:
+            await call.admitted
+        except BaseException:
+            if call.is_admitted:  # admitted and cancelled at the same moment
+                self._leave(call, cancelled("the call was cancelled"))
+            else:
+                self._lanes.remove(call)
+                self._lanes.leave(lane)
+            raise
+        finally:
+            if deadlines is not None and left_s is not None and not attempt.is_over:
+                deadlines.resume(attempt, left_s)
+
+    def _leave(self, call: NestedCall, failure: Failure | None) -> None:
+        lane = call.lane
+        limit, state = lane.limit, lane.health.state
+        lane.end(call, failure, self._loop.time())
+        self._lanes.leave(lane)
+        if failure is not None and failure.kind in (Kind.THROTTLED, Kind.UNAVAILABLE):
+            call.attempt.failed_lane = lane
+        self._run.schedule_starts()
+        if lane.limit != limit or lane.health.state is not state:
+            self._run.lane_changed(lane, limit, state)
+        if lane.health.state is HealthState.PARKED:
+            self._refuse_waiting(lane)
+
+    def _refuse_waiting(self, lane: Lane) -> None:
+        """Fail the calls that wait in a lane which will admit none of them."""
+        for call in lane.queue:
+            if isinstance(call, NestedCall) and call.admitted is not None and not call.admitted.done():
+                call.attempt.failed_lane = lane
+                call.admitted.set_exception(Unavailable(lane.trouble))

@@ -1,0 +1,94 @@
+"""Whether and when a failed attempt is tried again: a value computed from the failure and the policy."""
+
+from __future__ import annotations
+
+from random import Random
+
+from graphmill.core.result import Failure, Kind
+from graphmill.engine.policy import Retry
+
+_JITTER = 0.5
+_JITTER_AFTER = 0.1
+_MOST_DOUBLINGS = 64
+MOST_CRASHES = 3  # an item that kills worker after worker is poison, however many attempts there are to be
+_LEAST_THROTTLED_S = 0.1  # a wait of nothing would use up no budget, and never end
+
+
+def next_wait_s(
+    retry: Retry, failure: Failure, *, tries: int, throttles: int, throttled_s: float, crashes: int, random: Random
+) -> float | None:
+    """Tell how long to wait before the next attempt, or None if there is to be none.
+
+    ``tries`` counts the attempts so far that were not throttled, ``throttles`` those that were, ``crashes`` those that
+    crashed, and ``throttled_s`` is what earlier throttles have already waited.
+    """
+    if not failure.retryable:
+        return None
+    if failure.kind is Kind.UNAVAILABLE:
+        return 0.0  # it waits in its lane, for a probe that is answered
+    if failure.kind is Kind.THROTTLED:
+        wait, left = (
+            max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random)),
+            retry.throttle_budget_s - throttled_s,
+        )
+        return min(wait, left) if left >= _LEAST_THROTTLED_S else None
+    if failure.kind is Kind.CRASH and crashes >= MOST_CRASHES:
+        return None
+    return _wait(retry, failure, tries, random) if tries < retry.attempts else None
+
+
+def _wait(retry: Retry, failure: Failure, count: int, random: Random) -> float:
+    jitter = random.random() if retry.jitter else 0.0
+    if failure.retry_after_s is not None:  # the server's own word stands in for a wait that grows in the dark
+        return max(retry.wait_s, failure.retry_after_s) * (1 + _JITTER_AFTER * jitter)
+    room = 1 + _JITTER if retry.jitter else 1.0
+    grown = max(retry.wait_s, min(_growth(retry, count), retry.cap_s / room))
+    return grown + min(grown * _JITTER, retry.cap_s - grown) * jitter
+
+
+def _growth(retry: Retry, count: int) -> float:
+    if retry.backoff == "fixed":
+        return retry.wait_s
+    if retry.backoff == "linear":
+        return retry.wait_s * count
+    return float(retry.wait_s * 2 ** min(count - 1, _MOST_DOUBLINGS))
+
+
+class Tries:
+    """The failed attempts of one step so far, and so whether and when there is another: pure."""
+
+    __slots__ = ("_random", "_retry", "crashes", "refusals", "throttled_s", "throttled_since", "throttles")
+
+    def __init__(self, retry: Retry, random: Random, *, refusals: int, crashes: int) -> None:
+        self._retry = retry
+        self._random = random
+        self.refusals = refusals  # attempts that do not count: what they depend on was unavailable
+        self.crashes = crashes
+        self.throttles = 0
+        self.throttled_s = 0.0
+        self.throttled_since = 0.0
+
+    def next_wait_s(self, failure: Failure, attempts: int, now: float, *, is_probe: bool) -> float | None:
+        """Count a failure; return the wait before the next attempt, None if there is none."""
+        if failure.kind is Kind.THROTTLED:
+            self.throttles += 1
+            if self.throttles == 1:
+                self.throttled_since = now
+        elif failure.kind is Kind.UNAVAILABLE or (failure.kind is Kind.TIMEOUT and is_probe):
+            self.refusals += 1
+        elif failure.kind is Kind.CRASH:
+            self.crashes += 1
+        return next_wait_s(
+            self._retry,
+            failure,
+            tries=attempts - self.throttles - self.refusals,
+            throttles=self.throttles,
+            throttled_s=self.throttled_s,
+            crashes=self.crashes,
+            random=self._random,
+        )
+
+    def is_outage(self, failure: Failure, now: float, succeeded_at: float) -> bool:
+        """Whether throttling that used up its time budget is an outage: lately no call of anybody got through."""
+        is_throttled = failure.kind is Kind.THROTTLED and self.throttled_s > 0
+        return is_throttled and succeeded_at < (self.throttled_since + now) / 2
