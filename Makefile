@@ -11,7 +11,7 @@ PEERS := .bench-langgraph/.installed .bench-pflow/.installed
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 
-.PHONY: setup demo test simulate soak lint format bench lock clean
+.PHONY: setup demo wheel test simulate soak lint format bench lock clean
 
 setup: $(STAMP)
 
@@ -28,6 +28,17 @@ demo: setup
 	@rm -f .demo-reviews.jsonl
 	@echo "here, graphmill is $(BIN)/graphmill; . $(BIN)/activate lets you leave the folder out"
 	@echo "first row of demo-results.jsonl:" && head -n 1 demo-results.jsonl
+
+# The wheel as users get it: installed with its own dependencies only, at the locked versions, and run from another folder.
+wheel: setup
+	@rm -rf dist .wheel && mkdir .wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@sed -n 's/^\([^ ]*==[^ ;]*\).*/\1/p' requirements.lock > .wheel/versions.txt
+	$(PYTHON) -m venv .wheel/env
+	.wheel/env/bin/python -m pip install --quiet --disable-pip-version-check --constraint .wheel/versions.txt dist/*.whl
+	@cp .ci/wheel.yaml .wheel/ && printf '{"text": "tea"}\n{"text": "milk"}\n' > .wheel/items.jsonl
+	cd .wheel && env/bin/graphmill batch wheel.yaml --source items.jsonl --run-id wheel && env/bin/graphmill export wheel - --status succeeded > rows.jsonl
+	@test "$$(grep -c . .wheel/rows.jsonl)" = 2 && rm -rf .wheel
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -66,5 +77,5 @@ lock:
 	echo pflow-cli | $(LOCK) - --output-file benchmarks/peers/requirements-pflow.txt
 
 clean:
-	rm -rf .venv .bench-langgraph .bench-pflow .graphmill .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .wheel .bench-langgraph .bench-pflow .graphmill .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -375,7 +375,7 @@ def test_an_id_field_that_the_first_item_lacks_is_refused_before_a_run_is_record
     assert (code, out) == (2, "")
     assert (
         err
-        == "error: the item at position 0 has no id: its field 'qid' is not there; it has 'value'; give it one, or name another field\n"
+        == "error: the item at position 0 has no id: it has no field 'qid', only 'value'; add one, or name another field\n"
     )
     assert not (project / ".graphmill").exists()
 

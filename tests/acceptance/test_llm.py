@@ -197,10 +197,10 @@ class TestNoSuccess:
     @pytest.mark.parametrize(
         ("given", "kind", "said"),
         [
-            (answer("half", reason="length"), "permanent", "cut at the most tokens"),
+            (answer("half", reason="length"), "permanent", "cut at max_tokens"),
             (answer("", reason="refusal"), "permanent", "the model refused"),
             (answer("", reason="content_filter"), "permanent", "content filter"),
-            (answer("half", reason="other"), "transient", "no end of an answer"),
+            (answer("half", reason="other"), "transient", "before the answer was complete"),
             (answer(" \n"), "transient", "the answer is empty"),
             (gm.Transient("server error"), "transient", "server error"),
             (gm.Permanent("too long"), "permanent", "too long"),

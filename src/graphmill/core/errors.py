@@ -1,24 +1,24 @@
 """Every exception Graphmill raises, in one tree.
 
 GraphmillError
-├── UsageError            an argument or a policy that can not be meant
-├── WorkflowError         a workflow file with mistakes, all of them listed
-├── SourceError           the source of items failed; says after how many
-│   └── DuplicateIdError  two items of one batch carry the same id
-├── ChangedError          what a run is to go on with is not what it began with
+├── UsageError            an invalid argument, option or policy
+├── WorkflowError         mistakes in a workflow file; lists all of them
+├── SourceError           the source of items failed
+│   └── DuplicateIdError  two items of one batch have the same id
+├── ChangedError          the workflow, function or source of a resumed run has changed
 ├── ExportError           results could not be written
-├── JournalError          the journal can not be written or read
-│   └── DamagedError      what it holds is not what was written
-├── OwnedError            a run is under way in another process
-├── UnknownRunError       no run of that name
-├── StepError             a step inside a job has failed for good
-├── InternalError         a fault of Graphmill itself
-└── AttemptError          raised by a user's function to say how it failed
-    ├── Throttled         told to slow down; waits, uses no attempt
-    ├── Unavailable       what the function depends on is down; waits for it, uses no attempt
-    ├── Transient         may go well next time
-    ├── Ambiguous         may have happened or not; not retried
-    └── Permanent         will never go well; not retried
+├── JournalError          the journal could not be written or read
+│   └── DamagedError      the journal is damaged
+├── OwnedError            another process works on the run
+├── UnknownRunError       no run has this name
+├── StepError             a step inside a job failed for good
+├── InternalError         a bug in Graphmill
+└── AttemptError          raised by a user's function to say how its attempt failed
+    ├── Throttled         asked to slow down; waits, uses no attempt
+    ├── Unavailable       a dependency is down; waits for it, uses no attempt
+    ├── Transient         the next attempt may succeed
+    ├── Ambiguous         it may have happened or not; not retried
+    └── Permanent         no attempt can succeed; not retried
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:  # every command loads this file, and few of them models
 
 
 class GraphmillError(Exception):
-    """The base of every exception that Graphmill raises; all of them survive pickling, with their attributes."""
+    """Base class of all exceptions. They can be pickled, with their attributes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Made without its constructor, whose arguments an exception does not keep.
-        return _remade, (type(self), self.args), self.__dict__
+        # Unpickled without the constructor, whose arguments an exception does not store.
+        return _unpickle, (type(self), self.args), self.__dict__
 
 
-def _remade(kind: type[GraphmillError], args: tuple[Any, ...]) -> GraphmillError:
+def _unpickle(kind: type[GraphmillError], args: tuple[Any, ...]) -> GraphmillError:
     return kind.__new__(kind, *args)
 
 
 class UsageError(GraphmillError, ValueError):
-    """An argument or a policy that can not be meant; the message names the remedy."""
+    """An invalid argument, option or policy; the message says what to do."""
 
 
 class WorkflowError(GraphmillError):
-    """A workflow file with mistakes; ``problems`` lists all of them, not only the first.
+    """Mistakes in a workflow file; ``problems`` lists all of them.
 
-    ``placed`` are those among them whose line and column are known; they may stand in other files than ``path``.
+    ``placed`` has those whose line and column are known, some of them in other files than ``path``.
     """
 
     def __init__(self, path: str, problems: Sequence[str | Problem]) -> None:
@@ -64,10 +64,10 @@ class WorkflowError(GraphmillError):
 
 
 class SourceError(GraphmillError):
-    """The source of items failed; what was admitted before is finished and kept.
+    """The source of items failed. Items read before are finished, and their results stored.
 
-    ``position`` is the position, counted from 0, of the item that could not be had; ``report``, where a batch raises
-    this, is the report of all items before it.
+    ``position`` is that of the item that could not be read, counted from 0. If a batch raises this, ``report`` is its
+    report on the items before.
     """
 
     def __init__(self, message: str, *, position: int) -> None:
@@ -77,53 +77,52 @@ class SourceError(GraphmillError):
 
 
 class DuplicateIdError(SourceError):
-    """Two items of one batch carry the same id; a batch that is not recorded notices it only among its unfinished items."""
+    """Two items of one batch have the same id. A batch without a journal notices it only among unfinished items."""
 
     def __init__(self, job_id: str, *, first: int | None, second: int) -> None:
-        shown = job_id if len(job_id) <= 80 else job_id[:79] + "…"
-        before = "by an item before it" if first is None else f"at position {first}"
+        before = "by an earlier item" if first is None else f"at position {first}"
         super().__init__(
-            f"id {shown!r} at position {second} is already used {before} (counted from 0); "
-            "give every item an id of its own, or none (then it goes by its position, or in a journal by its content)",
+            f"id {cut(job_id, 80)!r} at position {second} is already used {before} (counted from 0); "
+            "give each item its own id, or none: then its position counts, or with a journal its content",
             position=second,
         )
 
 
 class ExportError(GraphmillError):
-    """Results could not be written; no file was left. ``report``, where a batch raises this, is the report up to there."""
+    """Results could not be written, and no file is left. If a batch raises this, ``report`` is its report so far."""
 
     report: Any = None
 
 
 class ChangedError(GraphmillError):
-    """What a run is to go on with is not what it began with; the message says what changed and how many results it concerns."""
+    """The workflow, function or source of a resumed run has changed; the message says what, and how many results it affects."""
 
     report: Any = None
 
 
 class JournalError(GraphmillError):
-    """The journal can not be written or read: no space, no permission, an I/O error, a store that is gone. What it holds stays.
+    """The journal could not be written or read: no space, no permission, an I/O error, a missing file.
 
-    ``report``, where a batch raises this, is the report up to there.
+    What it holds is safe. If a batch raises this, ``report`` is its report so far.
     """
 
     report: Any = None
 
 
 class DamagedError(JournalError):
-    """What the store holds is not what was written; the message names the row."""
+    """The journal does not hold what was written; the message names the row."""
 
 
 class OwnedError(GraphmillError):
-    """A run is under way in another process, which is named."""
+    """Another process works on the run; the message names it."""
 
 
 class UnknownRunError(GraphmillError, LookupError):
-    """The journal holds no run of that name."""
+    """The journal has no run of this name."""
 
 
 class StepError(GraphmillError):
-    """A step inside a job has failed for good; ``failure`` says how, ``path`` which. A job that lets it pass is not tried again."""
+    """A step inside a job failed for good: ``path`` says which, ``failure`` why. A job that does not catch it is not retried."""
 
     def __init__(self, path: str, failure: Any) -> None:
         self.path = path
@@ -132,14 +131,14 @@ class StepError(GraphmillError):
 
 
 class InternalError(GraphmillError):
-    """A fault of Graphmill itself; please report it with the traceback."""
+    """A bug in Graphmill; please report it with the traceback."""
 
 
 class AttemptError(GraphmillError):
-    """Raised by a user's function to say how its attempt failed: use one of the five below.
+    """Raised by a user's function to say how its attempt failed: use one of its five subclasses.
 
-    One that comes of a model says also what the call has used all the same, what the answer told of its limits, and, in ``answer``, what
-    the model has said that can not be used.
+    One that a model call raises also has the call's usage, the rate limits that the provider reported, and in ``answer``
+    the unusable answer.
     """
 
     usage: Usage | None = None
@@ -147,10 +146,10 @@ class AttemptError(GraphmillError):
     answer: str = ""
 
 
-class Throttled(AttemptError):  # noqa: N818  it names what happened; users raise it
-    """The other side asked to slow down: wait at least ``retry_after_s`` and try again, at no cost of an attempt.
+class Throttled(AttemptError):  # noqa: N818  named for what happened; users raise it
+    """The other side asked to slow down: wait at least ``retry_after_s``, then try again. It uses up no attempt.
 
-    Seconds as a header gives them, in text, will do; what is no number counts as none.
+    ``retry_after_s`` may be text, as in a header; anything but a number is ignored.
     """
 
     def __init__(self, message: str = "throttled", *, retry_after_s: float | str | None = None) -> None:
@@ -159,13 +158,13 @@ class Throttled(AttemptError):  # noqa: N818  it names what happened; users rais
 
 
 class Unavailable(AttemptError):  # noqa: N818
-    """What the function depends on is down, refuses the key or has no credit: no fault of the item, which waits and is not failed by it."""
+    """A dependency is down, refuses the key or has no credit. It is not the item's fault: the item waits and does not fail."""
 
 
 class Transient(AttemptError):  # noqa: N818
-    """This attempt failed, the next may not; ``retry_after_s`` is the least wait before it.
+    """This attempt failed, the next may succeed; ``retry_after_s`` is the shortest wait before it.
 
-    What ``is_unsent`` has surely not happened: it is tried again although it must not happen twice.
+    ``is_unsent`` says that the request was certainly not sent, so it is retried even if it must not happen twice.
     """
 
     is_unsent = False
@@ -178,11 +177,11 @@ class Transient(AttemptError):  # noqa: N818
 
 
 class Ambiguous(AttemptError):  # noqa: N818
-    """Nobody knows whether it happened, and it must not happen twice: not retried, left for a person to decide."""
+    """It may have happened or not, and must not happen twice: not retried, but left for a person to decide."""
 
 
 class Permanent(AttemptError):  # noqa: N818
-    """No further attempt can go well: fail at once."""
+    """No further attempt can succeed: fail at once."""
 
 
 def _seconds(value: float | str | None) -> float | None:
@@ -196,11 +195,12 @@ MOST_MESSAGE_CHARS = 2000
 
 
 def message_of(error: BaseException) -> str:
-    """Give an exception's message; the name of its type if it has none."""
+    """Return an exception's message, or the name of its type if it has none. Never raises."""
     name = type(error).__name__
     try:
-        said = "".join(str(error))
-        text = said if said.strip() else name
+        text = "".join(str(error))  # a plain str
+        if not text.strip():
+            text = name
         if notes := getattr(error, "__notes__", None):
             text = f"{text} ({'; '.join(map(str, notes))})"
     except BaseException:  # noqa: BLE001  a message is user code too
@@ -209,11 +209,11 @@ def message_of(error: BaseException) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Give a text of at most so many characters; where some are left out, ``…`` says so."""
+    """Shorten a text to at most ``most`` characters, ``…`` at its end included."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def described(error: BaseException) -> str:
-    """Give an exception's type and message, the type once."""
+    """Return an exception's type and message, the type once."""
     name, message = type(error).__name__, message_of(error)
     return message if message.startswith(name) else f"{name}: {message}"

@@ -1,4 +1,4 @@
-"""Graphs of other libraries: what makes one callable is found by the library's name, among the entry points of the installed packages."""
+"""Graphs of other libraries, such as LangGraph. An adapter is found among the entry points, by the library's name."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ GROUP = "graphmill.graphs"
 
 
 class ForeignGraph(Protocol):
-    """A graph that another library has compiled, such as LangGraph."""
+    """A graph compiled by another library."""
 
     @property
     def nodes(self) -> Any:
-        """Its nodes."""
+        """The nodes."""
 
     @property
     def astream(self) -> Any:
-        """What runs it."""
+        """The method that runs it."""
 
 
 class AdaptedGraph(ABC):
-    """Such a graph made callable: one step for each item.
+    """Makes such a graph callable, with one step for each item.
 
-    ``library`` is what the other library calls itself; ``packages`` are those whose versions a manifest notes.
+    ``library`` is the other library's name; the versions of ``packages`` are recorded with a run.
     """
 
     library: ClassVar[str]
@@ -34,17 +34,17 @@ class AdaptedGraph(ABC):
 
     @abstractmethod
     async def __call__(self, item: Any) -> Any:
-        """Run it over an item; give what JSON can hold."""
+        """Run it over an item; return JSON data."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     @abstractmethod
     def home(self) -> str | None:
-        """The ``module:name`` by which another process can have it; None if no module holds it."""
+        """The ``module:name`` by which another process can import it; None if there is none."""
 
     @property
     @abstractmethod
@@ -53,7 +53,7 @@ class AdaptedGraph(ABC):
 
 
 def adapted(graph: Any) -> Any:
-    """Give the AdaptedGraph of a graph of another library; anything else as it is. UsageError if that library's is none to run."""
+    """Return the AdaptedGraph for a graph of another library, and anything else as it is; UsageError if it cannot be run."""
     if callable(graph):
         return graph
     libraries = dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(graph).__mro__)

@@ -17,11 +17,10 @@ Effect = Literal["repeatable", "unsafe"]
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to a job in earlier processes: attempts that failed, how many count, how many killed a worker, and what they used.
+    """What happened to a job in earlier processes: failed attempts, how many of them count and how many crashed a worker, and the usage.
 
-    A suspect was under way more than once when the whole process died; suspects are run one at a time. ``position`` is where the
-    item stands in its source, if that is not where the job stands among those that are left; ``generation`` is the one
-    in which it was begun: 1, and one more whenever it is done anew.
+    A suspect was running more than once when the whole process died; suspects run one at a time. ``position`` is the item's
+    position in its source, if the job's own is another. ``generation`` counts from 1, and grows whenever the item is run anew.
     """
 
     attempts: int = 0
@@ -37,13 +36,14 @@ NO_PAST = Past()
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """An item bound to the graph that handles it.
+    """An item and the graph that handles it.
 
-    The graph is any callable of one argument: async ones run on the loop, plain ones in threads; a compiled LangGraph graph is made one.
-    A higher priority starts earlier; one step of priority outweighs a minute of waiting. Jobs with the same ``key`` depend on the
-    same thing, such as one model of one provider: they share its health and, where concurrency adapts, its limit. With the
-    effect "unsafe" it must not happen twice: tried again only if it has surely not happened. A resumed job has a ``past``.
-    Where an item is done several times, ``sample`` is which of them this is, from 1.
+    ``graph`` is any callable of one argument, or a compiled LangGraph graph. An async function runs on the event loop, any
+    other in a thread. A higher priority starts earlier; one step of priority outweighs a minute of waiting.
+
+    Jobs with the same ``key`` depend on the same thing, such as one model: they share its health and, with adaptive
+    concurrency, its limit. With the effect "unsafe" a job must not happen twice: it is retried only if it certainly has not
+    happened. A resumed job has a ``past``. ``sample`` counts from 1 where each item is run several times.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if type(self.id) is not str:
-            raise UsageError(f"a job's id is text, not {type(self.id).__name__}: {self.id!r:.80}")
+            raise UsageError(f"a job's id must be text, got {type(self.id).__name__}: {self.id!r:.80}")
         if not callable(self.graph):
             msgspec.structs.force_setattr(self, "graph", adapted(self.graph))
         if not callable(self.graph):
@@ -65,28 +65,30 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
                 f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load"
             )
         if type(self.priority) is not int:
-            raise UsageError(f"the priority of job {self.id!r:.80} is a whole number, not {self.priority!r:.80}")
+            raise UsageError(f"the priority of job {self.id!r:.80} must be an integer, got {self.priority!r:.80}")
         if self.sample != 0 and (type(self.sample) is not int or self.sample < 0):
             raise UsageError(
-                f"the sample of job {self.id!r:.80} is a number from 1, or 0 for none, not {self.sample!r:.80}"
+                f"the sample of job {self.id!r:.80} must be an integer >= 1, or 0 for none, got {self.sample!r:.80}"
             )
         if self.effect not in ("repeatable", "unsafe"):
-            raise UsageError(f"the effect of job {self.id!r:.80} is repeatable or unsafe, not {self.effect!r:.80}")
+            raise UsageError(f"the effect of job {self.id!r:.80} must be repeatable or unsafe, got {self.effect!r:.80}")
         if type(self.key) is not str:
-            raise UsageError(f"the key of job {self.id!r:.80} is text, not {type(self.key).__name__}: {self.key!r:.80}")
+            raise UsageError(
+                f"the key of job {self.id!r:.80} must be text, got {type(self.key).__name__}: {self.key!r:.80}"
+            )
 
 
-JOB_ID = "job"  # of a run that has no other
+JOB_ID = "job"  # where an item has no other id
 _MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 
 def sample_id(item_id: str, sample: int) -> str:
-    """Name a sample of an item: the first goes by the item's own id, which so stays what it is without samples."""
+    """Return the id of a sample of an item; the first has the item's own id, which is so the same without samples."""
     return item_id if sample <= 1 else f"{item_id}#{sample}"
 
 
 def own_id(item: Any, position: int, *, id_field: str | None = None) -> str | None:
-    """Give the id that an item carries: the named field, else its own ``id``; None if it has none."""
+    """Return an item's own id: the named field, or else ``id``; None if it has none."""
     if isinstance(item, _MAPPINGS):
         value = item.get(id_field or "id")
         if type(value) is str:
@@ -94,17 +96,17 @@ def own_id(item: Any, position: int, *, id_field: str | None = None) -> str | No
         if isinstance(value, str | Integral | UUID) and not isinstance(value, bool):
             return str(value)
         if id_field is not None:
-            known = ", ".join(repr(key) for key in list(item)[:10])
-            found = (
-                f"is {value!r:.40}, neither text nor a whole number"
-                if id_field in item
-                else f"is not there; it has {known}"
-            )
-            raise UsageError(
-                f"the item at position {position} has no id: its field {id_field!r} {found}; give it one, or name another field"
-            )
+            raise UsageError(_missing_id(item, position, id_field))
     elif id_field is not None:
         raise UsageError(
             f"the item at position {position} has no field {id_field!r}: it is {type(item).__name__}, not a mapping"
         )
     return None
+
+
+def _missing_id(item: Mapping[Any, Any], position: int, id_field: str) -> str:
+    if id_field in item:
+        problem = f"its field {id_field!r} must be text or an integer, got {item[id_field]!r:.40}"
+    else:
+        problem = f"it has no field {id_field!r}, only {', '.join(repr(key) for key in list(item)[:10])}"
+    return f"the item at position {position} has no id: {problem}; add one, or name another field"

@@ -1,4 +1,4 @@
-"""JSON as we write and read it: one line, readable, always valid; its hashes, its limits and the positions of its parts."""
+"""JSON: writing it on one line, reading it strictly, hashing it, its depth limit, and the positions of its parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b
 from itertools import zip_longest
-from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
@@ -25,16 +24,16 @@ import orjson
 from graphmill.core.errors import Permanent, message_of
 from graphmill.core.positions import TextError, place, text_place
 
-# Inside JSON text these stand only in strings. Escaped, they can not break readers that split on every Unicode line end.
+# In JSON text these occur only in strings. They are escaped for readers that split on every Unicode line end.
 _LINE_ENDS = {"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _LINE_ENDS_IN_UTF8 = [(end.encode(), escaped.encode()) for end, escaped in _LINE_ENDS.items()]
 _ESCAPES = str.maketrans(_LINE_ENDS)
-# Written at once are plain values only: what has a usual form of its own, also by being a subclass, is left to us.
+# orjson writes plain values only; our own conventions apply to dataclasses, dates and subclasses.
 PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
-def _ordered(value: Set[Any]) -> list[Any]:
-    """List a set in an order that is the same in every process, which its own is not."""
+def _sorted_set(value: Set[Any]) -> list[Any]:
+    """List a set in an order that is the same in every process, unlike its own."""
     is_simple = all(isinstance(entry, str) for entry in value) or all(isinstance(entry, int | float) for entry in value)
     return sorted(value) if is_simple else sorted(value, key=to_json)
 
@@ -45,38 +44,33 @@ _USUAL_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((datetime, date, time), lambda value: value.isoformat()),
     ((Decimal, UUID, PurePath), str),
     (Mapping, dict),
-    (Set, _ordered),
+    (Set, _sorted_set),
 )
 
 
 def to_json(value: Any) -> str:
-    """Write a value as ``json_bytes`` does, as text."""
+    """Write a value like ``json_bytes``, as text."""
     return json_bytes(value).decode()
 
 
 def json_bytes(value: Any) -> bytes:
-    """Write a value as one line of JSON. NaN and the infinities, which JSON lacks, become null.
+    """Write a value as one line of JSON. NaN and infinity become null.
 
     Dataclasses, pydantic models, dates, decimals, paths, enums and sets are written in their usual form; any other type
     is a TypeError that names it.
     """
     try:
         body = orjson.dumps(value, None, PLAIN)
-    except TypeError:  # not plain, or plain and odd, such as a large number or half of a surrogate pair
-        return _written(value).encode()
-    exact = (
-        b"%b" % body
-    )  # orjson's own bytes keep 4 KB at the least, and long ones up to thirteen times the room that they need
-    return exact if exact.isascii() else _unbroken(exact)
+    except TypeError:  # not plain, or a large integer, or half of a surrogate pair
+        return _write_slowly(value).encode()
+    exact = b"%b" % body  # a copy: orjson's own bytes occupy at least 4 KB, and up to thirteen times their size
+    if not exact.isascii():
+        for line_end, escaped in _LINE_ENDS_IN_UTF8:
+            exact = exact.replace(line_end, escaped)
+    return exact
 
 
-def _unbroken(body: bytes) -> bytes:
-    for line_end, escaped in _LINE_ENDS_IN_UTF8:
-        body = body.replace(line_end, escaped)
-    return body
-
-
-def _written(value: Any) -> str:
+def _write_slowly(value: Any) -> str:
     try:
         text = _encode(value)
     except ValueError:
@@ -88,13 +82,13 @@ def _written(value: Any) -> str:
 
 
 def require_json(output: Any) -> Any:
-    """Give an output back, or refuse it, as a permanent failure of the job, if no row can hold it: now, not at the night's end."""
+    """Return an output that can be written as JSON; any other is a permanent failure of its job, now rather than at the end."""
     json_of(output)
     return output
 
 
 def json_of(output: Any) -> bytes:
-    """Write an output as JSON; if it can not be, that is a permanent failure of its job."""
+    """Write an output as JSON; an output that cannot be written is a permanent failure of its job."""
     try:
         return json_bytes(output)
     except (TypeError, ValueError, RecursionError) as error:
@@ -102,11 +96,11 @@ def json_of(output: Any) -> bytes:
 
 
 def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) -> Any:
-    """Read JSON; ValueError names line and column of a mistake, in the file in which this text has its first line there."""
+    """Read JSON; ValueError names the line and column of a mistake. ``first_line`` is the number of the text's first line in its file."""
     try:
         if not unique_keys and (found := _read_quickly(text)):
             return found[0]
-        return json.loads(text, object_pairs_hook=with_unique_keys if unique_keys else None)
+        return json.loads(text, object_pairs_hook=_unique_keys if unique_keys else None)
     except json.JSONDecodeError as error:
         raise TextError(f"not JSON: {error.msg}", line=first_line + error.lineno - 1, column=error.colno) from error
     except UnicodeDecodeError as error:
@@ -114,7 +108,7 @@ def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) ->
         raise TextError(f"not JSON: {error}", line=line, column=column) from error
     except (ValueError, RecursionError) as error:
         later = " or later" if b"\n" in text else ""
-        raise ValueError(f"line {first_line}{later}: not JSON that can be read: {error}") from error
+        raise ValueError(f"line {first_line}{later}: not JSON: {error}") from error
 
 
 def _refuse_constant(name: str) -> Any:
@@ -125,19 +119,17 @@ def _refuse_constant(name: str) -> Any:
 STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its pairs; ValueError names a key that stands twice in it, of which one would be lost."""
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs; ValueError names a repeated key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(
-            f"the key {next(name for name in names if names.count(name) > 1)!r:.80} stands twice in one object"
-        )
+        raise ValueError(f"repeated key {next(name for name in names if names.count(name) > 1)!r:.80} in one object")
     return found
 
 
 def _read_quickly(text: bytes) -> tuple[Any] | None:
-    """Read what msgspec takes, which it reads as Python does; None for the rest: mistakes, and what Python alone can read, such as NaN."""
+    """Read with msgspec; None for mistakes, and for what only Python reads, such as NaN."""
     try:
         return (_decode(text),)
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -168,7 +160,7 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Copy a value with null for each number that JSON lacks."""
+    """Copy a value, with null for NaN and infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
@@ -180,19 +172,7 @@ def _finite(value: Any) -> Any:
     return _finite(_plain(value))
 
 
-def encoder(*, sort_keys: bool, default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
-    """Give a function that writes values as JSON in our form; what JSON lacks is a TypeError, or what ``default`` makes of it."""
-    made = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys, default=default
-    )
-    if c_make_encoder is None:
-        return made.encode
-    # What JSONEncoder.encode does for each value anew, done once: to make the encoder costs as much as to use it.
-    encode = c_make_encoder(None, made.default, encode_basestring, None, ":", ",", sort_keys, False, False)  # noqa: FBT003
-    return lambda value: "".join(encode(value, 0))
-
-
-_encode = encoder(sort_keys=False, default=_plain)
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
 
 
 KEY_BYTES = 16
@@ -200,19 +180,19 @@ _BLANK = blake2b(digest_size=KEY_BYTES)
 
 
 def item_key(item_id: str) -> bytes:
-    """Give the key of an item within its run."""
+    """Return the key of an item within its run: the same on every machine and after every restart."""
     return digest(item_id.encode("utf-8", "surrogatepass"))
 
 
 def digest(data: bytes) -> bytes:
-    """Hash bytes to a key."""
-    hashed = _BLANK.copy()  # two thirds of the cost of one made anew
+    """Hash bytes to 16 bytes."""
+    hashed = _BLANK.copy()  # a third faster than a new one
     hashed.update(data)
     return hashed.digest()
 
 
 def canonical(value: Any) -> bytes:
-    """Write a value as JSON that is the same whatever the order of its keys; TypeError names what JSON can not hold."""
+    """Write a value as JSON with sorted keys; TypeError names a type that JSON does not have."""
     try:
         return orjson.dumps(value, None, _SORTED)
     except TypeError:
@@ -222,10 +202,7 @@ def canonical(value: Any) -> bytes:
 def _canonical(value: Any) -> bytes:
     try:
         return _encode_sorted(value).encode()
-    except (
-        TypeError,
-        ValueError,
-    ):  # a type with a usual form, a number that JSON lacks, half of a surrogate pair, keys of mixed types
+    except (TypeError, ValueError):  # a type with a usual form, NaN, half of a surrogate pair, keys of mixed types
         plain = json.loads(to_json(value))
     try:
         return _encode_sorted(plain).encode()
@@ -234,26 +211,26 @@ def _canonical(value: Any) -> bytes:
 
 
 _SORTED = PLAIN | orjson.OPT_SORT_KEYS
-_encode_sorted = encoder(sort_keys=True)
+_encode_sorted = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
 
 
 MOST_LEVELS = 200
 
 
 def is_too_deep(data: Any) -> bool:
-    """Tell whether data is nested deeper than we take; data that holds itself is."""
+    """Whether data is nested deeper than 200 levels, or contains itself: readers that recurse, ours and others', would fail."""
     return _height(data, 0, {}) > MOST_LEVELS
 
 
 def _height(data: Any, level: int, known: dict[int, int]) -> int:
-    """Give the levels of ``data``, each container looked at once however often it is shared."""
+    """Count the levels of ``data``; looks at each container once, however often it is shared."""
     entries = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else None
     if entries is None:
         return 0
     if level > MOST_LEVELS:
         return MOST_LEVELS + 1
     if id(data) not in known:
-        known[id(data)] = MOST_LEVELS + 1  # while it is looked at: who meets it again is inside it
+        known[id(data)] = MOST_LEVELS + 1  # until it is counted: if met again, it contains itself
         known[id(data)] = 1 + max((_height(entry, level + 1, known) for entry in entries), default=0)
     return known[id(data)]
 
@@ -262,7 +239,7 @@ _ATOMS = frozenset({str, int, float, bool, bytes, type(None)})  # looked at firs
 
 
 def fresh(value: Any) -> Any:
-    """Copy the lists, dicts, tuples and sets of ``value``, to any depth; everything else is passed on as it is."""
+    """Copy the lists, dicts, tuples and sets of a value, to any depth, so that user code can change them."""
     kind = type(value)
     if kind in _ATOMS:
         return value
@@ -287,7 +264,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 @dataclass(slots=True)
 class Part:
-    """One value: where it begins and ends, where its key begins, and its parts by key or position."""
+    """A value in a JSON text: where it and its key begin, where it ends, and its parts by key or index."""
 
     start: int
     end: int = 0
@@ -296,12 +273,12 @@ class Part:
 
 
 def decoded(text: bytes) -> str:
-    """Give the text as the JSON reader sees it, in whichever encoding it detects."""
+    """Decode a text as the JSON reader does, in the encoding it detects."""
     return text.decode(json.detect_encoding(text), "surrogatepass")
 
 
 def scan(text: str) -> Part:
-    """Find every part of a text that is JSON; TextError for a key that stands twice in one object, and for too many levels."""
+    """Find the positions of all parts of a JSON text; TextError for a repeated key, and for too many levels."""
     scanner = _Scanner(text)
     tokens = list(_TOKEN.finditer(text))
     for token, after in zip_longest(tokens, tokens[1:]):
@@ -316,7 +293,7 @@ def scan(text: str) -> Part:
 
 
 class _Scanner:
-    """The parts found so far: the outermost, those that are open, and the key whose value comes next."""
+    """The parts found so far: the outermost, the open ones, and the key whose value comes next."""
 
     def __init__(self, text: str) -> None:
         self.root: Part | None = None
@@ -341,7 +318,7 @@ class _Scanner:
     def _put(self, part: Part, holder: Part) -> None:
         name = self.key[0] if self.key is not None and self._text[holder.start] == "{" else len(holder.parts)
         if name in holder.parts:
-            raise _placed_error(f"the key {name!r} stands twice in one object", part.key or part.start, self._text)
+            raise _placed_error(f"repeated key {name!r} in one object", part.key or part.start, self._text)
         holder.parts[name] = part
 
 

@@ -1,4 +1,4 @@
-"""A call of a model: what is asked, and what comes back, in words that are the same for every provider."""
+"""A model call: request and response, in one form for all providers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text", forbid_unknown_fields=True):
-    """A part of a message that is text."""
+    """A text part of a message."""
 
     text: str
 
 
 class Image(msgspec.Struct, frozen=True, tag_field="type", tag="image", forbid_unknown_fields=True, kw_only=True):
-    """A part of a message that is an image: ``data`` in base64, of this media type, or an ``url`` that the provider fetches."""
+    """An image part of a message: ``data`` in base64, or a ``url`` that the provider fetches."""
 
     data: str | None = None
     media_type: str = "image/png"
@@ -30,7 +30,7 @@ class Image(msgspec.Struct, frozen=True, tag_field="type", tag="image", forbid_u
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the model asks for; ``arguments`` are the object it wrote, or its text where that is no JSON object."""
+    """A tool call by the model; ``arguments`` is the object it wrote, or the text if that is not a JSON object."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One message; one of role ``tool`` answers the call that it names."""
+    """One message; one with the role ``tool`` answers the tool call that it names."""
 
     role: Role
     content: str | tuple[Text | Image, ...] = ""
@@ -56,15 +56,13 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
     @property
     def text(self) -> str:
         """All its text."""
-        return (
-            self.content
-            if isinstance(self.content, str)
-            else "\n".join(part.text for part in self.content if isinstance(part, Text))
-        )
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Which step asks; it is not sent."""
+    """Which step makes the call; it is not sent."""
 
     item: str = ""
     path: str = ""
@@ -77,10 +75,10 @@ NO_ORIGIN = Origin()
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is asked; ``model`` is the provider's own name, None leaves a choice to the provider.
+    """A request; ``model`` is the provider's own name, and None leaves a setting to the provider.
 
-    ``schema`` is the JSON Schema that the answer must have. ``logprobs`` asks for those of the answer's tokens, with so many
-    alternatives. ``extra`` is put into what is sent as it is, over all else.
+    ``schema`` is the JSON Schema that the answer must fit. ``logprobs`` asks for those of the answer's tokens, with so many
+    alternatives. ``extra`` is merged into the request as it is, and wins over all else.
     """
 
     model: str
@@ -99,7 +97,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FinishReason(StrEnum):
-    """Why a model stopped; only the first two are a whole answer."""
+    """Why a model stopped; only the first two mean a complete answer."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -111,7 +109,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
-    """The logarithm of a token's probability, and of those it was preferred to."""
+    """The log probability of a token, and those of its alternatives."""
 
     token: str
     logprob: float
@@ -119,7 +117,7 @@ class TokenLogprob:
 
 
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What came back: one answer, with what it used; ``model`` is what the provider says has answered. Its raw form is not kept."""
+    """A response: the answer and its usage; ``model`` is the one that answered, as the provider says."""
 
     text: str
     usage: Usage = NO_USAGE
@@ -132,7 +130,7 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
 
     def error(self) -> AttemptError | None:
-        """Give why this is no success, None if it is one; it holds the usage and the limits."""
+        """Return why this is not a success, with usage and limits; None if it is one."""
         if self.finish_reason in (FinishReason.STOP, FinishReason.TOOL_CALLS):
             return None
         error = _ERRORS[self.finish_reason](_SAID[self.finish_reason] + (f": {self.reason}" if self.reason else ""))
@@ -147,8 +145,8 @@ _ERRORS: Mapping[FinishReason, type[AttemptError]] = {
     FinishReason.OTHER: Transient,
 }
 _SAID: Mapping[FinishReason, str] = {
-    FinishReason.LENGTH: "the answer was cut at the most tokens it may have; raise max_tokens, or ask for less",
+    FinishReason.LENGTH: "the answer was cut at max_tokens; raise max_tokens, or ask for less",
     FinishReason.REFUSAL: "the model refused",
     FinishReason.CONTENT_FILTER: "the provider's content filter stopped the answer",
-    FinishReason.OTHER: "the model stopped for a reason that is no end of an answer",
+    FinishReason.OTHER: "the model stopped before the answer was complete",
 }

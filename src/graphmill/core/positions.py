@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class TextError(ValueError):
-    """A text that can not be read, and where: line and column count from 1."""
+    """A text cannot be read; line and column count from 1."""
 
     def __init__(self, reason: str, *, line: int, column: int) -> None:
         self.reason = reason
@@ -16,19 +16,19 @@ class TextError(ValueError):
 
 
 def place(text: bytes, offset: int, *, first_line: int = 1) -> tuple[int, int]:
-    """Give line and column of the byte at ``offset``, for a text whose first line has this number in its file."""
+    """Return line and column of the byte at ``offset``; ``first_line`` is the number of the text's first line in its file."""
     line_start = text.rfind(b"\n", 0, offset) + 1
     return first_line + text.count(b"\n", 0, offset), len(text[line_start:offset].decode(errors="replace")) + 1
 
 
 def text_place(text: str, offset: int) -> tuple[int, int]:
-    """Give line and column of the character at ``offset``."""
+    """Return line and column of the character at ``offset``."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, or worth knowing, and where; line and column are 0 where there is no text to point into."""
+    """A problem, or a note, and its position; line and column are 0 if there is no text."""
 
     file: str
     line: int
@@ -36,6 +36,6 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        """Give 'file:line:column: message', as editors and terminals make links of it."""
+        """Return file:line:column: message, which editors and terminals turn into a link."""
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         return f"{place}: {self.message}"

@@ -1,4 +1,4 @@
-"""A result: the final record of one job, and the failure it may hold."""
+"""A result: the final record of one job, with its failure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 
 
 class Status(StrEnum):
-    """Where a job stands; the last five are final.
+    """The state of a job; the last five are final.
 
-    Paused is what waits for an answer, or what a run left undone when it was drained or parked.
+    A paused job waits for a person's answer, or was left unfinished when its run was stopped or paused.
     """
 
     PENDING = "pending"
@@ -27,19 +27,19 @@ class Status(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it will not change any more."""
+        """Whether it can no longer change."""
         return self not in _LIVE
 
 
 PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, PAUSED = (
-    Status  # a global is found faster than a member
+    Status  # a global is looked up faster than a member
 )
 _LIVE = frozenset({PENDING, RUNNING, RETRYING})
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 
 class StopReason(StrEnum):
-    """Why a run ended before it had done everything."""
+    """Why a run ended before all its items were done."""
 
     FAIL_FAST = "fail_fast"
     MAX_FAILURES = "max_failures"
@@ -52,7 +52,7 @@ class StopReason(StrEnum):
 
 
 class Kind(StrEnum):
-    """Why an attempt did not succeed; decides whether there is another."""
+    """Why an attempt failed; decides whether it is retried."""
 
     THROTTLED = "throttled"
     UNAVAILABLE = "unavailable"
@@ -66,7 +66,7 @@ class Kind(StrEnum):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether another attempt may go better."""
+        """Whether another attempt may succeed."""
         return self in _RETRYABLE
 
 
@@ -75,9 +75,9 @@ _RETRYABLE = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.TRANSIENT, Kind.T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An exception as recorded data; the exception itself, with its frames, is let go.
+    """An exception as data; the exception itself, with its frames, is not kept alive.
 
-    ``answer`` is what a model has said that can not be used, if it is that.
+    ``answer`` is a model's unusable answer, if that was the failure.
     """
 
     kind: Kind
@@ -92,16 +92,16 @@ class Failure:
 
     @property
     def retryable(self) -> bool:
-        """Whether a failure of this kind is worth another attempt."""
+        """Whether a failure of this kind may be retried."""
         return self.kind.is_retryable
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A job's final record.
 
-    ``queued_s`` is the wait from admission to the first attempt, ``duration_s`` the time from there to the end,
-    waits between attempts included, and of one that is made of steps also what earlier
-    processes did of it. ``usage`` and ``cost`` are None where nothing was metered.
+    ``queued_s`` is the wait before the first attempt; ``duration_s`` is the time from there to the end, with the waits between
+    attempts, and for a job made of steps with the time of earlier processes. ``usage`` and ``cost`` are None if nothing was
+    metered.
     """
 
     job_id: str
@@ -124,27 +124,27 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_degraded(self) -> bool:
-        """Whether the job succeeded though something in it failed, such as an item of a batch under ``continue``."""
+        """Whether the job succeeded although something in it failed, such as an item of a batch with ``continue``."""
         return "degraded" in self.metadata and self.is_success and self.metadata["degraded"] is True
 
     @property
     def questions(self) -> Mapping[str, Any]:
-        """What it waits to be answered, by the paths of the steps that asked; empty if it is not paused by a question."""
+        """The questions it waits for, by the paths of the steps that asked; empty if it waits for none."""
         asked = self.metadata.get("questions", ()) if self.status is Status.PAUSED else ()
         return {each["path"]: each["question"] for each in asked}
 
     @property
     def sample(self) -> int:
-        """Which sample of its item it is, from 1; 0 if the item is done only once."""
+        """The number of this sample, from 1; 0 if each item is run once."""
         found: int = self.metadata.get("sample", 0)
         return found
 
     @property
     def item_id(self) -> str:
-        """The id of the item, which its samples share."""
+        """The id of the item, which all its samples share."""
         return self.job_id if self.sample <= 1 else self.job_id.removesuffix(f"#{self.sample}")
 
     @property
     def is_failure(self) -> bool:
-        """Whether the job failed or timed out; a cancelled or a paused one did neither."""
+        """Whether the job failed or timed out; a cancelled or paused one did neither."""
         return self.status is Status.FAILED or self.status is Status.TIMED_OUT

@@ -1,4 +1,4 @@
-"""Names that are nearly right get a suggestion."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Give ' (did you mean …?)' for the nearest known name, or nothing; a message can go on behind it."""
+    """Return " (did you mean …?)" for the nearest known name, or an empty text."""
     near = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {str(near[0])!r}?)" if near else ""  # of an enum its value
+    return f" (did you mean {str(near[0])!r}?)" if near else ""  # for an enum its value
 
 
 def file_suggestion(path: Path) -> str:
-    """Give the same for the nearest of the files beside a path that is not there."""
+    """Return the same for a missing file: the nearest name in its folder."""
     try:
         return suggestion(path.name, [entry.name for entry in path.parent.iterdir()])
     except OSError:

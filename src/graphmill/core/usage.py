@@ -12,11 +12,11 @@ from graphmill.core.suggest import suggestion
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Counts that add up with ``+``; a cost of None is unknown, and so is every sum that holds one.
+    """Counts that add up with ``+``. A cost of None is unknown, and so is every sum with it.
 
-    ``reused`` are answers that were known, so that nobody was asked. ``reasoning_tokens`` are among the output's; ``cached_tokens``,
-    read from a provider's cache, ``cache_written_tokens``, put into it, and ``image_tokens`` are among the input's. What asked for
-    nothing costs nothing, so ``sum(usages, NO_USAGE)`` is the sum of all.
+    ``reused`` counts answers from Graphmill's cache, which cost nothing. ``reasoning_tokens`` are part of the output's;
+    ``cached_tokens`` (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the input's.
+    ``sum(usages, NO_USAGE)`` adds them all up.
     """
 
     requests: int = 0
@@ -44,10 +44,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             name, count = next(
                 pair for pair in zip(_COUNTS, counts, strict=True) if type(pair[1]) is not int or pair[1] < 0
             )
-            raise ValueError(f"{name} is a count, not {count!r:.80}")
+            raise ValueError(f"{name} must be an integer >= 0, got {count!r:.80}")
         cost = self.cost_usd
         if cost is not None and (type(cost) not in (int, float) or not 0 <= cost < float("inf")):
-            raise ValueError(f"cost_usd is an amount of money, or None where it is unknown, not {cost!r:.80}")
+            raise ValueError(f"cost_usd must be a number >= 0, or None if it is unknown, got {cost!r:.80}")
 
     def __add__(self, other: Usage) -> Usage:
         if not isinstance(other, Usage):
@@ -66,23 +66,23 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 
     @property
     def tokens(self) -> int:
-        """Those of both directions."""
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     @property
     def counts(self) -> dict[str, int]:
-        """All of it but the money."""
+        """All counts, without the cost."""
         counts = msgspec.structs.asdict(self)
         del counts["cost_usd"]
         return counts
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as data."""
+        """Return it as data."""
         return msgspec.structs.asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Usage:
-        """Read what ``to_json`` gave; ValueError names what is no part of a usage."""
+        """Read what ``to_json`` returned; ValueError for an unknown key."""
         known = (*_COUNTS, "cost_usd")
         for name in data:
             if name not in known:
@@ -111,12 +111,14 @@ class RateLimits:
 
 
 def added(used: Usage | None, more: Usage | None) -> Usage | None:
-    """Add two up of which either may be None: nothing is known of it."""
-    return more if used is None else used if more is None else used + more
+    """Add two usages; None is no usage."""
+    if used is None or more is None:
+        return more if used is None else used
+    return used + more
 
 
 def with_more(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mapping[str, Usage]:
-    """Add up what was used of each model, by its name."""
+    """Add up usages by model."""
     sums = dict(used)
     for each in more:
         for model, usage in each.items():

@@ -1,4 +1,4 @@
-"""YAML as plain data: what JSON can say and nothing more, so that no text turns into a date or a truth by accident."""
+"""YAML as plain data: JSON's types and no others, so that no text turns into a date or a boolean by accident."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _DataLoader(_Loader):  # type: ignore[misc]
-    """A safe loader that refuses what JSON can not say: repeated keys, keys that are no scalars, data that holds itself."""
+    """A safe loader that refuses what JSON does not have: repeated keys, keys that are not scalars, data that contains itself."""
 
     _level = 0
 
@@ -41,13 +41,13 @@ class _DataLoader(_Loader):  # type: ignore[misc]
 
 
 def _placed(make: Any) -> Any:
-    """Wrap a constructor of numbers and truths: an explicit tag on a text that is none of its kind is told with its place."""
+    """Wrap a constructor of numbers and booleans: an explicit tag that does not fit its text is reported with its position."""
 
     def construct(loader: Any, node: yaml.Node) -> Any:
         try:
             return make(loader, node)
         except (LookupError, ValueError) as error:
-            problem = f"a value does not fit the tag it carries: {error}"
+            problem = f"a value does not fit its tag: {error}"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
     return construct
@@ -83,10 +83,16 @@ class _DataDumper(yaml.SafeDumper):
         return True
 
 
-_DataDumper.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar(f"{_TAG}str", text, style="|" if "\n" in text else None),
-)
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = None
+    if any(char in text for char in "\r\x85\u2028\u2029\ufeff"):  # line ends that other styles do not keep apart
+        style = '"'
+    elif "\n" in text:
+        style = "|"
+    return dumper.represent_scalar(f"{_TAG}str", text, style)
+
+
+_DataDumper.add_representer(str, _represent_text)
 Constructor = Callable[[yaml.Node], Any]
 
 
@@ -97,14 +103,14 @@ def to_yaml(data: Any) -> str:
 
 
 def from_yaml(text: bytes) -> Any:
-    """Read one YAML document as plain data; TextError names line and column of a mistake."""
+    """Read one YAML document as plain data; TextError names the line and column of a mistake."""
     return compose_yaml(text)[0]
 
 
 def compose_yaml(text: bytes, tags: Mapping[str, Constructor] | None = None) -> tuple[Any, yaml.Node | None]:
-    """Read one YAML document and give its data and its nodes, which know their places; ``tags`` make values of nodes with tags of ours.
+    """Read one YAML document; return its data and its nodes, which know their positions. ``tags`` are constructors for our own tags.
 
-    Merges (<<) are worked into the nodes too; of a key that stands in one twice the last counts.
+    Merges (<<) are worked into the nodes too; of a repeated key the last one counts.
     """
     try:
         return _composed(text, tags or {})
@@ -134,12 +140,12 @@ def _by_node(make: Constructor) -> Callable[[Any, yaml.Node], Any]:
 
 
 def _require_plain(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Refuse repeated keys and loops, before merges (<<) are worked in; tell how large this is with its aliases written out."""
+    """Refuse repeated keys and loops, before merges (<<) are worked in; return the number of values with all aliases expanded."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) in sizes:
         if not sizes[id(node)]:
-            raise yaml.constructor.ConstructorError(None, None, "this holds itself", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, "this contains itself", node.start_mark)
         return sizes[id(node)]
     sizes[id(node)] = 0
     if isinstance(node, yaml.MappingNode):
@@ -147,7 +153,7 @@ def _require_plain(node: yaml.Node, sizes: dict[int, int]) -> int:
     size = 1 + sum(_require_plain(child[1] if isinstance(child, tuple) else child, sizes) for child in node.value)
     if size > _MOST_VALUES:
         raise yaml.constructor.ConstructorError(
-            None, None, f"its aliases make more than {_MOST_VALUES:,} values of this", node.start_mark
+            None, None, f"its aliases expand to more than {_MOST_VALUES:,} values", node.start_mark
         )
     sizes[id(node)] = size
     return size
@@ -158,10 +164,8 @@ def _require_keys_once(node: yaml.MappingNode) -> None:
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise yaml.constructor.ConstructorError(
-                None, None, "a key is text, not a list or a mapping", key.start_mark
+                None, None, "a key must be text, not a list or a mapping", key.start_mark
             )
         if key.value in seen and key.value != "<<":
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key.value!r} stands here twice", key.start_mark
-            )
+            raise yaml.constructor.ConstructorError(None, None, f"repeated key {key.value!r}", key.start_mark)
         seen.add(key.value)

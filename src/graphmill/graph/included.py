@@ -29,7 +29,7 @@ def json_data(text: bytes) -> Any:
         raise
     except ValueError as error:
         scan(decoded(text))  # says where, if it is a key or the depth
-        raise TextError(f"not JSON that can be read: {error.__cause__}", line=1, column=1) from error
+        raise TextError(f"not JSON: {error.__cause__}", line=1, column=1) from error
     if is_too_deep(data):
         scan(decoded(text))  # says where
     return data

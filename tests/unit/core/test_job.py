@@ -16,13 +16,13 @@ def test_a_job_is_frozen_and_has_no_input_and_no_priority_unless_given():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"id": 1, "graph": print}, "id is text, not int: 1"),
+        ({"id": 1, "graph": print}, "id must be text, got int: 1"),
         (
             {"id": "a", "graph": "workflow.yaml"},
             "graph of job 'a' is not callable: 'workflow.yaml'; load a workflow file with gm.load",
         ),
-        ({"id": "a", "graph": print, "priority": 1.5}, "priority of job 'a' is a whole number, not 1.5"),
-        ({"id": "a", "graph": print, "priority": True}, "whole number, not True"),
+        ({"id": "a", "graph": print, "priority": 1.5}, "priority of job 'a' must be an integer, got 1.5"),
+        ({"id": "a", "graph": print, "priority": True}, "must be an integer, got True"),
     ],
 )
 def test_a_job_that_can_not_be_meant_is_refused_with_the_remedy(fields, message):
@@ -56,13 +56,13 @@ def test_a_named_field_goes_before_the_item_s_own_id():
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"id": "x", "name": 1}, "position 0 has no id: its field 'isbn' is not there; it has 'id', 'name'"),
+        ({"id": "x", "name": 1}, "position 0 has no id: it has no field 'isbn', only 'id', 'name'"),
         (
             dict.fromkeys("abcdefghijklm"),
-            "it has 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'; give it one, or name another field$",
+            "only 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'; add one, or name another field$",
         ),
-        ({"isbn": None}, "its field 'isbn' is None, neither text nor a whole number"),
-        ({"isbn": True}, "its field 'isbn' is True, neither"),
+        ({"isbn": None}, "its field 'isbn' must be text or an integer, got None"),
+        ({"isbn": True}, "its field 'isbn' must be text or an integer, got True"),
         ("text", "position 0 has no field 'isbn': it is str, not a mapping"),
     ],
 )

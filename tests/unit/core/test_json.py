@@ -189,9 +189,9 @@ def test_whole_numbers_keep_every_digit():
         (b'["\xc3\xa9", \xff]', "line 7, column 7: not JSON: .*0xff"),
         (b'[\n"\xc3\xa9\xff"]', "line 8, column 3: not JSON: .*0xff"),
         (b'\n"\xff"', "line 8, column 2: not JSON: .*0xff"),
-        (b"9" * 5000, "^line 7: not JSON that can be read: .*4300"),
-        (b"[" * 100_000, "^line 7: not JSON that can be read: .*recursion"),
-        (b"\n" + b"[" * 100_000, "^line 7 or later: not JSON that can be read: .*recursion"),
+        (b"9" * 5000, "^line 7: not JSON: .*4300"),
+        (b"[" * 100_000, "^line 7: not JSON: .*recursion"),
+        (b"\n" + b"[" * 100_000, "^line 7 or later: not JSON: .*recursion"),
     ],
 )
 def test_a_mistake_is_named_by_line_and_column_of_the_file_it_stands_in(text, message):
@@ -229,7 +229,7 @@ def _read(reader, text):
 def test_a_repeated_key_is_refused_only_where_that_is_asked_for():
     text = b'{"a": {"c": 0, "b": 1, "b": 2}}'
     assert from_json(text) == {"a": {"b": 2, "c": 0}}
-    with pytest.raises(ValueError, match="'b' stands twice"):
+    with pytest.raises(ValueError, match="repeated key 'b'"):
         from_json(text, unique_keys=True)
     assert from_json(b'{"a": {"a": 1}}', unique_keys=True) == {"a": {"a": 1}}
 

@@ -20,11 +20,11 @@ def test_an_answer_that_came_to_its_end_is_no_error(reason):
         (
             FinishReason.LENGTH,
             Permanent,
-            "the answer was cut at the most tokens it may have; raise max_tokens, or ask for less: it ran on",
+            "the answer was cut at max_tokens; raise max_tokens, or ask for less: it ran on",
         ),
         (FinishReason.REFUSAL, Permanent, "the model refused: it ran on"),
         (FinishReason.CONTENT_FILTER, Permanent, "the provider's content filter stopped the answer: it ran on"),
-        (FinishReason.OTHER, Transient, "the model stopped for a reason that is no end of an answer: it ran on"),
+        (FinishReason.OTHER, Transient, "the model stopped before the answer was complete: it ran on"),
     ],
 )
 def test_any_other_end_is_an_error_that_tells_what_was_used(reason, kind, message):

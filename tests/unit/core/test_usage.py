@@ -47,12 +47,12 @@ def test_what_a_row_of_an_older_version_lacks_is_nothing():
     ("data", "message"),
     [
         ({"input_token": 1}, r"a usage has no 'input_token' \(did you mean 'input_tokens'\?\); it has requests, "),
-        ({"requests": -1}, "requests is a count, not -1"),
-        ({"requests": 1.5}, "requests is a count, not 1.5"),
-        ({"requests": True}, "requests is a count, not True"),
-        ({"cost_usd": "1"}, "cost_usd is an amount of money, or None where it is unknown, not '1'"),
-        ({"cost_usd": float("nan")}, "cost_usd is an amount"),
-        ({"cost_usd": -0.1}, "cost_usd is an amount"),
+        ({"requests": -1}, "requests must be an integer >= 0, got -1"),
+        ({"requests": 1.5}, "requests must be an integer >= 0, got 1.5"),
+        ({"requests": True}, "requests must be an integer >= 0, got True"),
+        ({"cost_usd": "1"}, "cost_usd must be a number >= 0, or None if it is unknown, got '1'"),
+        ({"cost_usd": float("nan")}, "cost_usd must be"),
+        ({"cost_usd": -0.1}, "cost_usd must be"),
     ],
 )
 def test_what_is_no_usage_is_refused(data, message):

@@ -49,6 +49,6 @@ def test_items_are_plain_data(tmp_path):
 def test_a_repeated_key_names_the_file_and_its_line(tmp_path):
     with pytest.raises(
         gm.SourceError,
-        match=r"items\.yaml: line 3, column 3: the key 'a' stands here twice \(good items before it: 0\)",
+        match=r"items\.yaml: line 3, column 3: repeated key 'a' \(good items before it: 0\)",
     ):
         items_of(tmp_path, b"- 1\n- a: 1\n  a: 2\n")

@@ -183,7 +183,7 @@ def test_a_refusal_says_why():
     }
     assert str(read(data).error()) == "the model refused: It is not safe."
     assert str(read({**data, "stop_reason": "pause_turn"}).error()).endswith(
-        "no end of an answer: stop_reason is 'pause_turn'"
+        "before the answer was complete: stop_reason is 'pause_turn'"
     )
 
 
