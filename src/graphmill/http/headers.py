@@ -26,7 +26,7 @@ _FIRST_MOMENT_S = 1e9  # more seconds than this are not a duration but a Unix ti
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Read ``retry-after-ms``, or ``retry-after`` as seconds or as a date."""
     if (milliseconds := _parse_number(headers.get("retry-after-ms", ""))) is not None:
         return milliseconds / 1000
@@ -37,19 +37,19 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return seconds
 
 
-def openai_limits(headers: Mapping[str, str]) -> RateLimits | None:
+def read_openai_limits(headers: Mapping[str, str]) -> RateLimits | None:
     """Read ``x-ratelimit-*``: resets are durations; without a unit it counts requests, and resets may be moments."""
     if "x-ratelimit-remaining" in headers and "x-ratelimit-remaining-requests" not in headers:
         return _read_limits(headers, _PLAIN, lambda text: _parse_reset(text, headers))
     return _read_limits(headers, _OPENAI, parse_duration)
 
 
-def anthropic_limits(headers: Mapping[str, str]) -> RateLimits | None:
+def read_anthropic_limits(headers: Mapping[str, str]) -> RateLimits | None:
     """Read ``anthropic-ratelimit-*``, whose resets are moments."""
     return _read_limits(headers, _ANTHROPIC, lambda text: _seconds_until(_parse_moment(text), headers))
 
 
-def plain_limits(headers: Mapping[str, str]) -> RateLimits | None:
+def read_plain_limits(headers: Mapping[str, str]) -> RateLimits | None:
     """Read the wait that any server may ask for, and nothing else."""
     return _read_limits(headers, {}, parse_duration)
 
@@ -83,7 +83,7 @@ def _read_limits(
                 remaining=_parse_count(headers.get(remaining, "")),
                 reset_s=reset_s(headers.get(reset, "")),
             )
-    wait_s = retry_after_s(headers)
+    wait_s = read_retry_after(headers)
     if not found and wait_s is None:
         return None
     return RateLimits(**found, retry_after_s=wait_s)

@@ -11,16 +11,16 @@ from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient,
 from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, ModelResponse, Text, ToolCall
 from graphmill.core.usage import RateLimits, Usage
-from graphmill.http.headers import anthropic_limits
+from graphmill.http.headers import read_anthropic_limits
 from graphmill.providers.http_provider import (
     ErrorDetails,
     HttpProvider,
+    build_empty_error,
     count_at,
-    empty_response,
-    entry,
     join_url,
     list_at,
     text_at,
+    value_at,
 )
 
 _ANSWER_TOOL = "answer"
@@ -90,7 +90,7 @@ class Anthropic(HttpProvider):
         body: dict[str, Any] = {
             "model": request.model,
             "max_tokens": request.max_tokens or _DEFAULT_MAX_TOKENS,
-            "messages": _join_tool_results([_message(message) for message in said]),
+            "messages": _join_tool_results([_write_message(message) for message in said]),
         }
         if system := "\n\n".join(message.text for message in request.messages if message.role == "system"):
             body["system"] = system
@@ -100,7 +100,7 @@ class Anthropic(HttpProvider):
         if request.stop:
             body["stop_sequences"] = list(request.stop)
         if request.tools:
-            body["tools"] = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
+            body["tools"] = [_write_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
         if request.reasoning_effort is not None:
             body["output_config"] = {"effort": request.reasoning_effort}
         if request.schema is not None:
@@ -117,7 +117,7 @@ class Anthropic(HttpProvider):
         if is_answer and reason is FinishReason.TOOL_CALLS:
             text, calls, reason = to_json(calls[0].arguments), (), FinishReason.STOP
         elif (reason is FinishReason.STOP and not blocks) or (reason is FinishReason.TOOL_CALLS and not calls):
-            raise empty_response("response has no content", usage)
+            raise build_empty_error("response has no content", usage)
         return ModelResponse(
             text=text,
             usage=usage,
@@ -168,7 +168,7 @@ class Anthropic(HttpProvider):
     def read_limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
         """Read ``anthropic-ratelimit-*``."""
         del data
-        return anthropic_limits(headers)
+        return read_anthropic_limits(headers)
 
 
 # --- writing a request ---
@@ -177,7 +177,7 @@ class Anthropic(HttpProvider):
 def _add_schema(body: dict[str, Any], schema: Mapping[str, Any]) -> None:
     """Hold the answer to a schema: as its format, or for a model too old for that as the one tool it must use."""
     if _WITHOUT_FORMAT.match(body["model"]):
-        body["tools"] = [*body.get("tools", []), _tool(_ANSWER_TOOL, "Give the answer.", schema)]
+        body["tools"] = [*body.get("tools", []), _write_tool(_ANSWER_TOOL, "Give the answer.", schema)]
         body["tool_choice"] = {"type": "tool", "name": _ANSWER_TOOL}
     else:
         answer_format = {"type": "json_schema", "schema": close_schema(schema)}
@@ -204,7 +204,7 @@ def _close_below(name: str, value: Any) -> Any:
     return value
 
 
-def _tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _write_tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "description": description,
@@ -212,7 +212,7 @@ def _tool(name: str, description: str, parameters: Mapping[str, Any]) -> dict[st
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _write_message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         result = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.text}
         return {"role": "user", "content": [result]}
@@ -221,18 +221,18 @@ def _message(message: Message) -> dict[str, Any]:
     calls = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in message.tool_calls
     ]
-    return {"role": message.role, "content": [*_blocks(message), *calls]}
+    return {"role": message.role, "content": [*_write_blocks(message), *calls]}
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _write_blocks(message: Message) -> list[dict[str, Any]]:
     if not message.content:
         return []
     if isinstance(message.content, str):
         return [{"type": "text", "text": message.content}]
-    return [_block(part) for part in message.content]
+    return [_write_block(part) for part in message.content]
 
 
-def _block(part: Text | Image) -> dict[str, Any]:
+def _write_block(part: Text | Image) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if part.url is not None:
@@ -268,4 +268,4 @@ def _explain(data: dict[str, Any], stop: str, reason: FinishReason) -> str:
 
 
 def _read_tool_call(block: Any) -> ToolCall:
-    return ToolCall(id=text_at(block, "id"), name=text_at(block, "name"), arguments=entry(block, "input"))
+    return ToolCall(id=text_at(block, "id"), name=text_at(block, "name"), arguments=value_at(block, "input"))

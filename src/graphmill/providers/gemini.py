@@ -21,17 +21,17 @@ from graphmill.core.model_call import (
     ToolCall,
 )
 from graphmill.core.usage import RateLimits, Usage
-from graphmill.http.headers import parse_duration, plain_limits
+from graphmill.http.headers import parse_duration, read_plain_limits
 from graphmill.providers.http_provider import (
     ErrorDetails,
     HttpProvider,
+    build_empty_error,
     count_at,
-    empty_response,
-    entry,
     join_url,
     list_at,
     logprob_at,
     text_at,
+    value_at,
 )
 
 _THINKING_TOKENS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576}
@@ -78,20 +78,20 @@ class Gemini(HttpProvider):
         del address
         names = {call.id: call.name for message in request.messages for call in message.tool_calls}
         body: dict[str, Any] = {
-            "contents": [_content(message, names) for message in request.messages if message.role != "system"]
+            "contents": [_write_message(message, names) for message in request.messages if message.role != "system"]
         }
         if system := [{"text": message.text} for message in request.messages if message.role == "system"]:
             body["systemInstruction"] = {"parts": system}
-        if config := _config(request):
+        if config := _write_config(request):
             body["generationConfig"] = config
         if request.tools:
-            body["tools"] = [{"functionDeclarations": [_function(tool) for tool in request.tools]}]
+            body["tools"] = [{"functionDeclarations": [_write_tool(tool) for tool in request.tools]}]
         return body
 
     def read_response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
         """Read the first candidate, or why the prompt was blocked; Transient if there is nothing."""
         del request
-        candidate, usage = entry(data, "candidates", 0), self.read_usage(data)
+        candidate, usage = value_at(data, "candidates", 0), self.read_usage(data)
         blocked = text_at(data, "promptFeedback", "blockReason")
         finish = blocked or text_at(candidate, "finishReason")
         reason = _REASONS.get(finish, FinishReason.OTHER)
@@ -99,14 +99,16 @@ class Gemini(HttpProvider):
             reason = FinishReason.CONTENT_FILTER
         parts = list_at(candidate, "content", "parts")
         if candidate is None and not blocked:
-            raise empty_response("response has no candidates", usage)
+            raise build_empty_error("response has no candidates", usage)
         if reason is FinishReason.STOP and not parts:
-            raise empty_response("response has an empty candidate", usage)
-        calls = tuple(_read_tool_call(number, part) for number, part in enumerate(parts) if entry(part, "functionCall"))
+            raise build_empty_error("response has an empty candidate", usage)
+        calls = tuple(
+            _read_tool_call(number, part) for number, part in enumerate(parts) if value_at(part, "functionCall")
+        )
         if calls and reason is FinishReason.STOP:
             reason = FinishReason.TOOL_CALLS
         return ModelResponse(
-            text="".join(text_at(part, "text") for part in parts if entry(part, "thought") is not True),
+            text="".join(text_at(part, "text") for part in parts if value_at(part, "thought") is not True),
             usage=usage,
             finish_reason=reason,
             model=text_at(data, "modelVersion"),
@@ -153,12 +155,12 @@ class Gemini(HttpProvider):
         """Find an error in a successful response."""
         if data.get("error") is None:
             return None
-        code = entry(data, "error", "code")
+        code = value_at(data, "error", "code")
         return code if isinstance(code, int) and 400 <= code < 600 else 500
 
     def read_limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
         """Read the wait that is asked for, in a header or in the error's details."""
-        found, delay_s = plain_limits(headers), _retry_delay_s(data)
+        found, delay_s = read_plain_limits(headers), _read_retry_delay(data)
         if delay_s is None:
             return found
         return replace(found or RateLimits(), retry_after_s=delay_s)
@@ -167,7 +169,7 @@ class Gemini(HttpProvider):
 # --- writing a request ---
 
 
-def _config(request: ModelRequest) -> dict[str, Any]:
+def _write_config(request: ModelRequest) -> dict[str, Any]:
     config: dict[str, Any] = {
         "temperature": request.temperature,
         "topP": request.top_p,
@@ -176,14 +178,14 @@ def _config(request: ModelRequest) -> dict[str, Any]:
         "seed": request.seed,
         "responseLogprobs": None if request.logprobs is None else True,
         "logprobs": request.logprobs or None,
-        "thinkingConfig": _thinking(request.model, request.reasoning_effort),
+        "thinkingConfig": _write_thinking(request.model, request.reasoning_effort),
     }
     if request.schema is not None:
         config |= {"responseMimeType": "application/json", "responseJsonSchema": request.schema}
     return {name: value for name, value in config.items() if value is not None}
 
 
-def _thinking(model: str, effort: str | None) -> dict[str, Any] | None:
+def _write_thinking(model: str, effort: str | None) -> dict[str, Any] | None:
     """Say how hard to think: in tokens up to Gemini 2.5, in words from 3 on."""
     if effort is None:
         return None
@@ -192,7 +194,7 @@ def _thinking(model: str, effort: str | None) -> dict[str, Any] | None:
     return {"thinkingLevel": effort}
 
 
-def _content(message: Message, names: dict[str, str]) -> dict[str, Any]:
+def _write_message(message: Message, names: dict[str, str]) -> dict[str, Any]:
     if message.role == "tool":
         name = names.get(message.tool_call_id or "", message.tool_call_id)
         return {"role": "user", "parts": [{"functionResponse": {"name": name, "response": {"result": message.text}}}]}
@@ -200,13 +202,13 @@ def _content(message: Message, names: dict[str, str]) -> dict[str, Any]:
     if isinstance(message.content, str):
         parts = [{"text": message.content}]
     else:
-        parts = [_part(part) for part in message.content]
+        parts = [_write_part(part) for part in message.content]
     if calls:
         parts = [part for part in parts if part != {"text": ""}]
     return {"role": "model" if message.role == "assistant" else "user", "parts": parts + calls}
 
 
-def _part(part: Text | Image) -> dict[str, Any]:
+def _write_part(part: Text | Image) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"text": part.text}
     if part.url is not None:
@@ -214,7 +216,7 @@ def _part(part: Text | Image) -> dict[str, Any]:
     return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
 
 
-def _function(tool: Tool) -> dict[str, Any]:
+def _write_tool(tool: Tool) -> dict[str, Any]:
     written: dict[str, Any] = {"name": tool.name, "description": tool.description}
     if tool.parameters:
         written["parametersJsonSchema"] = dict(tool.parameters)
@@ -233,7 +235,7 @@ def _explain(finish: str, candidate: Any, reason: FinishReason) -> str:
 def _read_tool_call(number: int, part: Any) -> ToolCall:
     call = part["functionCall"]
     return ToolCall(
-        id=text_at(call, "id") or f"call-{number}", name=text_at(call, "name"), arguments=entry(call, "args") or {}
+        id=text_at(call, "id") or f"call-{number}", name=text_at(call, "name"), arguments=value_at(call, "args") or {}
     )
 
 
@@ -248,7 +250,7 @@ def _read_token(chosen: Any, top: Any) -> TokenLogprob:
     return TokenLogprob(token=text_at(chosen, "token"), logprob=logprob_at(chosen, "logProbability"), top=others)
 
 
-def _retry_delay_s(data: dict[str, Any]) -> float | None:
+def _read_retry_delay(data: dict[str, Any]) -> float | None:
     """Read the wait that the details of an error ask for."""
     for detail in list_at(data, "error", "details"):
         if (delay := text_at(detail, "retryDelay")) and (seconds := parse_duration(delay)) is not None:

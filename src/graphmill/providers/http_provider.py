@@ -30,7 +30,7 @@ from graphmill.http.faults import (
     ResponseTooLargeError,
     UntrustedCertificateError,
 )
-from graphmill.http.headers import plain_limits
+from graphmill.http.headers import read_plain_limits
 
 MAX_RESPONSE_BYTES = 32 << 20
 _MAX_MESSAGE_CHARS = 500
@@ -112,7 +112,7 @@ class HttpProvider(ABC):
     def read_limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
         """Read what a response says of rate limits."""
         del data
-        return plain_limits(headers)
+        return read_plain_limits(headers)
 
     # --- what callers use ---
 
@@ -122,7 +122,7 @@ class HttpProvider(ABC):
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> AttemptError:
         """Turn an error response into an exception."""
-        return self._error(status, headers, parse_error_object(body))
+        return self._build_error(status, headers, parse_error_object(body))
 
     async def complete(
         self,
@@ -145,10 +145,10 @@ class HttpProvider(ABC):
             )
             response = self._read(received, request)
         except AttemptError as error:
-            error.args = (_redact(self._named(error), _secrets(address, key, headers)),)
+            error.args = (_redact(self._name_error(error), _list_secrets(address, key, headers)),)
             raise error from None
         if response.reason:
-            reason = _redact(response.reason, _secrets(address, key, headers))
+            reason = _redact(response.reason, _list_secrets(address, key, headers))
             response = msgspec.structs.replace(response, reason=reason)
         return response
 
@@ -161,7 +161,7 @@ class HttpProvider(ABC):
             received = await _send(session, url, self._headers(key, headers), None, timeout_s)
             return self.read_model_names(self._parse(received))
         except AttemptError as error:
-            error.args = (_redact(self._named(error), _secrets(address, key, headers)),)
+            error.args = (_redact(self._name_error(error), _list_secrets(address, key, headers)),)
             raise error from None
 
     def _headers(self, key: str | None, headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -187,16 +187,16 @@ class HttpProvider(ABC):
         status = self.find_hidden_status(data)
         if status is None:
             return data
-        hidden = self._error(status, received.headers, data)
+        hidden = self._build_error(status, received.headers, data)
         hidden.usage = self.read_usage(data)
         raise hidden
 
-    def _error(self, status: int, headers: Mapping[str, str], data: dict[str, Any]) -> AttemptError:
+    def _build_error(self, status: int, headers: Mapping[str, str], data: dict[str, Any]) -> AttemptError:
         details = self.read_error(data)
         kind = self.classify_error(status, details, data) or kind_of_status(status)
         return build_error(self.name, status, details, kind=kind, limits=self.read_limits(headers, data))
 
-    def _named(self, error: AttemptError) -> str:
+    def _name_error(self, error: AttemptError) -> str:
         text = str(error)
         return text if text.startswith(self.name) else f"{self.name}: {text}"
 
@@ -311,7 +311,7 @@ def _redact(text: str, secrets: Iterable[str]) -> str:
     return cut(Redactor(values=tuple(dict.fromkeys(secrets))).text(text), _MAX_MESSAGE_CHARS)
 
 
-def _secrets(address: str, key: str | None, headers: Mapping[str, str]) -> Iterator[str]:
+def _list_secrets(address: str, key: str | None, headers: Mapping[str, str]) -> Iterator[str]:
     """Return everything that grants access: the key, header values, and the address's query and password."""
     yield key or ""
     for value in headers.values():
@@ -352,7 +352,7 @@ def build_error(
     return error
 
 
-def empty_response(message: str, usage: Usage) -> Transient:
+def build_empty_error(message: str, usage: Usage) -> Transient:
     """Build the exception for a successful response without an answer."""
     error = Transient(message)
     error.usage = usage
@@ -422,7 +422,7 @@ def _find_texts(body: bytes) -> dict[str, str]:
     return {name: json.loads(f'"{text}"', strict=False) for name, text in found.items()}
 
 
-def entry(data: Any, *path: str | int) -> Any:
+def value_at(data: Any, *path: str | int) -> Any:
     """Return the value at a path through data, None if there is none."""
     for key in path:
         if type(data) is dict:
@@ -436,23 +436,23 @@ def entry(data: Any, *path: str | int) -> Any:
 
 def text_at(data: Any, *path: str | int) -> str:
     """Return the text at a path, "" if there is none."""
-    found = entry(data, *path)
+    found = value_at(data, *path)
     return found if isinstance(found, str) else ""
 
 
 def count_at(data: Any, *path: str | int) -> int:
     """Return the count at a path, 0 if there is none."""
-    found = entry(data, *path)
+    found = value_at(data, *path)
     return int(found) if type(found) in (int, float) and 0 <= found < 1e15 else 0  # a bool is not a count
 
 
 def list_at(data: Any, *path: str | int) -> list[Any]:
     """Return the list at a path, an empty one if there is none."""
-    found = entry(data, *path)
+    found = value_at(data, *path)
     return found if isinstance(found, list) else []
 
 
 def logprob_at(data: Any, name: str) -> float:
     """Return the logarithm of a probability, 0 if there is none."""
-    found = entry(data, name)
+    found = value_at(data, name)
     return float(found) if isinstance(found, int | float) else 0.0

@@ -22,17 +22,17 @@ from graphmill.core.model_call import (
     ToolCall,
 )
 from graphmill.core.usage import RateLimits, Usage
-from graphmill.http.headers import openai_limits
+from graphmill.http.headers import read_openai_limits
 from graphmill.providers.http_provider import (
     ErrorDetails,
     HttpProvider,
+    build_empty_error,
     count_at,
-    empty_response,
-    entry,
     join_url,
     list_at,
     logprob_at,
     text_at,
+    value_at,
 )
 
 _OPENAI_HOSTS = ("openai.com", "azure.com", "microsoft.com")
@@ -95,7 +95,10 @@ class OpenAI(HttpProvider):
 
     def build_body(self, request: ModelRequest, address: str) -> dict[str, Any]:
         """Write a request; what is not set is left out."""
-        body: dict[str, Any] = {"model": request.model, "messages": [_message(message) for message in request.messages]}
+        body: dict[str, Any] = {
+            "model": request.model,
+            "messages": [_write_message(message) for message in request.messages],
+        }
         for name in _COPIED:
             if (value := getattr(request, name)) is not None:
                 body[name] = value
@@ -106,7 +109,7 @@ class OpenAI(HttpProvider):
         if request.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": request.logprobs}
         if request.tools:
-            body["tools"] = [{"type": "function", "function": _function(tool)} for tool in request.tools]
+            body["tools"] = [{"type": "function", "function": _write_tool(tool)} for tool in request.tools]
         if request.schema is not None:
             schema = {"name": "answer", "schema": request.schema, "strict": is_strict(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -115,11 +118,11 @@ class OpenAI(HttpProvider):
     def read_response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
         """Read the first choice; Transient if there is none, or nothing in it."""
         del request
-        choice = entry(data, "choices", 0)
-        message = entry(choice, "message")
+        choice = value_at(data, "choices", 0)
+        message = value_at(choice, "message")
         usage = self.read_usage(data)
         if not isinstance(message, dict):
-            raise empty_response("response has no choices", usage)
+            raise build_empty_error("response has no choices", usage)
         refusal = text_at(message, "refusal")
         calls = tuple(map(_read_tool_call, list_at(message, "tool_calls")))
         finish = text_at(choice, "finish_reason")
@@ -130,7 +133,7 @@ class OpenAI(HttpProvider):
             reason = FinishReason.TOOL_CALLS
         text = _read_text(message.get("content"))
         if (reason is FinishReason.STOP and text is None) or (reason is FinishReason.TOOL_CALLS and not calls):
-            raise empty_response("response has an empty choice", usage)
+            raise build_empty_error("response has an empty choice", usage)
         if reason is FinishReason.OTHER:
             refusal = f"finish_reason is {finish or None!r:.60}"
         return ModelResponse(
@@ -166,7 +169,7 @@ class OpenAI(HttpProvider):
 
     def read_error(self, data: dict[str, Any]) -> ErrorDetails:
         """Read an error object in any of the forms that servers use."""
-        found = data.get("error") or entry(data, "choices", 0, "error") or data
+        found = data.get("error") or value_at(data, "choices", 0, "error") or data
         error = found if isinstance(found, dict) else {"message": found}
         message = text_at(error, "message") or text_at(error, "detail") or text_at(error, "detail", 0, "msg")
         code = error.get("code", "")
@@ -178,7 +181,7 @@ class OpenAI(HttpProvider):
         """Return the kind of an error by its code or its words."""
         if status in (400, 413, 422, 429) and _TOO_LARGE.search(details.message):
             return Permanent
-        if status == 403 and entry(data, "error", "metadata", "reasons"):
+        if status == 403 and value_at(data, "error", "metadata", "reasons"):
             return Permanent  # OpenRouter: this input was flagged, others may pass
         if status == 400 and _NO_MODEL.search(details.message):
             return Unavailable
@@ -186,12 +189,12 @@ class OpenAI(HttpProvider):
 
     def find_hidden_status(self, data: dict[str, Any]) -> int | None:
         """Find an error in a successful response, or in its first choice."""
-        return _hidden_status(data) or _hidden_status(entry(data, "choices", 0))
+        return _hidden_status(data) or _hidden_status(value_at(data, "choices", 0))
 
     def read_limits(self, headers: Mapping[str, str], data: dict[str, Any]) -> RateLimits | None:
         """Read ``x-ratelimit-*``."""
         del data
-        return openai_limits(headers)
+        return read_openai_limits(headers)
 
 
 # --- writing a request ---
@@ -226,36 +229,36 @@ def _limit_name(address: str) -> str:
     return "max_completion_tokens" if is_openai else "max_tokens"
 
 
-def _message(message: Message) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": message.role, "content": _content(message)}
+def _write_message(message: Message) -> dict[str, Any]:
+    written: dict[str, Any] = {"role": message.role, "content": _write_content(message)}
     if message.tool_calls:
-        written["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
+        written["tool_calls"] = [_write_tool_call(call) for call in message.tool_calls]
         written["content"] = written["content"] or None
     if message.tool_call_id is not None:
         written["tool_call_id"] = message.tool_call_id
     return written
 
 
-def _content(message: Message) -> str | list[dict[str, Any]]:
+def _write_content(message: Message) -> str | list[dict[str, Any]]:
     if isinstance(message.content, str):
         return message.content
-    return [_part(part) for part in message.content]
+    return [_write_part(part) for part in message.content]
 
 
-def _part(part: Text | Image) -> dict[str, Any]:
+def _write_part(part: Text | Image) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     return {"type": "image_url", "image_url": {"url": part.url or f"data:{part.media_type};base64,{part.data}"}}
 
 
-def _tool_call(call: ToolCall) -> dict[str, Any]:
+def _write_tool_call(call: ToolCall) -> dict[str, Any]:
     arguments = call.arguments
     if not isinstance(arguments, str):
         arguments = to_json(arguments)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _function(tool: Tool) -> dict[str, Any]:
+def _write_tool(tool: Tool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
@@ -273,7 +276,7 @@ def _read_text(content: Any) -> str | None:
 
 
 def _read_tool_call(data: Any) -> ToolCall:
-    arguments = _read_arguments(entry(data, "function", "arguments"))
+    arguments = _read_arguments(value_at(data, "function", "arguments"))
     return ToolCall(id=text_at(data, "id"), name=text_at(data, "function", "name"), arguments=arguments)
 
 
@@ -305,7 +308,7 @@ def _hidden_status(data: Any) -> int | None:
     error = data if data.get("object") == "error" else data.get("error")
     if error is None:
         return None
-    code = entry(error, "code")
+    code = value_at(error, "code")
     if isinstance(code, str) and re.fullmatch("[0-9]{3}", code):
         code = int(code)
     return code if isinstance(code, int) and 400 <= code < 600 else 500

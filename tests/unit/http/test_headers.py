@@ -3,7 +3,13 @@ import time
 import pytest
 
 from graphmill.core.usage import RateLimit, RateLimits
-from graphmill.http.headers import anthropic_limits, openai_limits, parse_duration, plain_limits, retry_after_s
+from graphmill.http.headers import (
+    parse_duration,
+    read_anthropic_limits,
+    read_openai_limits,
+    read_plain_limits,
+    read_retry_after,
+)
 
 NOW = {"date": "Mon, 16 Nov 2026 10:00:00 GMT"}
 
@@ -32,14 +38,14 @@ def test_a_duration_is_read_in_all_its_forms(text, seconds):
 
 
 def test_what_a_server_does_not_say_is_not_known():
-    assert openai_limits({}) is None
-    assert openai_limits({"x-ratelimit-remaining-tokens": "-1", "x-ratelimit-limit-tokens": "-1"}) == RateLimits(
+    assert read_openai_limits({}) is None
+    assert read_openai_limits({"x-ratelimit-remaining-tokens": "-1", "x-ratelimit-limit-tokens": "-1"}) == RateLimits(
         tokens=RateLimit()
     )
-    assert openai_limits({"x-ratelimit-remaining-requests": "5"}) == RateLimits(requests=RateLimit(remaining=5))
-    assert openai_limits({"x-ratelimit-limit-requests": "9" * 99}) == RateLimits(requests=RateLimit())
-    assert plain_limits({"x-ratelimit-limit-requests": "5"}) is None
-    assert plain_limits({"retry-after": "5"}) == RateLimits(retry_after_s=5.0)
+    assert read_openai_limits({"x-ratelimit-remaining-requests": "5"}) == RateLimits(requests=RateLimit(remaining=5))
+    assert read_openai_limits({"x-ratelimit-limit-requests": "9" * 99}) == RateLimits(requests=RateLimit())
+    assert read_plain_limits({"x-ratelimit-limit-requests": "5"}) is None
+    assert read_plain_limits({"retry-after": "5"}) == RateLimits(retry_after_s=5.0)
 
 
 def test_limits_of_one_direction_are_read_by_moments():
@@ -53,7 +59,7 @@ def test_limits_of_one_direction_are_read_by_moments():
         "anthropic-ratelimit-output-tokens-reset": "never",
         "retry-after": "30",
     }
-    assert anthropic_limits(headers) == RateLimits(
+    assert read_anthropic_limits(headers) == RateLimits(
         input_tokens=RateLimit(allowed=50_000, remaining=0, reset_s=30.0),
         output_tokens=RateLimit(allowed=8000, remaining=8000),
         retry_after_s=30.0,
@@ -63,7 +69,7 @@ def test_limits_of_one_direction_are_read_by_moments():
 @pytest.mark.parametrize("reset", ["30", "30s", "1794823230", "1794823230000"])
 def test_a_server_that_names_no_unit_counts_requests_and_says_when_they_are_back_in_any_way(reset):
     headers = {**NOW, "x-ratelimit-limit": "100", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
-    assert openai_limits(headers) == RateLimits(requests=RateLimit(remaining=0, reset_s=30.0))
+    assert read_openai_limits(headers) == RateLimits(requests=RateLimit(remaining=0, reset_s=30.0))
 
 
 @pytest.mark.parametrize(
@@ -84,9 +90,9 @@ def test_a_server_that_names_no_unit_counts_requests_and_says_when_they_are_back
     ],
 )
 def test_a_wait_is_read_as_seconds_milliseconds_or_a_date(headers, seconds):
-    assert retry_after_s(headers) == seconds
+    assert read_retry_after(headers) == seconds
 
 
 def test_a_date_without_the_server_s_own_is_compared_with_ours():
     late = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 100))
-    assert 90 < retry_after_s({"retry-after": late}) <= 100
+    assert 90 < read_retry_after({"retry-after": late}) <= 100

@@ -139,7 +139,7 @@ class Http(NodeType[HttpParams]):
 
     def effect_of(self, params: Mapping[str, Any]) -> Effect:
         """Only methods that read may be sent twice; a method that is not known yet may be any."""
-        method = _method_of(params.get("method"), params.get("body"), params.get("form"))
+        method = _choose_method(params.get("method"), params.get("body"), params.get("form"))
         return "repeatable" if method in READ_METHODS else "unsafe"
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
@@ -162,7 +162,7 @@ class Http(NodeType[HttpParams]):
 
 
 def _build_request(params: HttpParams, context: Context, url: HttpUrl) -> OutgoingRequest:
-    method = _method_of(params.method, params.body, params.form)
+    method = _choose_method(params.method, params.body, params.form)
     if method not in METHODS:
         raise Permanent(f"method must be one of {', '.join(METHODS)}, got {method!r:.40}")
     headers, body, kind = build_headers(params.headers), None, ""
@@ -173,13 +173,13 @@ def _build_request(params: HttpParams, context: Context, url: HttpUrl) -> Outgoi
     if kind:
         headers.setdefault("content-type", kind)
     if params.auth is not None:
-        headers["authorization"] = _authorization(params.auth)
+        headers["authorization"] = _build_authorization(params.auth)
     if method not in READ_METHODS and context.idempotency_key:
         headers.setdefault("idempotency-key", context.idempotency_key)
     return OutgoingRequest(method=method, url=url, headers=headers, body=body)
 
 
-def _authorization(auth: HttpAuth) -> str:
+def _build_authorization(auth: HttpAuth) -> str:
     if auth.basic is not None:
         return basic_header(auth.basic.user, auth.basic.password)
     if auth.bearer is None:
@@ -187,7 +187,7 @@ def _authorization(auth: HttpAuth) -> str:
     return bearer_header(auth.bearer)
 
 
-def _method_of(method: Any, body: Any, form: Any) -> str:
+def _choose_method(method: Any, body: Any, form: Any) -> str:
     """Return the method in capitals."""
     if method is not None:
         return str(method).upper()

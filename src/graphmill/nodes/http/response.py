@@ -25,7 +25,7 @@ from graphmill.http.faults import (
     UnknownEncodingError,
     UntrustedCertificateError,
 )
-from graphmill.http.headers import retry_after_s
+from graphmill.http.headers import read_retry_after
 from graphmill.nodes.http.request import HttpUrl, OutgoingRequest, is_allowed, is_public
 
 MAX_RETRY_AFTER_S = 900.0
@@ -88,7 +88,7 @@ async def fetch(
 
 async def _send(request: OutgoingRequest, context: Context, rules: ResponseRules, *, is_guarded: bool) -> HttpResponse:
     try:
-        return await _client(context, is_guarded=is_guarded).send(
+        return await _open_client(context, is_guarded=is_guarded).send(
             request.method,
             str(request.url),
             headers=request.headers,
@@ -107,7 +107,7 @@ async def _send(request: OutgoingRequest, context: Context, rules: ResponseRules
         raise ended from None
 
 
-def _client(context: Context, *, is_guarded: bool) -> HttpClient:
+def _open_client(context: Context, *, is_guarded: bool) -> HttpClient:
     """Return the run's client; connections that the author may use are not lent to what a template names."""
     if is_guarded:
         return context.shared(("http", "guarded"), partial(HttpClient, is_allowed=is_public))
@@ -152,13 +152,13 @@ def _is_same_host(before: HttpUrl, after: HttpUrl) -> bool:
 # --- a failure ---
 
 
-def _error_of(response: HttpResponse, request: OutgoingRequest) -> AttemptError:
+def _build_error(response: HttpResponse, request: OutgoingRequest) -> AttemptError:
     """Turn the status of a response that is not good into an error."""
     status = response.status
     message = f"{request.redacted} returned {status} {_phrase(status)}".rstrip()
-    if excerpt := _excerpt(response.body, _secrets_of(request)):
+    if excerpt := _excerpt(response.body, _list_secrets(request)):
         message = f"{message}: {excerpt}"
-    wait_s = retry_after_s(response.headers)
+    wait_s = read_retry_after(response.headers)
     if wait_s is not None:
         wait_s = min(wait_s, MAX_RETRY_AFTER_S)
     if status == 429 or (status == 503 and wait_s is not None):
@@ -189,7 +189,7 @@ def _excerpt(body: bytes, hidden: Iterable[str]) -> str:
     return text
 
 
-def _secrets_of(request: OutgoingRequest) -> set[str]:
+def _list_secrets(request: OutgoingRequest) -> set[str]:
     """Return what was sent and must not be repeated: credentials, and the values of the query."""
     found = {pair.partition("=")[2] for pair in request.url.query.split("&")}
     for name in ("authorization", "cookie"):
@@ -202,7 +202,7 @@ def _secrets_of(request: OutgoingRequest) -> set[str]:
 
 def _read_content(request: OutgoingRequest, response: HttpResponse) -> ResponseContent:
     if not response.is_good:
-        raise _error_of(response, request)
+        raise _build_error(response, request)
     try:
         return decode_content(response)
     except Transient as error:

@@ -22,8 +22,8 @@ from graphmill.providers.scripted.script import (
     Latency,
     Rule,
     Script,
+    build_fault,
     draw_chance,
-    fault_error,
     read_script,
 )
 
@@ -132,7 +132,7 @@ class ScriptedServer:
         finally:
             self._at_once -= 1
         if rule.fault is not None and rule.fault not in ENDS:
-            raise fault_error(rule.fault, rule.retry_after_s)
+            raise build_fault(rule.fault, rule.retry_after_s)
         text = _answer_text(rule.answer, request)
         if rule.fault is None:
             return _build_response(text, request)
@@ -151,12 +151,12 @@ class ScriptedServer:
         while self._started and self._started[0] <= now - _MINUTE_S:
             self._started.popleft()
         if throttle.share and draw_chance(request, f"{self._script.seed} throttle") < throttle.share:
-            raise fault_error("throttled", throttle.retry_after_s)
+            raise build_fault("throttled", throttle.retry_after_s)
         if throttle.at_once is not None and self._at_once >= throttle.at_once:
-            raise fault_error("throttled", throttle.retry_after_s)
+            raise build_fault("throttled", throttle.retry_after_s)
         if throttle.per_minute is not None:
             if len(self._started) >= throttle.per_minute:
-                raise fault_error("throttled", self._started[0] + _MINUTE_S - now)
+                raise build_fault("throttled", self._started[0] + _MINUTE_S - now)
             self._started.append(now)
 
 

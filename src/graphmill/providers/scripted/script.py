@@ -109,7 +109,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Rule()
 
 
-def fault_error(name: str, retry_after_s: float | None = None) -> AttemptError:
+def build_fault(name: str, retry_after_s: float | None = None) -> AttemptError:
     """Build the error of a fault, as the same fault of a real provider gives it."""
     kind, message = _ERRORS[name]
     text = f"scripted: {message}"
