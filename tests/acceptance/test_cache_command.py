@@ -36,20 +36,20 @@ def run_cache(tmp_path, *arguments):
 def test_it_tells_of_each_model_how_many_how_large_and_how_old(tmp_path, kept, words):
     code, out, _ = run_cache(tmp_path, *words)
     head, local, openai, total = out.splitlines()
-    assert (code, head.split()) == (0, ["model", "answers", "size", "oldest", "last", "used"])
+    assert (code, head.split()) == (0, ["model", "responses", "size", "oldest", "last", "used"])
     assert openai.split() == ["openai/gpt-5-mini", "2", "26", "B", "40", "d", "2", "d"]
     assert "just now" in local
     assert max(map(len, (head, local, openai))) <= 80
-    assert total.startswith("3 answers, ")
+    assert total.startswith("3 responses, ")
     assert total.endswith("runs.db-cache")
 
 
 @pytest.mark.parametrize("words", [("--json",), ("list", "--json"), ("--json", "list")])
 def test_as_data(tmp_path, kept, words):
     found = json.loads(run_cache(tmp_path, *words)[1])
-    assert (found["answers"], [each["answers"] for each in found["models"]]) == (3, [1, 2])
+    assert (found["responses"], [each["responses"] for each in found["models"]]) == (3, [1, 2])
     assert found["bytes"] == sum(each["bytes"] for each in found["models"])
-    assert set(found["models"][0]) == {"model", "answers", "bytes", "oldest_at", "used_at"}
+    assert set(found["models"][0]) == {"model", "responses", "bytes", "oldest_at", "used_at"}
 
 
 @pytest.mark.parametrize(
@@ -64,15 +64,15 @@ def test_as_data(tmp_path, kept, words):
 )
 def test_what_goes_goes_and_a_dry_run_only_says_so(tmp_path, kept, words, left):
     assert run_cache(tmp_path, *words, "--dry-run")[1].startswith(_answers(3 - left) + " would be deleted, ")
-    assert json.loads(run_cache(tmp_path, "--json")[1])["answers"] == 3
+    assert json.loads(run_cache(tmp_path, "--json")[1])["responses"] == 3
     assert run_cache(tmp_path, *words)[1].startswith(_answers(3 - left) + " deleted, ")
-    assert json.loads(run_cache(tmp_path, "--json")[1])["answers"] == left
+    assert json.loads(run_cache(tmp_path, "--json")[1])["responses"] == left
 
 
 def test_what_was_used_lately_stays(tmp_path, kept):
     with closing(CacheFile(tmp_path / ".graphmill" / "runs.db-cache", clock=time.time)) as cache:
         assert cache.find(b"1" * 16) == b'{"text": "x"}'
-    assert run_cache(tmp_path, "prune", "--older", "30d")[1].startswith("0 answers deleted")
+    assert run_cache(tmp_path, "prune", "--older", "30d")[1].startswith("0 responses deleted")
 
 
 def test_its_file_gives_the_room_back(tmp_path, kept):
@@ -88,12 +88,12 @@ def test_its_file_gives_the_room_back(tmp_path, kept):
 @pytest.mark.parametrize("words", [(), ("prune", "--older", "1d"), ("clear",)])
 def test_where_there_is_none_it_says_so_and_makes_none(tmp_path, words):
     code, out, _ = run_cache(tmp_path, *words)
-    assert (code, "no cached answers" in out, list(tmp_path.iterdir())) == (0, True, [])
+    assert (code, "no cached responses" in out, list(tmp_path.iterdir())) == (0, True, [])
 
 
 def test_an_empty_one_says_so_too(tmp_path, kept):
     run_cache(tmp_path, "clear")
-    assert "no cached answers" in run_cache(tmp_path)[1]
+    assert "no cached responses" in run_cache(tmp_path)[1]
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_a_damaged_one_is_told_with_the_remedy(tmp_path, content, code):
 
 
 def _answers(count):
-    return "1 answer" if count == 1 else f"{count} answers"
+    return "1 response" if count == 1 else f"{count} responses"

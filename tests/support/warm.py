@@ -17,7 +17,13 @@ from support.nursery import NUMBER
 INHERITED = dict(os.environ)
 HEARD_AT_START = re.compile("PYTHON(?!PATH$|DONTWRITEBYTECODE$)|SSL_CERT_")  # by Python, or by a module that is loaded
 LOADED = [
-    *("aiohttp", "email.parser", "psutil", "typer._click.decorators"),  # which others load when they are needed
+    *(
+        "aiohttp",
+        "email.parser",
+        "psutil",
+        "typer._click.decorators",
+        "typer._adapters",
+    ),  # which others load when they are needed
     *(
         found.name
         for found in pkgutil.walk_packages(graphmill.__path__, "graphmill.")

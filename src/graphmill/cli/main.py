@@ -141,7 +141,7 @@ def _suggest(name: str) -> str:
 app = typer.Typer(
     name="graphmill",
     cls=LazyCommands,
-    help="Run a Python function or a workflow over a dataset.",
+    help="Run a workflow or a prompt over a dataset.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

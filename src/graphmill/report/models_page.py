@@ -1,4 +1,4 @@
-"""Models for the reader: what names and roles mean, where providers are, and which answers are cached."""
+"""Models for the reader: what names and roles mean, where providers are, and which responses are cached."""
 
 from __future__ import annotations
 
@@ -157,8 +157,8 @@ def cache_lines(path: Path, holdings: Sequence[CacheHolding], *, now: float) -> 
     ]
     total, bytes_ = sum(each.answers for each in holdings), sum(each.bytes for each in holdings)
     return [
-        *columns([("model", "answers", "size", "oldest", "last used"), *rows]),
-        f"{answers(total)}, {size(bytes_)}, in {path}",
+        *columns([("model", "responses", "size", "oldest", "last used"), *rows]),
+        f"{responses(total)}, {size(bytes_)}, in {path}",
     ]
 
 
@@ -166,12 +166,12 @@ def cache_record(path: Path, holdings: Sequence[CacheHolding]) -> dict[str, Any]
     """Give the same as data."""
     return {
         "path": str(path),
-        "answers": sum(each.answers for each in holdings),
+        "responses": sum(each.answers for each in holdings),
         "bytes": sum(each.bytes for each in holdings),
         "models": [
             {
                 "model": each.model,
-                "answers": each.answers,
+                "responses": each.answers,
                 "bytes": each.bytes,
                 "oldest_at": instant(each.oldest_at),
                 "used_at": instant(each.used_at),
@@ -183,12 +183,12 @@ def cache_record(path: Path, holdings: Sequence[CacheHolding]) -> dict[str, Any]
 
 def none_here(path: Path) -> str:
     """Say that the cache is empty."""
-    return f"no cached answers in {path}; --journal names another place"
+    return f"no cached responses in {path}; use --journal for another place"
 
 
-def answers(count: int) -> str:
-    """Count answers."""
-    return counted(count, "answer")
+def responses(count: int) -> str:
+    """Count responses."""
+    return counted(count, "response")
 
 
 def age(value: float) -> str:

@@ -15,7 +15,7 @@ from graphmill.cli.options import Journal, age_s, parent_option
 from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.journal.cache import CacheFile
-from graphmill.report.models_page import answers, cache_lines, cache_record, none_here
+from graphmill.report.models_page import cache_lines, cache_record, none_here, responses
 from graphmill.report.text import size
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")]
@@ -89,12 +89,12 @@ def _delete(
             if not dry_run:
                 count = found.prune(older_s)
     if as_json or parent_option(context, "as_json"):
-        print_json({"path": str(path), "answers": count, "bytes": freed, "is_dry_run": dry_run})
+        print_json({"path": str(path), "responses": count, "bytes": freed, "is_dry_run": dry_run})
     elif found is None:
         print_lines([none_here(path)])
     else:
         verb = "would be deleted" if dry_run else "deleted"
-        print_lines([f"{answers(count)} {verb}, {size(freed)}"])
+        print_lines([f"{responses(count)} {verb}, {size(freed)}"])
 
 
 @contextmanager
