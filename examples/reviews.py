@@ -16,7 +16,7 @@ async def rate(text: str) -> dict[str, object]:
     await asyncio.sleep(0.002 + hashlib.md5(text.encode()).digest()[0] / 5000)
     words = set(text.lower().replace(".", "").replace(",", "").split())
     if not words:
-        raise gm.Permanent("an empty review can not be rated")
+        raise gm.Permanent("an empty review cannot be rated")
     score = (len(words & GOOD) - len(words & BAD)) / max(1, len(words & (GOOD | BAD)))
     return {"score": score, "words": len(words)}
 

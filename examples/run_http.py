@@ -74,7 +74,7 @@ def fetch(number: int) -> Any:
                 raise gm.Permanent(f"the server answers {error.code}") from error
             raise
     except urllib.error.URLError as error:  # refused, unknown host
-        raise gm.Unavailable(f"the server can not be reached: {error.reason}") from error
+        raise gm.Unavailable(f"cannot reach the server: {error.reason}") from error
 
 
 if __name__ == "__main__":

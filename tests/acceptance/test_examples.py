@@ -18,8 +18,10 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{path.name}-{number}")
     for path in DOCUMENTS
+    if path.name not in ("README.md", "tutorial.md")  # their blocks build on each other
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL))
 ]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 LANGUAGE = ROOT / "docs" / "workflows.md"
 WORKFLOWS = {
     re.search(r"^name: (.+)$", block, re.MULTILINE)[1]: block
@@ -149,6 +151,32 @@ def test_a_python_block_of_the_documents_runs(block, tmp_path):
     assert done.returncode == 0, done.stderr
     for said in re.findall(r"^print\(report\.summary\(\)\)  # (.+)$", block, re.MULTILINE):
         assert said in done.stdout
+
+
+def test_the_python_of_the_readme_runs(tmp_path):
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "reviews.jsonl").write_text(
+        run(sys.executable, ROOT / "examples" / "make_reviews.py", 20, cwd=tmp_path).stdout
+    )
+    (tmp_path / "graphmill.yaml").write_text("providers: {openai: {protocol: scripted}}")
+    done = run(sys.executable, "-W", "error", "-c", "".join(blocks), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "20/20 items succeeded\n"), done.stderr
+    assert len((tmp_path / "ratings.csv").read_text().splitlines()) == 21
+
+
+def test_the_tutorial_runs(tmp_path):
+    for block in re.findall(r"^```(?:python|yaml)\n# (.*?)^```", TUTORIAL.read_text(), re.MULTILINE | re.DOTALL):
+        name, _, text = block.partition("\n")
+        (tmp_path / name).write_text(text)
+    printed = {
+        name: say(f"python -W error {name}.py", cwd=tmp_path) for name in ("make", "rate", "policy", "night", "ask")
+    }
+    assert printed["rate"][0].startswith("155/200 items succeeded, 45 failed")
+    assert printed["ask"][0].startswith("200/200 items succeeded")
+    for command in re.findall(
+        r"^\$ (graphmill .*(?:triage|--prompt|errors|show).*)$", TUTORIAL.read_text(), re.MULTILINE
+    ):
+        assert say(command, cwd=tmp_path), command
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("run_*.py")), ids=lambda path: path.name)
