@@ -1,1 +1,1 @@
-"""What the file nodes share: which paths may be taken, the way to a file, its bytes and its text."""
+"""The file nodes: where paths may lead, what is done with files, and their content."""

@@ -1,7 +1,10 @@
-"""Content: what a value is as the text of a file, piece by piece."""
+"""The content of files: text from values, bytes from text, and back."""
 
 from __future__ import annotations
 
+import binascii
+import codecs
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -10,35 +13,37 @@ from graphmill.core.json import to_json
 from graphmill.graph.run.outcomes import BatchSequence
 from graphmill.graph.template import text_of
 
-Format = Literal["text", "json", "jsonl"]
-_OF_LINES = (".jsonl", ".ndjson")
+FileFormat = Literal["text", "json", "jsonl"]
+BINARY = "binary"
+_LINE_SUFFIXES = (".jsonl", ".ndjson")
+_WITH_MARK = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
-def format_of(content: Any, path: str) -> Format:
-    """Tell the format of content for which none is named: a list or mapping is JSON, a list one line each where the path says so."""
+def format_of(content: Any, path: str) -> FileFormat:
+    """Return the format of content if none is named: JSON for lists and mappings, lines for a list if the path says so."""
     if isinstance(content, list | BatchSequence):
-        return "jsonl" if path.lower().endswith(_OF_LINES) else "json"
+        return "jsonl" if path.lower().endswith(_LINE_SUFFIXES) else "json"
     return "json" if isinstance(content, dict) else "text"
 
 
-def text_chunks(content: Any, form: Format) -> Iterator[str]:
-    """Write content; the entries of a list one by one, so that a large batch's are never all in memory. Permanent if it can not be."""
+def text_chunks(content: Any, form: FileFormat) -> Iterator[str]:
+    """Write content as text, a list entry by entry, so that a large batch's results are never all in memory."""
     try:
         yield from _chunks(content, form)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"content: it can not be written as {form}: {message_of(error)}") from error
+        raise Permanent(f"content cannot be written as {form}: {message_of(error)}") from error
 
 
-def _chunks(content: Any, form: Format) -> Iterable[str]:
+def _chunks(content: Any, form: FileFormat) -> Iterable[str]:
     is_list = isinstance(content, list | BatchSequence)
     if form == "jsonl":
         return (f"{to_json(entry)}\n" for entry in (content if is_list else [content]))
     if form == "json":
         return _array(content) if is_list else (f"{to_json(content)}\n",)
     if content is None:
-        raise ValueError('it is null; give "" for an empty file, or `format: json`')
+        raise ValueError('it is null; use "" for an empty file, or `format: json`')
     if is_list or isinstance(content, dict):
-        raise ValueError("it is no text; leave `format` out, or name json or jsonl")
+        raise ValueError("it is not text; leave `format` out, or use json or jsonl")
     return (text_of(content),)
 
 
@@ -47,3 +52,71 @@ def _array(entries: Iterable[Any]) -> Iterator[str]:
     for number, entry in enumerate(entries):
         yield f",{to_json(entry)}" if number else to_json(entry)
     yield "]\n"
+
+
+def check_encoding(name: str, *, appends: bool = False) -> None:
+    """Refuse what is not a text encoding; for appending, also one with a mark at a file's beginning. ValueError says why."""
+    if name == BINARY:
+        return
+    try:
+        "".encode(name)
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise ValueError(
+            f"unknown encoding {name!r:.80}; use utf-8, utf-8-sig, latin-1, cp1252, utf-16 …, or binary for base64"
+        ) from error
+    plain = codecs.lookup(name).name
+    if appends and plain in _WITH_MARK:
+        raise ValueError(
+            f"{name} marks its byte order at the beginning of a file; to append, use {_WITH_MARK[plain]} or {plain}-be"
+        )
+
+
+def decode(data: bytes, encoding: str) -> str:
+    """Return bytes as text, or as base64 if binary; Permanent says where they are not such text."""
+    if encoding == BINARY:
+        return b64encode(data).decode()
+    try:
+        return data.decode(encoding)
+    except UnicodeError as error:
+        raise Permanent(
+            f"the file is not {encoding}: {_place(data, error)}; set `encoding`, or use `encoding: {BINARY}` for base64"
+        ) from error
+
+
+def _place(data: bytes, error: UnicodeError) -> str:
+    if not isinstance(error, UnicodeDecodeError):
+        return str(error)
+    if error.start >= len(data):
+        return f"its end ({error.reason})"
+    return f"byte 0x{data[error.start]:02x} at offset {error.start:,} ({error.reason})"
+
+
+def encode(chunks: Iterable[str], encoding: str, *, is_first: bool = True) -> Iterator[bytes]:
+    """Return text as bytes, chunk by chunk; only the beginning of a file gets a byte order mark."""
+    if encoding == BINARY:
+        yield _from_base64("".join(chunks))
+        return
+    plain = encoding if is_first or codecs.lookup(encoding).name != "utf-8-sig" else "utf-8"
+    encoder = codecs.getincrementalencoder(plain)()
+    before = 0
+    for chunk in chunks:
+        try:
+            yield encoder.encode(chunk)
+        except UnicodeEncodeError as error:
+            letter = chunk[error.start]
+            remedy = "remove it: it is half of a surrogate pair"
+            if not "\ud800" <= letter <= "\udfff":
+                remedy = "use `encoding: utf-8`"
+            raise Permanent(
+                f"content: character {letter!r} at position {before + error.start:,} cannot be written as {encoding} "
+                f"({error.reason}); {remedy}"
+            ) from error
+        before += len(chunk)
+    yield encoder.encode("", final=True)
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Permanent(f"content: binary content must be base64: {error}") from error
