@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import typer
@@ -38,6 +38,7 @@ from graphmill.core.result import Result, StopReason
 from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.executor import Run
+from graphmill.engine.monitor.tracing import flush_telemetry
 from graphmill.journal.intake import OnChange
 from graphmill.journal.records import RunRecord
 from graphmill.journal.store import fixed
@@ -77,6 +78,12 @@ class Foreground:
 
     def perform(self, work: Callable[[Hooks], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
+        try:
+            self._perform(work)
+        finally:
+            flush_telemetry()
+
+    def _perform(self, work: Callable[[Hooks], Report]) -> NoReturn:
         target = None if self.output is None else sink(self.output)
         file = target if isinstance(target, FileSink) else None
         display = Display(is_moving=self.output != "-" or not sys.stdout.isatty())

@@ -27,7 +27,6 @@ from graphmill.core.errors import (
     WorkflowError,
 )
 from graphmill.core.suggest import suggestion
-from graphmill.core.telemetry import flush
 from graphmill.core.version import __version__
 
 # Command: where it is defined (a module of cli/commands), and the first line of its docstring. A command is imported
@@ -171,7 +170,6 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except (OSError, ValueError):
         code = code or ExitCode.OUTPUT  # the output pipe is closed
-    flush()
     printer.settle()
     os._exit(code)
 

@@ -1,33 +1,81 @@
-"""The spans of one run, for whoever watches it by OpenTelemetry: of itself, of each item, and of each attempt at a job or a step."""
+"""OpenTelemetry: finds the tracer and the meter that the program has set up, and makes the spans of a run.
+
+Nothing is imported to find them: whoever takes spans or metrics has imported the API to set that up.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core import telemetry
 from graphmill.core.errors import StepError
 from graphmill.core.job import Job
 from graphmill.core.result import Result
+from graphmill.core.version import __version__
 from graphmill.engine.failures import kind_of, root_cause
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter
     from opentelemetry.trace import Link, Span, Tracer
 
     from graphmill.engine.jobs.context import AttemptContext
     from graphmill.engine.results.recorder import Recorder
 
-_NUMBERS = re.compile(r"\[\d+\]|[@#]\d+")  # of items, rounds and calls in a path: a span's name is to be one of few
-_PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 ERROR = "error.type"
+_NAME = "graphmill"
+_FLUSH_S = 5.0
+_NUMBERS = re.compile(r"\[\d+\]|[@#]\d+")  # of items, rounds and calls: span names should be few
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+def tracer() -> Tracer | None:
+    """Return what makes spans; None if nobody takes them."""
+    provider = _provider("opentelemetry.trace", "get_tracer_provider")
+    return None if provider is None else provider.get_tracer(_NAME, __version__)
+
+
+def meter() -> Meter | None:
+    """Return what measures; None if nobody takes metrics."""
+    provider = _provider("opentelemetry.metrics", "get_meter_provider")
+    return None if provider is None else provider.get_meter(_NAME, __version__)
+
+
+def flush_telemetry() -> None:
+    """Send what is not sent yet, for a process that exits without running exit handlers; wait at most 5 s."""
+    providers = (
+        _provider("opentelemetry.trace", "get_tracer_provider"),
+        _provider("opentelemetry.metrics", "get_meter_provider"),
+    )
+    flushes = [flush for provider in providers if (flush := getattr(provider, "force_flush", None)) is not None]
+    if flushes:
+        thread = Thread(target=_flush_all, args=(flushes,), name="graphmill-telemetry", daemon=True)
+        thread.start()
+        thread.join(_FLUSH_S)
+
+
+def _flush_all(flushes: list[Callable[[], Any]]) -> None:
+    for flush in flushes:
+        with suppress(Exception):  # a failing exporter logs why
+            flush()
+
+
+def _provider(module: str, getter: str) -> Any | None:
+    """Return the provider that was set up; None for the API's own, which takes nothing."""
+    api = sys.modules.get(module)
+    if api is None:
+        return None
+    provider = getattr(api, getter)()
+    return None if type(provider).__module__.startswith(module) else provider
 
 
 class Tracing:
-    """Made when a run begins that somebody watches.
+    """The spans of a run, its items, and the attempts of jobs and steps.
 
-    The run's span is a child of that in which the run was started, and linked to that of the process that had the run before.
+    The run's span is a child of the current span, and linked to the run's span in the process before.
     """
 
     def __init__(self, tracer: Tracer, recorder: Recorder) -> None:
@@ -40,66 +88,60 @@ class Tracing:
 
     @classmethod
     def start(cls, recorder: Recorder) -> Tracing | None:
-        """Begin the run's span; None where nobody watches."""
-        tracer = telemetry.tracer()
-        return None if tracer is None else cls(tracer, recorder)
+        """Start the run's span; None if nobody takes spans."""
+        found = tracer()
+        return None if found is None else cls(found, recorder)
 
     def note(self, recorder: Recorder) -> None:
-        """Let the next process that goes on with the run find its span."""
-        recorder.note(traced=_parent(self._run))
+        """Record the run's span, so that the next process which resumes the run can link to it."""
+        recorder.note(traced=_traceparent(self._run))
 
     def begin_attempt(self, context: AttemptContext) -> None:
-        """Begin the span of an attempt, and, with the first, that of its item."""
+        """Start the span of an attempt, and with the first one that of its item."""
         job, path = context.attempt.step.job, context.path
         item = self._items.get(job.id) or self._item(job)
-        context.span = self._under(item, _name(path) if path else "graphmill.attempt", _of(context))
+        context.span = self._under(item, _span_name(path) if path else "graphmill.attempt", _attributes(context))
 
     def end_attempt(self, context: AttemptContext, error: BaseException | None) -> None:
-        """End the span of an attempt: with what ended it from outside, if something did; one that waits for a person has not failed."""
+        """End the span of an attempt; why it was cancelled counts more than what it raised, and waiting for an answer is no failure."""
         reason, is_waiting = context.attempt.cancel_reason, bool(context.attempt.questions)
         if context.span is not None:
-            raised = None if error is None or is_waiting else word_of(error)
-            self.end(context.span, raised if reason is None else str(reason.failure.kind))
+            kind = None
+            if reason is not None:
+                kind = str(reason.failure.kind)
+            elif error is not None and not is_waiting:
+                kind = error_kind(error)
+            end_span(context.span, kind)
 
     @contextmanager
     def step(self, context: AttemptContext) -> Iterator[None]:
-        """Hold the span of one attempt of a step inside of a function."""
-        from opentelemetry.trace import use_span  # noqa: PLC0415  whoever watches has imported it
+        """Make the span of a step's attempt inside a function."""
+        from opentelemetry.trace import use_span  # noqa: PLC0415  whoever takes spans has imported it
 
         parent = self._run if context.parent is None or context.parent.span is None else context.parent.span
-        span = context.span = self._under(parent, _name(context.path), _of(context))
+        span = context.span = self._under(parent, _span_name(context.path), _attributes(context))
         try:
             with use_span(span, record_exception=False, set_status_on_exception=False):
                 yield
         except BaseException as error:
-            self.end(span, word_of(error))
+            end_span(span, error_kind(error))
             raise
-        self.end(span, None)
-
-    @staticmethod
-    def end(span: Span, word: str | None) -> None:
-        """End a span; ``word`` is the kind of its failure. What an exception says is not told: it may repeat what nobody may read."""
-        if word is not None:
-            from opentelemetry.trace import StatusCode  # noqa: PLC0415
-
-            span.set_attribute(ERROR, word)
-            span.set_status(StatusCode.ERROR)
-        span.end()
+        end_span(span, None)
 
     def end_item(self, result: Result) -> None:
-        """End the span of an item, if it was begun."""
+        """End the span of an item, if it was started."""
         span = self._items.pop(result.job_id, None)
         if span is not None:
             span.set_attributes({"graphmill.status": str(result.status), "graphmill.attempts": result.attempts})
-            self.end(span, None if result.error is None or not result.is_failure else str(result.error.kind))
+            end_span(span, str(result.error.kind) if result.is_failure and result.error is not None else None)
 
     def close(self, stopped: str | None, fault: BaseException | None) -> None:
-        """End what is left, and the run's own span."""
+        """End the open spans, and the run's own."""
         for span in self._items.values():
             span.end()
         if stopped is not None:
             self._run.set_attribute("graphmill.stopped", str(stopped))
-        self.end(self._run, None if fault is None else type(fault).__name__)
+        end_span(self._run, None if fault is None else type(fault).__name__)
 
     def _item(self, job: Job) -> Span:
         span = self._items[job.id] = self._under(self._run, "graphmill.item", {"graphmill.item.id": job.id})
@@ -111,16 +153,26 @@ class Tracing:
         return self._tracer.start_span(name, context=set_span_in_context(parent), attributes=attributes)
 
 
+def end_span(span: Span, kind: str | None) -> None:
+    """End a span; ``kind`` is that of its failure. An exception's message is left out: it may hold private data."""
+    if kind is not None:
+        from opentelemetry.trace import StatusCode  # noqa: PLC0415
+
+        span.set_attribute(ERROR, kind)
+        span.set_status(StatusCode.ERROR)
+    span.end()
+
+
 def enter_span(span: Span) -> None:
-    """Make what the present task or thread goes on to do a part of a span."""
+    """Make what this task or thread does from now on a part of a span."""
     from opentelemetry.context import attach  # noqa: PLC0415
     from opentelemetry.trace import set_span_in_context  # noqa: PLC0415
 
     attach(set_span_in_context(span))
 
 
-def word_of(error: BaseException) -> str:
-    """Name the kind of what was raised."""
+def error_kind(error: BaseException) -> str:
+    """Return the kind of failure of an exception, as text."""
     error = root_cause(error)
     if isinstance(error, StepError):
         return str(error.failure.kind)
@@ -129,17 +181,17 @@ def word_of(error: BaseException) -> str:
     return "cancelled"
 
 
-def _name(path: str) -> str:
+def _span_name(path: str) -> str:
     return f"graphmill.step {_NUMBERS.sub('', path)}"
 
 
-def _of(context: AttemptContext) -> dict[str, Any]:
+def _attributes(context: AttemptContext) -> dict[str, Any]:
     attributes = {"graphmill.item.id": context.attempt.step.job.id, "graphmill.attempt": context.number}
     return {**attributes, "graphmill.step.path": context.path} if context.path else attributes
 
 
-def _parent(span: Span) -> str:
-    """Give a span as the header ``traceparent`` does."""
+def _traceparent(span: Span) -> str:
+    """Write a span's identity like the header ``traceparent``."""
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
@@ -147,7 +199,7 @@ def _parent(span: Span) -> str:
 def _links(traced: str | None) -> list[Link]:
     from opentelemetry.trace import Link, SpanContext, TraceFlags  # noqa: PLC0415
 
-    found = _PARENT.fullmatch(traced or "")
+    found = _TRACEPARENT.fullmatch(traced or "")
     if found is None:
         return []
     trace, span, flags = (int(part, 16) for part in found.groups())

@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from graphmill.core import telemetry
 from graphmill.core.errors import AttemptError
 from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
 from graphmill.core.usage import Usage
-from graphmill.engine.monitor.tracing import ERROR, Tracing, word_of
+from graphmill.engine.monitor.tracing import ERROR, end_span, error_kind, meter, tracer
 from graphmill.graph.models.target import Target
 from graphmill.graph.secrets import Redactor
 
@@ -52,16 +51,16 @@ Complete = Callable[..., Awaitable[ModelResponse]]
 
 def observed_complete(target: Target) -> Complete:
     """Return the provider's ``complete``, traced and measured if somebody has set up OpenTelemetry."""
-    tracer, meter = telemetry.tracer(), telemetry.meter()
-    if tracer is None and meter is None:
+    spans, metrics = tracer(), meter()
+    if spans is None and metrics is None:
         return target.provider.complete
-    return partial(_complete, target, tracer, meter)
+    return partial(_complete, target, spans, metrics)
 
 
 async def _complete(
-    target: Target, tracer: Tracer | None, meter: Meter | None, request: ModelRequest, *, address: str, **access: Any
+    target: Target, spans: Tracer | None, metrics: Meter | None, request: ModelRequest, *, address: str, **access: Any
 ) -> ModelResponse:
-    call = _ObservedCall(target, request, address, tracer, meter)
+    call = _ObservedCall(target, request, address, spans, metrics)
     with call.as_current_span():
         try:
             response = await target.provider.complete(request, address=address, **access)
@@ -76,10 +75,10 @@ class _ObservedCall:
     """A call in progress; its span is None where nobody takes spans."""
 
     def __init__(
-        self, target: Target, request: ModelRequest, address: str, tracer: Tracer | None, meter: Meter | None
+        self, target: Target, request: ModelRequest, address: str, spans: Tracer | None, metrics: Meter | None
     ) -> None:
         self._target = target
-        self._instruments = None if meter is None else _instruments(meter)
+        self._instruments = None if metrics is None else _instruments(metrics)
         protocol = target.setting.protocol
         self._shared: dict[str, Any] = {
             OPERATION: _CHAT,
@@ -88,8 +87,8 @@ class _ObservedCall:
             **_server(address),
         }
         self._span: Span | None = None
-        if tracer is not None:
-            self._span = _start_span(tracer, request, self._shared)
+        if spans is not None:
+            self._span = _start_span(spans, request, self._shared)
             self._set_messages(INPUT_MESSAGES, [_message(each) for each in request.messages])
         self._started = perf_counter()
 
@@ -116,15 +115,15 @@ class _ObservedCall:
     def fail(self, error: BaseException) -> None:
         """End without one. The error's message is left out: it may quote the prompt."""
         usage = error.usage if isinstance(error, AttemptError) else None
-        self._end(self._shared, usage, word_of(error))
+        self._end(self._shared, usage, error_kind(error))
 
-    def _end(self, shared: Mapping[str, Any], usage: Usage | None, word: str | None) -> None:
+    def _end(self, shared: Mapping[str, Any], usage: Usage | None, kind: str | None) -> None:
         if self._instruments is not None:
-            self._instruments.record(perf_counter() - self._started, usage, shared, word)
+            self._instruments.record(perf_counter() - self._started, usage, shared, kind)
         if self._span is not None:
             if usage is not None:
                 self._span.set_attributes(_counts(usage))
-            Tracing.end(self._span, word)
+            end_span(self._span, kind)
 
     def _set_messages(self, name: str, messages: list[dict[str, Any]]) -> None:
         """Record what was said, if the user has asked for that; secrets are hidden even then."""
@@ -139,24 +138,24 @@ class _Instruments(NamedTuple):
     duration: Histogram
     tokens: Histogram
 
-    def record(self, took_s: float, usage: Usage | None, shared: Mapping[str, Any], word: str | None) -> None:
+    def record(self, took_s: float, usage: Usage | None, shared: Mapping[str, Any], kind: str | None) -> None:
         """Record one call."""
-        self.duration.record(took_s, shared if word is None else {**shared, ERROR: word})
+        self.duration.record(took_s, shared if kind is None else {**shared, ERROR: kind})
         if usage is not None and usage.tokens:
             self.tokens.record(usage.input_tokens, {**shared, TOKEN_TYPE: "input"})
             self.tokens.record(usage.output_tokens, {**shared, TOKEN_TYPE: "output"})
 
 
 @lru_cache(maxsize=4)
-def _instruments(meter: Meter) -> _Instruments:
+def _instruments(metrics: Meter) -> _Instruments:
     took, used = "Duration of model calls.", "Tokens used by model calls."
     return _Instruments(
-        meter.create_histogram(DURATION, unit="s", description=took, explicit_bucket_boundaries_advisory=_DURATIONS),
-        meter.create_histogram(TOKENS, unit="{token}", description=used, explicit_bucket_boundaries_advisory=_COUNTS),
+        metrics.create_histogram(DURATION, unit="s", description=took, explicit_bucket_boundaries_advisory=_DURATIONS),
+        metrics.create_histogram(TOKENS, unit="{token}", description=used, explicit_bucket_boundaries_advisory=_COUNTS),
     )
 
 
-def _start_span(tracer: Tracer, request: ModelRequest, shared: Mapping[str, Any]) -> Span:
+def _start_span(spans: Tracer, request: ModelRequest, shared: Mapping[str, Any]) -> Span:
     from opentelemetry.trace import SpanKind  # noqa: PLC0415
 
     attributes = dict(shared)
@@ -167,7 +166,7 @@ def _start_span(tracer: Tracer, request: ModelRequest, shared: Mapping[str, Any]
         attributes[OUTPUT_TYPE] = "json"
     if request.stop:
         attributes[STOP_SEQUENCES] = list(request.stop)
-    return tracer.start_span(f"{_CHAT} {request.model}", kind=SpanKind.CLIENT, attributes=attributes)
+    return spans.start_span(f"{_CHAT} {request.model}", kind=SpanKind.CLIENT, attributes=attributes)
 
 
 def _counts(usage: Usage) -> dict[str, int]:
