@@ -274,7 +274,7 @@ def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
         "did you mean 'python'?",
         "the name 'a' is already that of a node",
         "${later}: no node or input 'later'",
-        "'${': it is not closed",
+        "'${': missing closing }",
         "unknown key 'parms' (did you mean 'params'?)",
     ):
         assert message in err

@@ -11,7 +11,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.json import to_json
-from graphmill.graph import grammar
+from graphmill.graph.language import grammar
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -420,8 +420,8 @@ def test_the_results_of_a_large_batch_are_written_as_they_are_read_and_the_same_
     before = flow.output(LARGE, {"items": list(range(12))}, journal=store)
     small = [(flow.folder / name).read_bytes() for name in names]
     (flow.folder / "log.jsonl").unlink()
-    monkeypatch.setattr(outcomes, "MOST_KEPT", 4)
-    monkeypatch.setattr(outcomes, "MOST_BROUGHT_IN", 300)  # less than there is: it would fail, were it brought in
+    monkeypatch.setattr(outcomes, "MAX_IN_MEMORY", 4)
+    monkeypatch.setattr(outcomes, "MAX_LOADED_BYTES", 300)  # less than there is: it would fail, were it brought in
     assert flow.output(LARGE, {"items": list(range(12))}, journal=store) == before
     assert [(flow.folder / name).read_bytes() for name in names] == small
     assert len(small[0].splitlines()) == 11
@@ -429,7 +429,7 @@ def test_the_results_of_a_large_batch_are_written_as_they_are_read_and_the_same_
 
 @pytest.mark.usefixtures("work")
 def test_a_large_batch_that_was_written_is_not_written_again_by_a_resumed_run(flow, store, monkeypatch):
-    monkeypatch.setattr(outcomes, "MOST_KEPT", 4)
+    monkeypatch.setattr(outcomes, "MAX_IN_MEMORY", 4)
     text = LARGE.replace("outputs:", "  - {id: last, type: python, params: {function: 'acts:last'}}\n    outputs:")
     is_well = []
 

@@ -137,7 +137,7 @@ def test_items_may_be_json_text_that_a_node_wrote(flow, work):
 def test_anything_else_is_a_permanent_failure_of_the_node_and_no_item_starts(flow, work, items, handling, parallel):
     result = flow.timed(batch(f"error_handling: {handling}, parallel: {parallel}"), {"items": items})
     assert (result.status, result.error.kind, work.calls) == ("failed", "permanent", [])
-    assert "array" in result.error.message
+    assert "must be a list" in result.error.message
 
 
 def test_items_may_be_an_inline_array_with_templates_inside(flow):

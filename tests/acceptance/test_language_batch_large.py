@@ -15,7 +15,7 @@ COUNT = 12
 @pytest.fixture
 def few(monkeypatch):
     """Let 4 outcomes be all that is kept in memory."""
-    monkeypatch.setattr(outcomes, "MOST_KEPT", 4)
+    monkeypatch.setattr(outcomes, "MAX_IN_MEMORY", 4)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_was_put_aside_reads_like_what_was_not(flow, work, store, monkeypat
     text = batch(f"error_handling: continue, {rule}", "- {id: told, type: value, params: {got: '${each}'}}")
     text += "\n        edges: [{from: each, to: told}, {from: each, to: told, action: error}]"
     before = flow.output(text, {"items": items})
-    monkeypatch.setattr(outcomes, "MOST_KEPT", 4)
+    monkeypatch.setattr(outcomes, "MAX_IN_MEMORY", 4)
     after = flow.output(text, {"items": items}, journal=store)
     assert untimed(after["got"]) == untimed(before["got"])
     assert set(after["got"]["batch_metadata"]["timing"]) == set(before["got"]["batch_metadata"]["timing"])
@@ -129,7 +129,7 @@ def test_a_param_and_a_text_bring_it_in(flow, work, store, few):
     ],
 )
 def test_more_than_64_mb_is_not_brought_in_and_the_failure_says_what_to_do(flow, work, store, few, monkeypatch, use):
-    monkeypatch.setattr(outcomes, "MOST_BROUGHT_IN", 300)
+    monkeypatch.setattr(outcomes, "MAX_LOADED_BYTES", 300)
     failure = flow.failure(batch(after=f"- {{id: use, {use}}}"), journal=store)
     assert failure.kind == "permanent"
     assert "each.results has 10 entries" in failure.message or "each.outcomes has 12" in failure.message
@@ -138,7 +138,7 @@ def test_more_than_64_mb_is_not_brought_in_and_the_failure_says_what_to_do(flow,
 
 
 def test_outputs_of_more_than_64_mb_are_whole_all_the_same(flow, work, store, few, monkeypatch):
-    monkeypatch.setattr(outcomes, "MOST_BROUGHT_IN", 300)
+    monkeypatch.setattr(outcomes, "MAX_LOADED_BYTES", 300)
     shown, text = [], batch(outputs="outputs: {rows: '${each.results}'}")
     result = flow.result(text, journal=store, on_result=lambda _, result: shown.append(result))
     assert [row["result"] for row in result.output["rows"]] == [f"<{n}>" for n in GOOD]
@@ -289,7 +289,7 @@ def test_after_a_kill_it_is_the_same(tmp_path, parallel):
         """
         from graphmill.graph.run import outcomes
 
-        outcomes.MOST_KEPT = 10
+        outcomes.MAX_IN_MEMORY = 10
 
         def go(n):
             note(f"go-{n}")

@@ -472,7 +472,7 @@ def test_what_went_well_can_not_take_the_error_edge(flow):
           - {id: b, type: value, params: {said: "${a.error.message}"}}
         edges: [{from: a, to: b, action: error}]
     """
-    assert "the action error stands for a failure" in flow.result(text).output["said"]
+    assert "reserved for failures" in flow.result(text).output["said"]
 
 
 def test_a_skipped_chain_may_be_long(flow):
@@ -536,7 +536,7 @@ def test_what_a_skipped_node_would_have_given_is_missing_with_the_reason(flow):
 
 def test_what_an_end_node_has_left_out_is_missing_with_the_reason(flow):
     text = "{nodes: [{id: stop, type: end, params: {default: partial}}, {id: v, type: value, params: {n: 1}}], outputs: {n: '${v.n}'}}"
-    assert "node 'v' did not run: 'stop' has ended it" in flow.failure(text).message
+    assert "node 'v' did not run: 'stop' ended the workflow" in flow.failure(text).message
 
 
 def test_a_node_that_is_listed_behind_an_end_is_noted(flow):

@@ -20,53 +20,9 @@ def seen(flow, text, a=None, b=None):
     return flow.output(ECHO.format(text=json.dumps(text)), {"a": a, "b": b})["seen"]
 
 
-def missing(flow, text, a=None, b=None):
-    """Resolve a text in which something is missing; give the message of the failure, which is permanent."""
-    failure = flow.failure(ECHO.format(text=json.dumps(text)), {"a": a, "b": b})
-    assert failure.kind == "permanent"
-    return failure.message
-
-
 def test_a_path_walks_by_names_that_may_hold_hyphens(flow):
     assert seen(flow, "${store.is-hyphened}") == 7
     assert seen(flow, "${a.x-y.z_1}", {"x-y": {"z_1": "found"}}) == "found"
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("${a[1]}", 20), ("${a[-1]}", 30), ("${a[${b}]}", 10), ("${a[${b.at[1]}]}", 30)]
-)
-def test_a_segment_may_carry_an_index_that_may_be_a_reference(flow, text, value):
-    index = {"at": [0, 2]} if "b.at" in text else 0
-    assert seen(flow, text, [10, 20, 30], index) == value
-
-
-def test_indices_follow_one_another(flow):
-    assert seen(flow, "${a.rows[1][-1].name}", {"rows": [[], [{"name": "x"}, {"name": "y"}]]}) == "y"
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("${a.no ?? b.no ?? b.yes}", 5),
-        ('${a.no ?? "x"}', "x"),
-        ('${a.no ?? {"k": [1, null]}}', {"k": [1, None]}),
-        ("${a.no ?? null}", None),
-        ("${a.no ?? 0}", 0),
-        ("${a.no ?? false}", False),
-        ("${a.list[9] ?? -1}", -1),
-        ("${a.none.deeper ?? 4}", 4),
-    ],
-)
-def test_a_missing_reference_falls_through_to_the_next_or_to_a_literal(flow, text, value):
-    found = seen(flow, text, {"list": [], "none": None}, {"yes": 5})
-    assert (found, type(found)) == (value, type(value))
-
-
-def test_a_found_null_or_falsy_value_is_a_value_and_does_not_fall_through(flow):
-    given = {"none": None, "zero": 0, "empty": "", "false": False, "list": []}
-    for name, value in given.items():
-        found = seen(flow, f'${{a.{name} ?? "fallen"}}', given)
-        assert (found, type(found)) == (value, type(value))
 
 
 def test_two_dollars_are_a_literal_template(flow):
@@ -83,59 +39,10 @@ def test_nothing_else_is_a_template(flow, text):
     assert "workflow.yaml:5:" in problem
 
 
-@pytest.mark.parametrize("name", ["__class__", "__len__", "keys", "real", "append"])
-def test_attributes_can_not_be_read(flow, name):
-    assert name in missing(flow, f"${{a.{name}}}", {"x": 1})
-
-
 @pytest.mark.parametrize("value", [None, True, False, 0, 1.5, "text", "", [1, [2]], {"k": {"l": []}}, 10**30])
 def test_a_string_that_is_exactly_one_template_keeps_the_value_s_type(flow, value):
     found = seen(flow, "${store.given}", value)
     assert (found, type(found)) == (value, type(value))
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "<>"),
-        (True, "<true>"),
-        (False, "<false>"),
-        (3, "<3>"),
-        (1.5, "<1.5>"),
-        ("é", "<é>"),
-        ({"ключ": ["é", None, True]}, '<{"ключ": ["é", null, true]}>'),
-        ([], "<[]>"),
-    ],
-)
-def test_mixed_text_becomes_a_string(flow, value, text):
-    found = seen(flow, "<${a}>", value)
-    if isinstance(value, dict | list):
-        assert json.loads(found[1:-1]) == value
-        assert "\\u" not in found
-    else:
-        assert found == text
-
-
-def test_a_space_beside_a_template_makes_it_text(flow):
-    assert seen(flow, "${a} ", 5) == "5 "
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("${a.nam}", ["${a.nam}", "name"]),
-        ("${a.rows[5]}", ["${a.rows[5]}"]),
-        ("${a.rows[-3]}", ["${a.rows[-3]}"]),
-        ("${a.none.x}", ["${a.none.x}", "null"]),
-        ("${store.given.nam}", ["${store.given.nam}", "name"]),
-        ("text around ${a.nam}", ["${a.nam}"]),
-        ("${a.nam ?? b.nam}", ["b.nam"]),
-    ],
-)
-def test_missing_is_an_error_that_names_the_reference_and_what_is_there(flow, text, said):
-    message = missing(flow, text, {"name": "n", "rows": [1, 2], "none": None})
-    for word in said:
-        assert word in message
 
 
 def test_missing_is_never_retried(flow):
@@ -160,21 +67,6 @@ def test_missing_is_never_retried(flow):
 def test_a_path_may_walk_into_text_that_holds_a_json_object_or_array(flow, text):
     assert seen(flow, "${a.rows[0].name}", text) == "x"
     assert seen(flow, "${b[0].rows[-1].name}", None, f"[{text}]") == "x"
-
-
-def test_json_text_in_json_text_is_walked_too(flow):
-    assert seen(flow, "${a.inner.x}", {"inner": '{"x": "[1]"}'}) == "[1]"
-    assert seen(flow, "${a.inner.x[0]}", {"inner": '{"x": "[1]"}'}) == 1
-
-
-def test_text_that_holds_json_stays_text_where_nothing_walks_into_it(flow):
-    assert seen(flow, "${a}", '{"x": 1}') == '{"x": 1}'
-
-
-@pytest.mark.parametrize("text", ["5", "true", "null", '"quoted"', "{broken", ""])
-def test_scalars_and_broken_json_are_not_parsed(flow, text):
-    assert "a.x" in missing(flow, "${a.x}", text)
-    assert seen(flow, "${a}", text) == text
 
 
 def test_substituted_text_is_never_scanned_again(flow):

@@ -98,7 +98,7 @@ def test_a_random_workflow_that_is_stopped_at_any_step_and_gone_on_with_gives_th
     )  # which counts a call that a stop cut short, and that is no attempt that failed
     expected = judged(workflow, inputs)
     with recorded(place) as journal, loaded(workflow, "workflow.json") as graph, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outcomes, "MOST_KEPT", 1)  # so that what is put aside is read too
+        patch.setattr(outcomes, "MAX_IN_MEMORY", 1)  # so that what is put aside is read too
         for call in stops:
             with stopping_at(call) as keep:
                 gm.batch(graph, [inputs], policy=EAGER, run_id="r", journal=journal, on_start=keep)

@@ -90,7 +90,7 @@ REMEDIES = {
     ),
     "a comparison": (
         "nodes: [{id: a, type: code, params: {code: result = 1}, loop: {max: 2, until: {ok: '${round.result >= 0.8}'}}}]",
-        "let a code node compare",
+        "compare in a code node",
     ),
     "items in JSON Lines": (
         "nodes: [{id: a, type: value, batch: {items: !file rows.jsonl}}]",

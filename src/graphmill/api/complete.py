@@ -25,7 +25,7 @@ from graphmill.graph.models.completion import Completion, known, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.request import estimated_tokens, messages_of, request_of
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_params import given_params
 from graphmill.graph.node_type import Context
 from graphmill.nodes.llm import Llm
@@ -120,7 +120,7 @@ class _PreparedCall:
 
     def __init__(
         self,
-        target: Target,
+        target: ModelTarget,
         request: ModelRequest,
         schema: AnswerSchema | None,
         timeout_s: float | None,

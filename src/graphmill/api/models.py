@@ -12,7 +12,7 @@ from graphmill.engine.bridge import blocking
 from graphmill.graph.models.completion import ask, translate_error
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.request import request_of
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 
 _TIMEOUT_S = 30.0
 _PROMPT = "Answer with the one word: ready"
@@ -72,7 +72,7 @@ reach = blocking(areach)
 test = blocking(atest)
 
 
-def _said(target: Target, error: Exception) -> str:
+def _said(target: ModelTarget, error: Exception) -> str:
     """Say what is wrong, without naming the model twice."""
     if isinstance(error, TimeoutError):
         return f"timed out after {_TIMEOUT_S:g} s"

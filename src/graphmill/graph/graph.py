@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphmill.core.errors import UsageError
 from graphmill.core.fingerprint import ORDER, value_fingerprint
 from graphmill.core.job import Effect
+from graphmill.core.positions import Problem
 from graphmill.core.suggest import suggestion
 from graphmill.engine.jobs.program import Program, Programmed
 from graphmill.engine.policy import Policy
@@ -17,14 +18,13 @@ from graphmill.graph.inputs import is_of_type, type_problem
 from graphmill.graph.models.models import NO_CHOICES, Choices, Models
 from graphmill.graph.models.nodes import nodes_within, require_use
 from graphmill.graph.node_params import given_params
-from graphmill.graph.problems import Problem
 from graphmill.graph.registry import find_node_type
 from graphmill.graph.run.job import run_job
-from graphmill.graph.run.plan import Plan
+from graphmill.graph.run.plan import GraphPlan
 
 if TYPE_CHECKING:
     from graphmill.graph.node_type import NodeType
-    from graphmill.graph.template import Value
+    from graphmill.graph.template import CompiledValue
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -45,8 +45,8 @@ class RetryRule:
 class BatchRule:
     """For each: the items of a node, and how they are run; ``entries`` are those of an array that is written out with templates in it."""
 
-    items: Value
-    entries: tuple[Value, ...] | None = None
+    items: CompiledValue
+    entries: tuple[CompiledValue, ...] | None = None
     alias: str = "item"
     error_handling: Literal["fail_fast", "continue"] = "fail_fast"
     is_parallel: bool = False
@@ -59,11 +59,11 @@ class BatchRule:
 class LoopRule:
     """Again until: when the rounds of a node end, and which is the best of them."""
 
-    max: Value | int
-    until: Mapping[str, Value] = field(default_factory=_nothing)
-    repeats: Mapping[str, Value] = field(default_factory=_nothing)
+    max: CompiledValue | int
+    until: Mapping[str, CompiledValue] = field(default_factory=_nothing)
+    repeats: Mapping[str, CompiledValue] = field(default_factory=_nothing)
     similarity: float = 0.9
-    keep: tuple[Literal["max", "min"], Value] | None = None
+    keep: tuple[Literal["max", "min"], CompiledValue] | None = None
     history: str = "past"
     timeout_s: float | None = None
     budget_usd: float | None = None
@@ -110,7 +110,7 @@ class Node:
 
     id: str
     type: NodeType[Any]
-    params: Value
+    params: CompiledValue
     raw_params: Mapping[str, Any]
     retry: RetryRule
     timeout_s: float | None
@@ -140,13 +140,13 @@ class Graph(Programmed):
     inputs: Mapping[str, Input]
     nodes: Mapping[str, Node]
     starts: tuple[str, ...]
-    outputs: Mapping[str, Value] | None
+    outputs: Mapping[str, CompiledValue] | None
     outputs_fingerprint: str
     given: Mapping[str, Any] = field(default_factory=_nothing)
     choices: Choices = NO_CHOICES
     written: Mapping[str, Any] | None = None
     notes: tuple[Problem, ...] = ()
-    _plans: dict[int, tuple[Policy, Plan]] = field(
+    _plans: dict[int, tuple[Policy, GraphPlan]] = field(
         default_factory=dict, repr=False
     )  # by the id of the policy: its hash takes longer
 
@@ -154,7 +154,10 @@ class Graph(Programmed):
         """Begin a job over one item."""
         known = self._plans.get(id(policy))
         if known is None:
-            known = self._plans[id(policy)] = (policy, Plan(self, policy.retry, policy.timeout_s, models=self.models()))
+            known = self._plans[id(policy)] = (
+                policy,
+                GraphPlan(self, policy.retry, policy.timeout_s, models=self.models()),
+            )
         return run_job(known[1], value)
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.json import fresh, to_json
 from graphmill.core.suggest import suggestion
-from graphmill.graph.kinds import shown
+from graphmill.graph.language.grammar import shown
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Input

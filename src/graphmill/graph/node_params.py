@@ -15,8 +15,8 @@ import msgspec
 from graphmill.core.errors import Permanent, UsageError, message_of
 from graphmill.core.json import to_json
 from graphmill.core.suggest import suggestion
+from graphmill.graph.language.places import At
 from graphmill.graph.node_type import NodeType, ParamError
-from graphmill.graph.places import At
 from graphmill.graph.secrets import names_secret
 from graphmill.graph.template import text_of
 

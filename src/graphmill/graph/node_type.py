@@ -17,7 +17,7 @@ from graphmill.engine.attempts.workers import C
 from graphmill.engine.scheduling.rate_limits import Holder
 
 if TYPE_CHECKING:
-    from graphmill.graph.models.target import Target
+    from graphmill.graph.models.target import ModelTarget
 
 P = TypeVar("P")
 Isolation = Literal["process"]
@@ -31,7 +31,7 @@ class Output(NamedTuple):
     flags: frozenset[str] = frozenset()
 
 
-class Call(NamedTuple):
+class NodeCall(NamedTuple):
     """One attempt as the engine runs it: ``function(value)`` gives what ``run`` would.
 
     With ``isolation="process"`` the function is importable by its name and the value can be pickled. ``timeout_s`` is a limit that the
@@ -98,7 +98,12 @@ class Context:
     __slots__ = ("_context", "path", "root", "target")
 
     def __init__(
-        self, path: str, context: StepContext | None = None, *, root: Path | None = None, target: Target | None = None
+        self,
+        path: str,
+        context: StepContext | None = None,
+        *,
+        root: Path | None = None,
+        target: ModelTarget | None = None,
     ) -> None:
         self.path = path
         self.root = root
@@ -246,9 +251,9 @@ class NodeType(Generic[P]):
         del params
         return self.effect
 
-    def call(self, params: P, context: Context) -> Call:
+    def call(self, params: P, context: Context) -> NodeCall:
         """Say how the engine is to run an attempt: ``run``, on the loop, unless the type knows better."""
-        return Call(partial(_run, self, context), params)
+        return NodeCall(partial(_run, self, context), params)
 
 
 async def _run(node_type: NodeType[P], context: Context, params: P) -> Output | Mapping[str, Any]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.graph.compiler.compiler import compile_workflow
-from graphmill.graph.document import Document
 from graphmill.graph.graph import Graph
+from graphmill.graph.language.document import Document
 from graphmill.graph.models.answer import schema_of
-from graphmill.graph.template import Literal, Lookup, Reference, TemplateError, parse
+from graphmill.graph.template import Literal, Placeholder, Reference, TemplateError, parse
 
 _NODE = "answer"
 _NOT_IN_NAMES = (" ", '"', "'")
@@ -71,7 +71,7 @@ def _inputs(param: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     except TemplateError as error:
         is_of_name = text[error.position : error.position + 1] in _NOT_IN_NAMES
         raise UsageError(f"{param}: {error}{_RENAMED if is_of_name else ''}") from None
-    for lookup in (part for part in found.parts if isinstance(part, Lookup)):
+    for lookup in (part for part in found.parts if isinstance(part, Placeholder)):
         last = lookup.alternatives[-1]
         rule = {"default": last.value} if isinstance(last, Literal) else {"required": len(lookup.alternatives) == 1}
         for each in lookup.alternatives:

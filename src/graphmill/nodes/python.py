@@ -15,7 +15,7 @@ from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.json import fresh, require_json
 from graphmill.engine.attempts.workers import call, is_async
 from graphmill.graph.named import find_named
-from graphmill.graph.node_type import Call, Context, Isolation, NodeType, ParamError, Site
+from graphmill.graph.node_type import Context, Isolation, NodeCall, NodeType, ParamError, Site
 from graphmill.nodes.code_check import assigns, require_code
 from graphmill.nodes.code_worker import CodeCall, run_code
 
@@ -116,12 +116,12 @@ class Python(NodeType[PythonParams]):
         """Give the param of that name."""
         return params.get("timeout")
 
-    def call(self, params: PythonParams, context: Context) -> Call:
+    def call(self, params: PythonParams, context: Context) -> NodeCall:
         """Send code, and functions on request, to a worker process."""
         if params.code is not None:
-            return Call(run_code, CodeCall(params.code, params.inputs), "process", params.timeout)
+            return NodeCall(run_code, CodeCall(params.code, params.inputs), "process", params.timeout)
         if params.isolation is not None:
-            return Call(call_function, FunctionCall(str(params.function), params.inputs), "process", params.timeout)
+            return NodeCall(call_function, FunctionCall(str(params.function), params.inputs), "process", params.timeout)
         return super().call(params, context)._replace(timeout_s=params.timeout)
 
 

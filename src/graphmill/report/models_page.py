@@ -13,7 +13,7 @@ from graphmill.core.json import to_json
 from graphmill.engine.scheduling.rate_limits import Limits
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.settings import ModelSetting
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.secrets import Secret
 from graphmill.journal.cache import CacheHolding
 from graphmill.report.text import columns, counted, instant, shown, size
@@ -52,12 +52,12 @@ def models_lines(models: Models) -> list[str]:
     ]
 
 
-def target_record(target: Target) -> dict[str, Any]:
+def target_record(target: ModelTarget) -> dict[str, Any]:
     """Say what one name means."""
     return {"model": target.lane, "params": dict(target.defaults), **_provider_record(target)}
 
 
-def target_lines(name: str, target: Target) -> list[str]:
+def target_lines(name: str, target: ModelTarget) -> list[str]:
     """Give the same as lines."""
     found = target_record(target)
     params = to_json(found["params"]) if found["params"] else "as the node says"
@@ -85,7 +85,7 @@ def _provider(models: Models, name: str) -> dict[str, Any]:
         return {"problem": str(error)}
 
 
-def _provider_record(target: Target) -> dict[str, Any]:
+def _provider_record(target: ModelTarget) -> dict[str, Any]:
     variable = target.key_variable
     return {
         "protocol": target.provider.name,
@@ -103,7 +103,7 @@ def _limits(limits: Limits | None) -> dict[str, int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _address(target: Target) -> str | None:
+def _address(target: ModelTarget) -> str | None:
     """Give the address; one from a variable may hold secrets, so only its host and port are shown."""
     if isinstance(target.setting.address, Secret):
         return f"{{env: {target.setting.address.name}}}"

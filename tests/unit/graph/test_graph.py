@@ -151,7 +151,7 @@ def test_a_lookup_that_fails_while_it_runs_fails_for_good(tmp_path):
     assert output_of(graph, {"it": {"deep": 1}}) == {"x": 1}
     assert (
         message_of_permanent(graph, {"it": {"flat": 1}})
-        == "${it.deep} is missing: no 'deep' in it; it has flat (in node 'n')"
+        == "${it.deep} is missing: no 'deep' in it; available: flat (in node 'n')"
     )
 
 

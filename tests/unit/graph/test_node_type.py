@@ -4,7 +4,7 @@ import pytest
 
 from graphmill.core.errors import UsageError
 from graphmill.core.usage import Usage
-from graphmill.graph.node_type import Call, Context, NodeType, Output
+from graphmill.graph.node_type import Context, NodeCall, NodeType, Output
 
 
 class Echo(NodeType):
@@ -42,7 +42,7 @@ def test_a_type_s_call_runs_it_on_the_loop_unless_it_says_otherwise():
 
 def test_an_output_is_values_with_the_default_action_and_no_flags():
     assert Output({"a": 1}) == ({"a": 1}, "default", frozenset())
-    assert Call(len, [1]).isolation is None
+    assert NodeCall(len, [1]).isolation is None
 
 
 def test_a_context_tells_of_its_attempt_and_passes_on_what_it_has_used():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill.core.result import Failure, Kind
-from graphmill.graph.secrets import Redactor
+from graphmill.graph.secrets import Redactor, Secret, find_secrets, mark_secrets
 
 KEY = "sk-0123456789"
 words = st.text(st.sampled_from("abcdefé🔑"), min_size=16, max_size=40)
@@ -65,3 +65,13 @@ def test_no_part_that_is_long_enough_is_ever_left_however_it_is_written(before, 
     text = redacted(f"{before}{written(secret)}{after}", secret)
     assert not any(secret[at : at + 9] in text for at in range(len(secret) - 8))
     assert written(secret)[2:-2] not in text
+
+
+def test_secrets_are_marked_at_any_depth_and_nothing_else_is_touched():
+    plain = {"a": [{"env": 1}, {"env": "A", "b": 1}], "n": None}
+    assert mark_secrets(plain) is plain
+    params = {"key": {"env": "KEY"}, "deep": [{"x": {"env": "B_2"}}], "same": plain}
+    marked = mark_secrets(params)
+    assert marked == {"key": Secret("KEY"), "deep": [{"x": Secret("B_2")}], "same": plain}
+    assert marked["same"] is plain
+    assert list(find_secrets(marked)) == [(("key",), Secret("KEY")), (("deep", 0, "x"), Secret("B_2"))]

@@ -11,8 +11,8 @@ from graphmill.cli.terminal import print_lines
 from graphmill.core.errors import ExportError, UsageError
 from graphmill.core.positions import Problem
 from graphmill.core.yaml import to_yaml
-from graphmill.graph.document import Document
-from graphmill.graph.legacy import convert_workflow
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.legacy import convert_workflow
 
 
 def convert(

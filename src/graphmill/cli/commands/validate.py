@@ -9,7 +9,7 @@ import typer
 
 from graphmill.cli.terminal import AsJson, ExitCode, print_json, print_lines
 from graphmill.core.errors import UsageError
-from graphmill.graph.json_schema import workflow_schema
+from graphmill.graph.language.json_schema import workflow_schema
 from graphmill.graph.registry import node_registry
 from graphmill.report.workflow_page import check, checked_lines, checked_record
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmill.core.suggest import suggestion
-from graphmill.graph import grammar
 from graphmill.graph.graph import Input
-from graphmill.graph.kinds import Name
+from graphmill.graph.language import grammar
+from graphmill.graph.language.grammar import NameKind
+from graphmill.graph.language.places import At
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.node_params import param_problems
 from graphmill.graph.node_type import NodeType, Site
-from graphmill.graph.problems import Problems
 from graphmill.graph.registry import find_node_type
-from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 from graphmill.graph.template import is_name
 
 _MOST_LISTED = 20
@@ -66,7 +67,7 @@ def lost_names(spec: WorkflowSpec) -> frozenset[str] | None:
     ]
     inputs, known = spec.document.get((*spec.at, "inputs")), {each.name for each in spec.inputs}
     lost += [name for name in (inputs if isinstance(inputs, Mapping) else ()) if name not in known]
-    return frozenset(lost) if all(Name().fits(name) for name in lost) else None
+    return frozenset(lost) if all(NameKind().fits(name) for name in lost) else None
 
 
 def has_vague_inputs(spec: WorkflowSpec) -> bool:

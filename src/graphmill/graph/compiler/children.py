@@ -9,30 +9,31 @@ from typing import Any, NamedTuple
 from graphmill.core.errors import UsageError, WorkflowError
 from graphmill.graph.compiler.checks import Types, is_vague, listed, make_inputs, nearest, tell
 from graphmill.graph.compiler.templates import texts
-from graphmill.graph.document import Document
 from graphmill.graph.graph import Graph
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.places import At
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.node_type import NodeType
-from graphmill.graph.problems import Problems
 from graphmill.graph.secrets import mark_secrets
-from graphmill.graph.spec import At, NodeSpec, WorkflowSpec
 
 WORKFLOW = "workflow"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class Child(NamedTuple):
+class ChildWorkflow(NamedTuple):
     """A workflow that another uses; ``graph`` is None while there are problems."""
 
     spec: WorkflowSpec
     graph: Graph | None
 
 
-Children = Mapping[At, Child]
+Children = Mapping[At, ChildWorkflow]
 
 
 _MOST_LEVELS = 50
 
-Compile = Callable[[Document, At, Problems, "Library"], Child | None]
+Compile = Callable[[Document, At, Problems, "Library"], ChildWorkflow | None]
 
 
 class Library:
@@ -40,7 +41,7 @@ class Library:
 
     def __init__(self, compile_one: Compile) -> None:
         self._compile = compile_one
-        self._known: dict[Path, Child | None] = {}
+        self._known: dict[Path, ChildWorkflow | None] = {}
         self._open: dict[Path, str] = {}
         self._level = 0
         self._problems: list[Problems] = []
@@ -50,7 +51,7 @@ class Library:
         """Whether anything is wrong so far."""
         return any(problems.found for problems in self._problems)
 
-    def document(self, document: Document) -> Child | None:
+    def document(self, document: Document) -> ChildWorkflow | None:
         """Compile a document; None if it is no workflow, which is told."""
         problems = Problems(document)
         self._problems.append(problems)
@@ -63,14 +64,14 @@ class Library:
         finally:
             del self._open[path]
 
-    def file(self, path: Path) -> Child | None:
+    def file(self, path: Path) -> ChildWorkflow | None:
         """Compile a file, or give what became of it before. UsageError: there is no file."""
         key = _real(path)
         if key not in self._known:
             self._known[key] = self._read(path)
         return self._known[key]
 
-    def inside(self, document: Document, at: At, problems: Problems) -> Child | None:
+    def inside(self, document: Document, at: At, problems: Problems) -> ChildWorkflow | None:
         """Compile a workflow that stands inside a document."""
         if self._level == _MOST_LEVELS:
             tell(problems, at, f"workflows run one another more than {_MOST_LEVELS} levels deep")
@@ -96,7 +97,7 @@ class Library:
             first.adopt(problems)
         return first
 
-    def _read(self, path: Path) -> Child | None:
+    def _read(self, path: Path) -> ChildWorkflow | None:
         try:
             document = Document.read(path)
         except WorkflowError as error:
@@ -115,7 +116,7 @@ def _real(path: Path) -> Path:
 
 def compile_children(spec: WorkflowSpec, types: Types, library: Library, problems: Problems) -> Children:
     """Compile each node's child; give those that could be read."""
-    found: dict[At, Child] = {}
+    found: dict[At, ChildWorkflow] = {}
     for node in spec.nodes:
         if (
             child := _child(node, spec.document, library, problems) if _is_workflow(types[node.at]) else None
@@ -129,7 +130,7 @@ def _is_workflow(node_type: NodeType[Any] | None) -> bool:
     return node_type is not None and node_type.name == WORKFLOW
 
 
-def _child(node: NodeSpec, document: Document, library: Library, problems: Problems) -> Child | None:
+def _child(node: NodeSpec, document: Document, library: Library, problems: Problems) -> ChildWorkflow | None:
     at = (*node.at, "params", "workflow")
     written = node.params.get("workflow")
     if isinstance(written, Mapping):
@@ -143,7 +144,7 @@ def _child(node: NodeSpec, document: Document, library: Library, problems: Probl
         return None
 
 
-def _file(path: Path, library: Library) -> Child | None:
+def _file(path: Path, library: Library) -> ChildWorkflow | None:
     if (chain := library.chain_to(path)) is not None:
         raise UsageError(
             f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block"

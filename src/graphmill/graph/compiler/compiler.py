@@ -11,17 +11,25 @@ from typing import Any, cast
 from graphmill.core.errors import InternalError
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.graph.compiler.checks import Types, check_names, find_types, make_inputs
-from graphmill.graph.compiler.children import WORKFLOW, Child, Children, Library, check_results, compile_children
+from graphmill.graph.compiler.children import (
+    WORKFLOW,
+    Children,
+    ChildWorkflow,
+    Library,
+    check_results,
+    compile_children,
+)
 from graphmill.graph.compiler.order import Order, check_actions, find_order
 from graphmill.graph.compiler.references import check_references
 from graphmill.graph.compiler.templates import LoopValues, NodeValues, Values, Written, compile_values, note_braces
-from graphmill.graph.document import Document
 from graphmill.graph.graph import BatchRule, Edge, Graph, LoopRule, Node, RetryRule
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.places import At
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.reader import read_spec
+from graphmill.graph.language.spec import BatchSpec, LoopSpec, NodeSpec, WorkflowSpec
 from graphmill.graph.node_type import NodeType
-from graphmill.graph.problems import Problems
-from graphmill.graph.spec import At, BatchSpec, LoopSpec, NodeSpec, WorkflowSpec
-from graphmill.graph.spec_reader import read_spec
-from graphmill.graph.template import Value, entries_of
+from graphmill.graph.template import CompiledValue, entries_of
 
 
 def compile_workflow(document: Document) -> Graph:
@@ -35,7 +43,7 @@ def compile_workflow(document: Document) -> Graph:
     return replace(compiled.graph, notes=tuple(problems.notes))
 
 
-def _compile(document: Document, at: At, problems: Problems, library: Library) -> Child | None:
+def _compile(document: Document, at: At, problems: Problems, library: Library) -> ChildWorkflow | None:
     spec = read_spec(document, at, problems=problems)
     if spec is None:
         return None
@@ -51,7 +59,7 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     check_references(spec, values, known, problems)
     if not spec.is_whole:
         return None
-    return Child(spec, None if library.has_problems else build_graph(spec, values, known))
+    return ChildWorkflow(spec, None if library.has_problems else build_graph(spec, values, known))
 
 
 def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children]) -> Graph:
@@ -71,7 +79,7 @@ def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, C
     outputs = (
         None
         if values.outputs is None
-        else {name: cast("Value", written.value) for name, written in values.outputs.items()}
+        else {name: cast("CompiledValue", written.value) for name, written in values.outputs.items()}
     )
     return Graph(
         name=spec.name,
@@ -95,7 +103,7 @@ def _node(
     return Node(
         id=spec.id,
         type=type,
-        params=cast("Value", values.params.value),
+        params=cast("CompiledValue", values.params.value),
         raw_params=MappingProxyType(dict(spec.params)),
         retry=retry_rule(spec),
         timeout_s=timeout_s(spec),
@@ -170,12 +178,12 @@ def loop_rule(node: NodeSpec, values: LoopValues | None) -> LoopRule | None:
     )
 
 
-def _values(written: Mapping[str, Written]) -> Mapping[str, Value]:
+def _values(written: Mapping[str, Written]) -> Mapping[str, CompiledValue]:
     return MappingProxyType({name: _value(each) for name, each in written.items()})
 
 
-def _value(written: Written) -> Value:
-    return cast("Value", written.value)
+def _value(written: Written) -> CompiledValue:
+    return cast("CompiledValue", written.value)
 
 
 def node_fingerprint(node: NodeSpec, node_type: NodeType[Any], child: Graph | None) -> str:

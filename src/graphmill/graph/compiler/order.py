@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from graphmill.graph.compiler.checks import Types, has_vague_edges, is_vague, listed, lost_names, nearest, tell
 from graphmill.graph.graph import ANY_ACTION, Edge
-from graphmill.graph.problems import Problems
-from graphmill.graph.spec import EdgeSpec, NodeSpec, WorkflowSpec
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.spec import EdgeSpec, NodeSpec, WorkflowSpec
 
 ERROR = "error"
 DEFAULT = "default"

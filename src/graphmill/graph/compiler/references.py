@@ -11,8 +11,8 @@ from graphmill.graph.compiler.checks import Types, has_vague_inputs, is_vague, l
 from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.order import ERROR, Order
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
-from graphmill.graph.problems import Problems
-from graphmill.graph.spec import NodeSpec, WorkflowSpec
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.template import Reference, compile_value
 
 BATCH_OUTPUTS = (

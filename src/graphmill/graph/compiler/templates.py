@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphmill.graph.compiler.checks import Types, tell
-from graphmill.graph.problems import Problems
+from graphmill.graph.language.places import At
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.spec import LoopSpec, NodeSpec, WorkflowSpec
 from graphmill.graph.secrets import find_secrets, mark_secrets
-from graphmill.graph.spec import At, LoopSpec, NodeSpec, WorkflowSpec
-from graphmill.graph.template import Lookup, Reference, TemplateError, Value, compile_params, compile_value, parse
+from graphmill.graph.template import (
+    CompiledValue,
+    Placeholder,
+    Reference,
+    TemplateError,
+    compile_params,
+    compile_value,
+    parse,
+)
 
 _BRACES = re.compile(r"\{\{\s*([^\W\d][\w.-]*)\s*\}\}")
 
@@ -22,7 +31,7 @@ class Written:
 
     at: At
     raw: Any
-    value: Value | None
+    value: CompiledValue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class _Params:
     """Params of which some are taken as written, although they hold what would be a template elsewhere."""
 
     as_written: Mapping[str, Any]
-    rest: Value
+    rest: CompiledValue
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -144,7 +153,7 @@ def _whole(raw: Any, at: At, problems: Problems) -> Written:
 
 def _is_one_lookup(text: str) -> bool:
     parts = parse(text).parts
-    return len(parts) == 1 and isinstance(parts[0], Lookup)
+    return len(parts) == 1 and isinstance(parts[0], Placeholder)
 
 
 def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:

@@ -17,7 +17,7 @@ import msgspec
 from graphmill.core.json import canonical, digest
 from graphmill.core.model_call import ModelRequest
 from graphmill.graph.models.answer import AnswerSchema
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_type import Context
 from graphmill.graph.secrets import Secret
 
@@ -29,14 +29,14 @@ _LEADS = object()
 _NOTHING = object()
 
 
-def is_cacheable(target: Target, request: ModelRequest, cache: bool | None) -> bool:  # noqa: FBT001
+def is_cacheable(target: ModelTarget, request: ModelRequest, cache: bool | None) -> bool:  # noqa: FBT001
     """Tell whether an answer may be used again: where that is asked for, or where the same is to be expected, at temperature 0."""
     if cache is False or not getattr(target.provider, "is_cached", True):
         return False
     return cache is True or (request.temperature == 0 and all(value == 0 for value in _temperatures(request.extra)))
 
 
-def content_key(target: Target, request: ModelRequest, schema: AnswerSchema | None) -> bytes | None:
+def content_key(target: ModelTarget, request: ModelRequest, schema: AnswerSchema | None) -> bytes | None:
     """Give the key; None for a call that can not be made, which says so itself."""
     try:
         return digest(canonical([_FORMAT, *_where(target), asked(request, schema), max(1, request.origin.sample)]))
@@ -54,7 +54,7 @@ def asked(request: ModelRequest, schema: AnswerSchema | None) -> list[Any]:
     return [sent, None if schema is None else schema.json]
 
 
-def _where(target: Target) -> list[Any]:
+def _where(target: ModelTarget) -> list[Any]:
     """Tell who is asked: secrets by their names, and of an address that may hold one, host and path alone."""
     setting, parts = target.setting, urlsplit(target.address)
     query = parts.query if isinstance(setting.address, str) else ""

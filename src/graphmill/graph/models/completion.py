@@ -23,7 +23,7 @@ from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
 from graphmill.graph.models.cache import Kept, content_key, is_cacheable
 from graphmill.graph.models.genai import observed_complete
 from graphmill.graph.models.request import estimated_tokens
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_type import Context
 from graphmill.graph.secrets import Redactor
 
@@ -64,7 +64,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def complete(
-    target: Target,
+    target: ModelTarget,
     request: ModelRequest,
     context: Context,
     *,
@@ -87,7 +87,7 @@ async def complete(
 
 
 async def known(
-    target: Target,
+    target: ModelTarget,
     request: ModelRequest,
     context: Context,
     *,
@@ -101,7 +101,7 @@ async def known(
 
 
 def _kept(
-    target: Target,
+    target: ModelTarget,
     asked: ModelRequest,
     schema: AnswerSchema | None,
     cache: bool | None,  # noqa: FBT001
@@ -111,7 +111,7 @@ def _kept(
     return None if key is None else Kept(key, target.lane, written=_written, read=partial(_read, schema))
 
 
-async def _asked(target: Target, asked: ModelRequest, context: Context, schema: AnswerSchema | None) -> Completion:
+async def _asked(target: ModelTarget, asked: ModelRequest, context: Context, schema: AnswerSchema | None) -> Completion:
     """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
     used, problem = None, ""
     for calls in range(1, MOST_REASKS + 2):
@@ -131,7 +131,7 @@ async def _asked(target: Target, asked: ModelRequest, context: Context, schema: 
     raise _with_answer(error, target, response)
 
 
-def _require_whole(target: Target, asked: ModelRequest, response: ModelResponse) -> None:
+def _require_whole(target: ModelTarget, asked: ModelRequest, response: ModelResponse) -> None:
     """Raise what an answer means that is none, or is cut."""
     if (error := response.error()) is not None:
         raise _with_answer(translate_error(target, error), target, response)
@@ -139,7 +139,7 @@ def _require_whole(target: Target, asked: ModelRequest, response: ModelResponse)
         raise Transient(f"{target.lane}: the answer is empty")
 
 
-def _with_answer(error: AttemptError, target: Target, response: ModelResponse) -> AttemptError:
+def _with_answer(error: AttemptError, target: ModelTarget, response: ModelResponse) -> AttemptError:
     """Let an error hold what the model has said: whoever mends prompt or schema must read it."""
     error.answer = cut(Redactor(target.secrets).text(response.text), MOST_MESSAGE_CHARS)
     return error
@@ -187,7 +187,7 @@ def _used_again(made: Completion, context: Context, model: str) -> Completion:
     return msgspec.structs.replace(made, usage=NO_USAGE, metadata=metadata)
 
 
-def _shaped(target: Target, request: ModelRequest, schema: AnswerSchema | None) -> ModelRequest:
+def _shaped(target: ModelTarget, request: ModelRequest, schema: AnswerSchema | None) -> ModelRequest:
     """Ask for the shape: by the provider where it has the means, else in words."""
     if schema is None:
         return request
@@ -219,7 +219,7 @@ def _seeded(request: ModelRequest) -> ModelRequest:
 
 
 async def ask(
-    target: Target, request: ModelRequest, context: Context, *, timeout_s: float | None = None
+    target: ModelTarget, request: ModelRequest, context: Context, *, timeout_s: float | None = None
 ) -> ModelResponse:
     """Call a model once. Usage is reported even when the call fails; errors hold no secrets."""
     door = context.shared(("door", target.lane), partial(_Door, target, context))
@@ -254,7 +254,7 @@ async def ask(
 class _Door:
     """How the calls of one model are let in, and over what, for as long as a run lasts: the environment is not read for each of them."""
 
-    def __init__(self, target: Target, context: Context) -> None:
+    def __init__(self, target: ModelTarget, context: Context) -> None:
         self.access = target.access()
         self.session = context.shared(("model", target.provider.name), target.provider.open)
         self.complete = observed_complete(target)
@@ -264,7 +264,7 @@ class _Door:
         del self.access
 
 
-def translate_error(target: Target, error: Exception) -> AttemptError:
+def translate_error(target: ModelTarget, error: Exception) -> AttemptError:
     """Return an error without secrets that names the model and, for a refused key, the variable of the key."""
     said = _named(target, Redactor(target.secrets).text(message_of(error)))
     if isinstance(error, AttemptError):
@@ -275,7 +275,7 @@ def translate_error(target: Target, error: Exception) -> AttemptError:
     return kind(f"{type(error).__name__}: {said}").with_traceback(error.__traceback__)
 
 
-def _named(target: Target, message: str) -> str:
+def _named(target: ModelTarget, message: str) -> str:
     """Name the model, in the place of the protocol: a server of another name speaks that too."""
     said = message if target.lane in message else f"{target.lane}: {message}"
     protocol = target.provider.name
@@ -284,7 +284,7 @@ def _named(target: Target, message: str) -> str:
     return f"{said}{_key_told(target)}" if said.endswith(_KEY_REFUSED) else said
 
 
-def _key_told(target: Target) -> str:
+def _key_told(target: ModelTarget) -> str:
     if not target.key_variable:
         return f": none was sent; name its variable, providers: {{{target.name}: {{key: {{env: NAME}}}}}} in graphmill.yaml"
     return (

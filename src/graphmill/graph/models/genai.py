@@ -17,7 +17,7 @@ from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
 from graphmill.core.usage import Usage
 from graphmill.engine.monitor.tracing import ERROR, end_span, error_kind, meter, tracer
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.secrets import Redactor
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _CAPTURE, _CAPTURED = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", ("tr
 Complete = Callable[..., Awaitable[ModelResponse]]
 
 
-def observed_complete(target: Target) -> Complete:
+def observed_complete(target: ModelTarget) -> Complete:
     """Return the provider's ``complete``, traced and measured if somebody has set up OpenTelemetry."""
     spans, metrics = tracer(), meter()
     if spans is None and metrics is None:
@@ -58,7 +58,13 @@ def observed_complete(target: Target) -> Complete:
 
 
 async def _complete(
-    target: Target, spans: Tracer | None, metrics: Meter | None, request: ModelRequest, *, address: str, **access: Any
+    target: ModelTarget,
+    spans: Tracer | None,
+    metrics: Meter | None,
+    request: ModelRequest,
+    *,
+    address: str,
+    **access: Any,
 ) -> ModelResponse:
     call = _ObservedCall(target, request, address, spans, metrics)
     with call.as_current_span():
@@ -75,7 +81,7 @@ class _ObservedCall:
     """A call in progress; its span is None where nobody takes spans."""
 
     def __init__(
-        self, target: Target, request: ModelRequest, address: str, spans: Tracer | None, metrics: Meter | None
+        self, target: ModelTarget, request: ModelRequest, address: str, spans: Tracer | None, metrics: Meter | None
     ) -> None:
         self._target = target
         self._instruments = None if metrics is None else _instruments(metrics)

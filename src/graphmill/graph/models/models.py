@@ -11,7 +11,7 @@ from graphmill.core.errors import UsageError
 from graphmill.core.suggest import suggestion
 from graphmill.engine.jobs.program import StepRules
 from graphmill.graph.models.settings import NAME, ModelSetting, ProviderSetting, Settings, settings_here
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.registry import find_provider, provider_registry
 
 DEFAULT = "default"
@@ -96,14 +96,14 @@ class Models:
         self.settings = settings
         self.choices = choices
         self.rules: dict[tuple[int, str], StepRules] = {}  # of steps, by those of their node and their lane
-        self._found: dict[tuple[Any, Any], Target] = {}
+        self._found: dict[tuple[Any, Any], ModelTarget] = {}
 
     @classmethod
     def here(cls, choices: Choices = NO_CHOICES) -> Models:
         """Give those of the current folder's settings."""
         return cls(settings_here(), choices)
 
-    def find(self, model: Any = None, role: Any = None, *, is_node: bool = True) -> Target:
+    def find(self, model: Any = None, role: Any = None, *, is_node: bool = True) -> ModelTarget:
         """Give what a node, or a call of a function's, with this model or role asks; UsageError names the remedy."""
         known = (
             self._found.get((model, role)) if isinstance(model, str | None) and isinstance(role, str | None) else None
@@ -112,15 +112,15 @@ class Models:
             known = self._found[model, role] = self._target(self._setting(model, role, is_node=is_node))
         return known
 
-    def of(self, params: Mapping[str, Any]) -> Target:
+    def of(self, params: Mapping[str, Any]) -> ModelTarget:
         """Give what a node with these params asks."""
         return self.find(params.get("model"), params.get("role"))
 
-    def named(self, name: str) -> Target:
+    def named(self, name: str) -> ModelTarget:
         """Give what a name means, whatever is chosen for a run."""
         return self._target(self._by_name(name))
 
-    def shown(self, name: str) -> Target:
+    def shown(self, name: str) -> ModelTarget:
         """Give what a name or, where no model has it, a role means."""
         return (
             self.named(name)
@@ -133,7 +133,7 @@ class Models:
         """Name the providers that are set or installed."""
         return tuple(dict.fromkeys((*self.settings.providers, *provider_registry().names)))
 
-    def provider(self, name: str) -> Target:
+    def provider(self, name: str) -> ModelTarget:
         """Give a provider without a model; UsageError if there is none of that name."""
         return self._target(ModelSetting(model=f"{name}/"))
 
@@ -183,7 +183,7 @@ class Models:
             return f", but a provider; write {name}/ and its name for the model, such as graphmill models --check lists"
         return f"{suggestion(name, self.settings.models)}; write provider/model, or name it under models in {NAME}"
 
-    def _target(self, found: ModelSetting) -> Target:
+    def _target(self, found: ModelSetting) -> ModelTarget:
         name, _, model = found.model.partition("/")
         setting = self.settings.providers.get(name)
         try:
@@ -191,7 +191,7 @@ class Models:
         except ValueError as error:
             of = f"model {found.model!r:.80}: " if model else ""
             raise UsageError(f"{of}{self._unknown(name) or error}") from None
-        return Target(
+        return ModelTarget(
             name=name,
             model=model,
             provider=provider,

@@ -9,7 +9,7 @@ from graphmill.core.errors import Unavailable, UsageError
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.suggest import suggestion
 from graphmill.graph.models.models import Choices, Models
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_params import is_open
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def require_models(graph: Graph) -> None:
             _require_address(node, target)
 
 
-def _require_address(node: Node, target: Target) -> None:
+def _require_address(node: Node, target: ModelTarget) -> None:
     """Refuse an address that is none, or of which a provider that can tell beforehand, as few can, says that something is wrong."""
     require = getattr(target.provider, "require", None)
     try:
@@ -131,7 +131,7 @@ def _is_known(node: Node) -> bool:
     return not is_open(node.raw_params.get("model")) and not is_open(node.raw_params.get("role"))
 
 
-def _of(models: Models, node: Node) -> Target:
+def _of(models: Models, node: Node) -> ModelTarget:
     try:
         return models.of(node.raw_params)
     except UsageError as error:

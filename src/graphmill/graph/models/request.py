@@ -12,7 +12,7 @@ import msgspec
 
 from graphmill.core.errors import Permanent, message_of
 from graphmill.core.model_call import NO_ORIGIN, Image, Message, ModelRequest, Origin, Text, Tool
-from graphmill.graph.models.target import Target
+from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_params import misfit
 from graphmill.graph.template import text_of
 
@@ -42,7 +42,7 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
 
 
 def request_of(
-    target: Target, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN
+    target: ModelTarget, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN
 ) -> ModelRequest:
     """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
     found = {name: value for name, value in params.items() if value is not None and value != {}}
@@ -69,7 +69,7 @@ def estimated_tokens(request: ModelRequest, schema: str = "") -> int:
     return sent // CHARS_PER_TOKEN + (request.max_tokens if isinstance(request.max_tokens, int) else USUAL_ANSWER)
 
 
-def tokens_of(target: Target, params: Mapping[str, Any]) -> int:
+def tokens_of(target: ModelTarget, params: Mapping[str, Any]) -> int:
     """Estimate what a node with these params asks for; of params that make no request, which its attempt tells, an answer alone."""
     try:
         messages = messages_of(params.get("prompt"), params.get("system"), params.get("messages"))

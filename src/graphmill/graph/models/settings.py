@@ -14,12 +14,23 @@ from urllib.parse import parse_qsl, urlsplit
 
 from graphmill.core.errors import UsageError, WorkflowError
 from graphmill.engine.scheduling.rate_limits import Limits
-from graphmill.graph.block import BlockReader
-from graphmill.graph.document import Document
-from graphmill.graph.grammar import Block, Key
-from graphmill.graph.kinds import Anything, Choice, Count, Either, ListOf, MappingOf, Number, Text, shown
-from graphmill.graph.places import At
-from graphmill.graph.problems import Problems
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.grammar import (
+    AnyKind,
+    Block,
+    ChoiceKind,
+    CountKind,
+    EitherKind,
+    Key,
+    ListKind,
+    MappingKind,
+    NumberKind,
+    TextKind,
+    shown,
+)
+from graphmill.graph.language.places import At
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.reader import BlockReader
 from graphmill.graph.secrets import Secret, names_secret
 
 T = TypeVar("T")
@@ -27,51 +38,51 @@ T = TypeVar("T")
 SETTINGS: Final[Block] = MappingProxyType(
     {
         "models": Key(
-            MappingOf("a mapping from names to models"),
+            MappingKind("a mapping from names to models"),
             "Names for models: a name → `provider/model`, or a mapping as below.",
         ),
         "roles": Key(
-            MappingOf("a mapping from roles to models"),
+            MappingKind("a mapping from roles to models"),
             "What nodes with a `role` ask: a role → a model's name, or a mapping.",
         ),
         "providers": Key(
-            MappingOf("a mapping from names to providers"),
+            MappingKind("a mapping from names to providers"),
             "Where providers are, by name; a new name needs a `protocol`.",
         ),
     }
 )
 MODEL: Final[Block] = MappingProxyType(
     {
-        "model": Key(Text(), "`provider/model`; under `roles` also a name of `models`.", is_required=True),
+        "model": Key(TextKind(), "`provider/model`; under `roles` also a name of `models`.", is_required=True),
         "temperature": Key(
-            Number(most=100), "This and all below: the params of its calls, where a node does not say otherwise."
+            NumberKind(most=100), "This and all below: the params of its calls, where a node does not say otherwise."
         ),
-        "top_p": Key(Number(most=1), "As the node's param."),
-        "max_tokens": Key(Count(1), "As the node's param."),
-        "stop": Key(Either(Text(), ListOf("a list of texts")), "As the node's param."),
-        "seed": Key(Count(-(2**63), 2**63 - 1), "As the node's param."),
-        "reasoning_effort": Key(Text(), "As the node's param."),
-        "extra": Key(MappingOf(), "As the node's param."),
+        "top_p": Key(NumberKind(most=1), "As the node's param."),
+        "max_tokens": Key(CountKind(1), "As the node's param."),
+        "stop": Key(EitherKind(TextKind(), ListKind("a list of texts")), "As the node's param."),
+        "seed": Key(CountKind(-(2**63), 2**63 - 1), "As the node's param."),
+        "reasoning_effort": Key(TextKind(), "As the node's param."),
+        "extra": Key(MappingKind(), "As the node's param."),
     }
 )
 PROVIDER: Final[Block] = MappingProxyType(
     {
-        "protocol": Key(Text(), "The provider whose protocol it speaks; without it, the one of its own name."),
-        "address": Key(Anything(), "Where it is, without the path of a call; a text, or `{env: NAME}`."),
+        "protocol": Key(TextKind(), "The provider whose protocol it speaks; without it, the one of its own name."),
+        "address": Key(AnyKind(), "Where it is, without the path of a call; a text, or `{env: NAME}`."),
         "key": Key(
-            Anything(),
+            AnyKind(),
             "`{env: NAME}`, or the name alone, of the variable that holds its key; `none` where it wants none.",
         ),
-        "headers": Key(MappingOf("a mapping from names to texts or {env: NAME}"), "Sent with every call."),
-        "output_schema": Key(Choice(("native", "prompt")), "How an answer of a given shape is asked for."),
-        "limits": Key(MappingOf(), "What each of its models bears; see below."),
+        "headers": Key(MappingKind("a mapping from names to texts or {env: NAME}"), "Sent with every call."),
+        "output_schema": Key(ChoiceKind(("native", "prompt")), "How an answer of a given shape is asked for."),
+        "limits": Key(MappingKind(), "What each of its models bears; see below."),
     }
 )
 LIMITS: Final[Block] = MappingProxyType(
     {
-        "requests_per_minute": Key(Count(1), "Calls in a minute."),
-        "tokens_per_minute": Key(Count(1), "Tokens of both directions in a minute."),
-        "concurrency": Key(Count(1), "Calls at once."),
+        "requests_per_minute": Key(CountKind(1), "Calls in a minute."),
+        "tokens_per_minute": Key(CountKind(1), "Tokens of both directions in a minute."),
+        "concurrency": Key(CountKind(1), "Calls at once."),
     }
 )
 _SECRET = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)

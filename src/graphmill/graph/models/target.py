@@ -27,7 +27,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ModelTarget:
     """``name`` is the provider's as it is set, ``model`` the provider's own name for the model.
 
     ``lane`` is what its calls depend on together, ``provider/model`` or, without a model, the provider; ``mark`` its fingerprint as

@@ -1,4 +1,4 @@
-"""A batch node: its items one after the other or several at once, and its output."""
+"""A node with a ``batch`` block: its items one after the other or several at once, and its output."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from graphmill.engine.jobs.context import is_question
 from graphmill.engine.jobs.program import Decision, NeedSpill, Program, SeriesStarted, StepRules
 from graphmill.engine.policy import Retry
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.outcomes import BatchSequence, EndedItems, Outcome, Rest, cancelled
-from graphmill.graph.run.scope import Meter, NodeFailed, Place
+from graphmill.graph.run.outcomes import BatchSequence, EndedItems, ItemOutcome, OutcomeIndex, cancelled_outcome
+from graphmill.graph.run.scope import Meter, NodeFailed, Scope
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import BatchRule
-    from graphmill.graph.template import Value
+    from graphmill.graph.template import CompiledValue
 
-RunItem = Callable[[Place, str], Program]
-ERRORS_TOLD = 5
+RunItem = Callable[[Scope, str], Program]
+_ERRORS_SHOWN = 5
 
 
-def run_batch(rule: BatchRule, rules: StepRules, place: Place, path: str, run_item: RunItem) -> Program:
-    """Run a node for each item; give the batch's Output, or raise NodeFailed with it."""
-    if not place.room.is_asked:
-        place.room.is_asked = True
-        place.room.pages = yield NeedSpill()
-    batch = _Batch(rule, rules, place, path, run_item)
-    if "[" not in path:  # not inside of another's item
+def run_batch(rule: BatchRule, rules: StepRules, scope: Scope, path: str, run_item: RunItem) -> Program:
+    """Run a node for each item; return the batch's Output, or raise NodeFailed with it."""
+    if not scope.spill.is_requested:
+        scope.spill.is_requested = True
+        scope.spill.pages = yield NeedSpill()
+    batch = _Batch(rule, rules, scope, path, run_item)
+    if "[" not in path:  # not inside another batch's item
         yield SeriesStarted(batch)
     if rule.is_parallel:
         yield batch
     else:
         while (program := batch.more()) is not None:
             batch.ended(program, (yield from program), None)
-            if batch.is_stopped or batch.is_held:
+            if batch.is_stopped or batch.is_waiting:
                 break
     summary = batch.settle()
     yield Decision(f"{path}#batch", summary, content=lambda: digest(canonical(summary)), is_temporary=True)
@@ -52,19 +52,21 @@ class _Batch:
 
     timeout_s: float | None = None
 
-    def __init__(self, rule: BatchRule, rules: StepRules, place: Place, path: str, run_item: RunItem) -> None:
+    def __init__(self, rule: BatchRule, rules: StepRules, scope: Scope, path: str, run_item: RunItem) -> None:
         self._rule = rule
         self._rules = rules
-        self._place = place
+        self._scope = scope
         self.path = path
         self._run_item = run_item
-        items = items_of(rule.items.resolve(place.scope)) if rule.entries is None else rule.entries
+        items: Iterable[Any] = rule.entries or ()
+        if rule.entries is None:
+            items = items_of(rule.items.resolve(scope.names))
         self._count = len(items) if isinstance(items, Sized) else None
         self._items = iter(items)
         self._taken = 0
         self._running = 0
-        self._ended = EndedItems(place.room, holds_items=not isinstance(items, list | tuple))
-        self._first_failed: list[Outcome] = []  # in the order of items
+        self._ended = EndedItems(scope.spill, holds_items=not isinstance(items, list | tuple))
+        self._first_failed: list[ItemOutcome] = []  # in the order of items
         self._failures = self._timed_out = 0
         self._fault: NodeFailed | None = None
         self._question: Failure | None = None  # of an item that waits for an answer
@@ -82,8 +84,8 @@ class _Batch:
         return self._count
 
     @property
-    def is_held(self) -> bool:
-        """Whether items that come one after the other, each only if those before went well, wait for an answer."""
+    def is_waiting(self) -> bool:
+        """Whether the next item has to wait for an answer, because it only runs if those before it succeeded."""
         return self._question is not None and self._rule.error_handling == "fail_fast"
 
     def more(self) -> Program | None:
@@ -96,10 +98,10 @@ class _Batch:
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
         self._running -= 1
-        if failure is not None:  # a fault of ours, or of a node type
+        if failure is not None:  # a bug, here or in a node type
             self._fault, self.is_stopped = NodeFailed(failure), True
             return
-        outcome: Outcome = value
+        outcome: ItemOutcome = value
         if is_question(outcome.failure):
             self._question = outcome.failure
             return
@@ -108,27 +110,27 @@ class _Batch:
             self._failures += 1
             self._timed_out += outcome.failure.kind is Kind.TIMEOUT
             insort(self._first_failed, outcome, key=attrgetter("number"))
-            del self._first_failed[ERRORS_TOLD:]
-            self.is_stopped = self._rule.error_handling == "fail_fast" or self._is_too_much()
+            del self._first_failed[_ERRORS_SHOWN:]
+            self.is_stopped = self._rule.error_handling == "fail_fast" or self._has_too_many_failures()
 
     def expire(self) -> None:
-        raise AssertionError("a batch has no time of its own")
+        raise AssertionError("a batch has no time-out of its own")
 
     def settle(self) -> dict[str, Any]:
-        """Work out what became of all items, and give it in short; raise NodeFailed if nobody can tell."""
+        """Return a summary of all outcomes; raise NodeFailed if they are not known."""
         if self._fault is not None:
             raise self._fault
         if self._question is not None and not self.is_stopped:
             raise NodeFailed(self._question)
-        # Of a source handle that was stopped nobody knows what is left; to read it to its end may take for ever.
+        # A stopped iterator may have more items, but reading it to its end could take forever.
         self._count = max(self._count or 0, self._taken)
-        self._values = batch_output(self._rule, self._rules.retry, self._ended, self._count, path=self.path)
+        self._values = _batch_output(self._rule, self._rules.retry, self._ended, self._count, path=self.path)
         is_degraded = self._failures > 0 and not self._is_failed()
-        errors = [outcome.noted(self._rules.redact) for outcome in self._first_failed]
-        return batch_summary(self._values, errors, timed_out=self._timed_out, is_degraded=is_degraded)
+        errors = [outcome.short_error(self._rules.redact) for outcome in self._first_failed]
+        return _batch_summary(self._values, errors, timed_out=self._timed_out, is_degraded=is_degraded)
 
     def output(self) -> Output:
-        """Give what became of all items; raise NodeFailed if that is a failure."""
+        """Return the output of the batch; raise NodeFailed if it failed."""
         if self._first_failed and self._is_failed():
             raise self._failed(self._first_failed[0], self._values)
         if self._failures:
@@ -136,41 +138,42 @@ class _Batch:
         return Output(self._values)
 
     def _is_failed(self) -> bool:
-        return self.is_stopped or self._is_too_much() or (self._failures > 0 and self._failures == self._count)
+        have_all_failed = self._failures > 0 and self._failures == self._count
+        return self.is_stopped or have_all_failed or self._has_too_many_failures()
 
     def _next(self) -> Any:
         try:
             item = next(self._items, _END)
-        except Exception as error:  # noqa: BLE001  a source handle is a stranger's code
+        except Exception as error:  # noqa: BLE001  third-party code
             self._fault, self.is_stopped = NodeFailed.of(error, self._rules.redact), True
             return _END
         if item is _END:
-            self._count = self._taken  # whatever length it claimed
+            self._count = self._taken  # whatever length it reported
         return item
 
     def _one(self, index: int, item: Any) -> Program:
-        meter = Meter(self._place.meter)
+        meter = Meter(self._scope.meter)
         output, failure = None, None
         try:
             if self._rule.entries is not None:
                 entry, item = item, None
-                item = self._resolved(entry)
-            place = self._place.within({self._rule.alias: item, "__index__": index}, meter=meter)
-            output = yield from self._run_item(place, f"{self.path}[{index}]")
-            self._place.flags.update(output.flags)
+                item = self._resolve(entry)
+            scope = self._scope.with_names({self._rule.alias: item, "__index__": index}, meter=meter)
+            output = yield from self._run_item(scope, f"{self.path}[{index}]")
+            self._scope.flags.update(output.flags)
         except NodeFailed as failed:
             failure = failed.failure
         values = None if output is None else output.values
-        return Outcome(index, item, values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s)
+        return ItemOutcome(index, item, values, failure, max(meter.attempts, 1), meter.began_s, meter.ended_s)
 
-    def _resolved(self, entry: Value) -> Any:
+    def _resolve(self, entry: CompiledValue) -> Any:
         try:
-            return entry.resolve(self._place.scope)
-        except GraphmillError as error:  # such as a name that is missing: of this item, and of no other
+            return entry.resolve(self._scope.names)
+        except GraphmillError as error:  # such as a missing name: only this item fails
             raise NodeFailed.of(error, self._rules.redact) from error
 
-    def _is_too_much(self) -> bool:
-        """Tell whether more items have failed than may: a share is one of all items, or while nobody knows how many, of those ended."""
+    def _has_too_many_failures(self) -> bool:
+        """Compare with ``max_failures``; a share is of all items, or of those that ended while the total is unknown."""
         most = self._rule.max_failures
         if not isinstance(most, float):
             return most is not None and self._failures > most
@@ -179,14 +182,13 @@ class _Batch:
             return False
         return self._failures / (self._count or ended) > most
 
-    def _failed(self, first: Outcome, values: Mapping[str, Any]) -> NodeFailed:
+    def _failed(self, first: ItemOutcome, values: Mapping[str, Any]) -> NodeFailed:
         failure: Failure = first.failure  # type: ignore[assignment]
         if self._rule.error_handling == "fail_fast":
             message = f"item {first.number} failed: {failure.message}"
         else:
-            message = (
-                f"{self._failures} of {values['count']} items failed; the first, item {first.number}: {failure.message}"
-            )
+            counts = f"{self._failures} of {values['count']} items failed"
+            message = f"{counts}; the first, item {first.number}: {failure.message}"
         return NodeFailed(replace(failure, message=message), attempts=first.attempts, values=values)
 
 
@@ -195,32 +197,32 @@ _END = object()
 
 
 def items_of(value: Any) -> Iterable[Any]:
-    """Give the items that a batch's ``items`` stand for: an array, an array as JSON text, or anything that gives them one by one."""
+    """Return the items of a batch: a list, the list in a JSON text, or any other iterable."""
     if isinstance(value, str):
         value = _array_in(value)
     if isinstance(value, list | tuple) or (
         isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | set | frozenset)
     ):
         return value
-    raise Permanent(f"a batch's items are an array, not {_said(value)}")
+    found = "null" if value is None else type(value).__name__
+    raise Permanent(f"items must be a list, got {found}")
 
 
 def _array_in(text: str) -> Any:
     if text.lstrip()[:1] != "[":
-        raise Permanent(f"a batch's items are an array, or one as JSON text; this text is none: {cut(repr(text), 80)}")
+        raise Permanent(f"items must be a list or a JSON list, got the text {cut(repr(text), 80)}")
     try:
         return json.loads(text)
     except ValueError as error:
-        raise Permanent(f"a batch's items are not an array as JSON text: {error}") from error
+        raise Permanent(f"items must be a list or a JSON list; the text is not valid JSON: {error}") from error
 
 
-def _said(value: Any) -> str:
-    return "null" if value is None else type(value).__name__
-
-
-def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *, path: str) -> dict[str, Any]:
-    """Give the output of a batch node over ``count`` items out of those that ended; the others were cancelled."""
-    found = _lists(rule, ended.kept, count) if ended.rest is None else _sequences(rule, ended.rest, count, path)
+def _batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *, path: str) -> dict[str, Any]:
+    """Return the output of a batch over ``count`` items; those that did not end were cancelled."""
+    if ended.spilled is None:
+        found = _lists(rule, ended.in_memory, count)
+    else:
+        found = _sequences(rule, ended.spilled, count, path)
     return {
         **found,
         "count": count,
@@ -231,10 +233,10 @@ def batch_output(rule: BatchRule, retry: Retry, ended: EndedItems, count: int, *
     }
 
 
-def batch_summary(
+def _batch_summary(
     values: Mapping[str, Any], errors: list[dict[str, Any]], *, timed_out: int, is_degraded: bool
 ) -> dict[str, Any]:
-    """Give the output of a batch node in short: how many items ended how, and its first errors."""
+    """Return how many items ended in which way, and the first errors."""
     return {
         "succeeded": values["success_count"],
         "failed": values["error_count"] - timed_out,
@@ -245,15 +247,17 @@ def batch_summary(
     }
 
 
-def _lists(rule: BatchRule, ended: Sequence[Outcome], count: int) -> dict[str, Any]:
+def _lists(rule: BatchRule, ended: Sequence[ItemOutcome], count: int) -> dict[str, Any]:
     in_order = sorted(ended, key=attrgetter("number"))
     results = {outcome.number: outcome.result() for outcome in ended if outcome.failure is None}
     errors = {outcome.number: outcome.error() for outcome in in_order if outcome.failure is not None}
-    outcomes = [cancelled()] * count
+    outcomes = [cancelled_outcome()] * count
     for outcome in ended:
         number = outcome.number
-        told = {"result": results[number]} if outcome.failure is None else {"error": errors[number]}
-        outcomes[number] = {"status": outcome.status, **told}
+        if outcome.failure is None:
+            outcomes[number] = {"status": outcome.status, "result": results[number]}
+        else:
+            outcomes[number] = {"status": outcome.status, "error": errors[number]}
     listed = in_order if rule.is_ordered else ended
     return {
         "results": [results[outcome.number] for outcome in listed if outcome.failure is None],
@@ -262,13 +266,13 @@ def _lists(rule: BatchRule, ended: Sequence[Outcome], count: int) -> dict[str, A
     }
 
 
-def _sequences(rule: BatchRule, ended: Rest, count: int, path: str) -> dict[str, Any]:
-    shelf = ended.shelf(count)
+def _sequences(rule: BatchRule, ended: OutcomeIndex, count: int, path: str) -> dict[str, Any]:
+    table = ended.by_number(count)
     listed = range(count) if rule.is_ordered else ended.numbers
     return {
-        "results": BatchSequence(f"{path}.results", shelf, shelf.good(listed), "result"),
-        "errors": BatchSequence(f"{path}.errors", shelf, shelf.bad(), "error"),
-        "outcomes": BatchSequence(f"{path}.outcomes", shelf, range(count)),
+        "results": BatchSequence(f"{path}.results", table, table.good(listed), "result"),
+        "errors": BatchSequence(f"{path}.errors", table, table.bad(), "error"),
+        "outcomes": BatchSequence(f"{path}.outcomes", table, range(count)),
     }
 
 
@@ -286,11 +290,12 @@ def _metadata(rule: BatchRule, retry: Retry, ended: EndedItems) -> dict[str, Any
 def _timing(ended: EndedItems) -> dict[str, float]:
     if not len(ended):
         return dict.fromkeys(("wall", "total", "average", "minimum", "maximum", "p95"), 0.0)
-    if ended.rest is None:
-        seconds = sorted(outcome.ended_s - outcome.began_s for outcome in ended.kept)
-        wall = max(outcome.ended_s for outcome in ended.kept) - min(outcome.began_s for outcome in ended.kept)
+    spilled, outcomes = ended.spilled, ended.in_memory
+    if spilled is not None:
+        seconds, wall = sorted(spilled.seconds), spilled.ended_s - spilled.began_s
     else:
-        seconds, wall = sorted(ended.rest.seconds), ended.rest.ended_s - ended.rest.began_s
+        seconds = sorted(outcome.ended_s - outcome.began_s for outcome in outcomes)
+        wall = max(outcome.ended_s for outcome in outcomes) - min(outcome.began_s for outcome in outcomes)
     total = sum(seconds)
     return {
         "wall": wall,

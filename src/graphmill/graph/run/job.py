@@ -1,4 +1,4 @@
-"""One job of a graph as a program of steps: its nodes in their order, and each node with its items, rounds or child."""
+"""One job of a graph as a program of steps: its nodes in order, and each node with its items, its rounds or its child."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from graphmill.engine.jobs.program import Failed, Finished, Program
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch import run_batch
 from graphmill.graph.run.loop import run_loop
-from graphmill.graph.run.outcomes import outward
-from graphmill.graph.run.plan import Plan
-from graphmill.graph.run.scope import NodeFailed, Place, Room
+from graphmill.graph.run.outcomes import export_sequences
+from graphmill.graph.run.plan import GraphPlan
+from graphmill.graph.run.scope import NodeFailed, Scope, SpillState
 from graphmill.graph.run.step import content_of, plain, run_step
 from graphmill.graph.secrets import reveal_secrets
 from graphmill.graph.template.lookup import ABSENT
@@ -25,30 +25,52 @@ from graphmill.graph.template.lookup import ABSENT
 if TYPE_CHECKING:
     from graphmill.graph.graph import Edge, Graph, Node
 
-RunNode = Callable[[Plan, "Node", Place], Program]
 
-
-def run_job(plan: Plan, item: Any) -> Program:
+def run_job(plan: GraphPlan, item: Any) -> Program:
     """Run a graph over one item."""
-    place = Place(plan.bind(item), "", None, set(), Room(), plan.root, plan.models)
+    scope = Scope(plan.bind(item), "", None, set(), SpillState(), plan.root, plan.models)
     try:
-        output = yield from run_flow(plan, place, run_node)
+        output = yield from _run_graph(plan, scope)
     except NodeFailed as failed:
         raise Failed(plan.redact(failed.failure)) from failed
-    except Exception as error:  # such as a name that is missing in an output
+    except Exception as error:  # such as a name that an output does not find
         raise Failed(NodeFailed.of(error, plan.redact).failure) from error
-    # Whoever takes it may change it: neither the graph's constants nor another job's input are to change with it.
-    given, flags = fresh(output), dict.fromkeys(sorted(place.flags), True) if place.flags else {}
-    return Finished(outward(given) if place.room.is_used else given, flags)
+    # The caller may change the output: neither the graph's constants nor another job's input may change with it.
+    output = fresh(output)
+    if scope.spill.is_used:
+        output = export_sequences(output)
+    return Finished(output, dict.fromkeys(sorted(scope.flags), True))
 
 
-def run_flow(plan: Plan, place: Place, run_node: RunNode) -> Program:
-    """Run a graph in a place of its own; give its outputs, or raise NodeFailed of the node whose failure nothing handles."""
-    return _run_list(plan, place, run_node) if plan.is_list else _run_edges(plan, place, run_node)
+def _run_graph(plan: GraphPlan, scope: Scope) -> Program:
+    """Run a graph in a scope of its own; return its outputs, or raise NodeFailed of a node whose failure nothing handles."""
+    if plan.is_list:
+        yield from _run_list(plan, scope)
+    else:
+        yield from _run_edges(plan, scope)
+    return _outputs(plan.graph, scope)
 
 
-def _run_edges(plan: Plan, place: Place, run_node: RunNode) -> Program:
-    flow = _Flow(plan, place, run_node)
+def _run_list(plan: GraphPlan, scope: Scope) -> Program:
+    """Run nodes in listed order, as most graphs do."""
+    for node in plan.nodes:
+        try:
+            output: Output = yield from _run_node(plan, node, scope)
+        except NodeFailed as failed:
+            raise _in_node(failed, node) from failed
+        scope.names[node.id] = output.values
+        if output.flags:
+            scope.flags.update(output.flags)
+        if output.action == "end" and node.type.is_end:
+            skipped = [each.id for each in plan.nodes if each.id not in scope.names]
+            reason = f"did not run: {node.id!r} ended the workflow"
+            scope.names[ABSENT] = {node_id: f"node {node_id!r} {reason}" for node_id in skipped}
+            return
+
+
+def _run_edges(plan: GraphPlan, scope: Scope) -> Program:
+    """Run the nodes that edges lead to, side by side where several are ready."""
+    flow = _Flow(plan, scope)
     while flow.ready:
         if len(flow.ready) == 1:
             yield from flow.run(flow.ready.popleft())
@@ -57,46 +79,74 @@ def _run_edges(plan: Plan, place: Place, run_node: RunNode) -> Program:
             yield branches
             if branches.failed is not None:
                 raise branches.failed
-    return _outputs(plan.graph, place)
 
 
-def _run_list(plan: Plan, place: Place, run_node: RunNode) -> Program:
-    """Run nodes in listed order, as most graphs want it."""
-    scope = place.scope
-    for node in plan.nodes:
-        try:
-            if node.id in plan.plain:
-                output: Output = yield from run_step(node, plan.rules[node.id], place, place.prefix + node.id)
-            else:
-                output = yield from run_node(plan, node, place)
-        except NodeFailed as failed:
-            raise _placed(failed, node) from failed
-        scope[node.id] = output.values
-        if output.flags:
-            place.flags.update(output.flags)
-        if output.action == "end" and node.type.is_end:
-            left = (each.id for each in plan.nodes if each.id not in scope)
-            scope[ABSENT] = {node_id: f"node {node_id!r} did not run: {node.id!r} has ended it" for node_id in left}
-            break
-    return _outputs(plan.graph, place)
+def _outputs(graph: Graph, scope: Scope) -> Mapping[str, Any]:
+    """Return the declared outputs; without any, those of the last listed node that ran."""
+    names = scope.names
+    if graph.outputs is not None:
+        return {name: plain(value.resolve(names)) for name, value in graph.outputs.items()}
+    return next((names[node_id] for node_id in reversed(list(graph.nodes)) if node_id in names), {})
 
 
-def _outputs(graph: Graph, place: Place) -> dict[str, Any]:
-    """Give the declared outputs; without any, those of the last node in the list that has run."""
-    scope, declared = place.scope, graph.outputs
-    if declared is not None:
-        return {name: plain(value.resolve(scope)) for name, value in declared.items()}
-    return next((scope[node_id] for node_id in reversed(list(graph.nodes)) if node_id in scope), {})
+def _run_node(plan: GraphPlan, node: Node, scope: Scope) -> Program:
+    """Run a node to its end; return its Output, or raise NodeFailed."""
+    path = scope.prefix + node.id
+    rules = plan.rules[node.id]
+    if node.id in plan.plain:  # a single step, as most nodes are
+        return (yield from run_step(node, rules, scope, path))
+    try:
+        if node.batch is None:
+            return (yield from _run_item(plan, node, scope, path))
+        run_item = partial(_run_item, plan, node)
+        return (yield from run_batch(node.batch, rules, scope, path, run_item))
+    except GraphmillError as error:
+        raise NodeFailed.of(error, plan.redact) from error
+
+
+def _run_item(plan: GraphPlan, node: Node, scope: Scope, path: str) -> Program:
+    try:
+        if node.loop is None:
+            return (yield from _run_once(plan, node, scope, path))
+        run_round = partial(_run_once, plan, node)
+        return (yield from run_loop(node.loop, scope, path, run_round, content_in=partial(_content_in, node)))
+    except GraphmillError as error:  # such as a name that a template does not find
+        raise NodeFailed.of(error, plan.redact) from error
+
+
+def _run_once(plan: GraphPlan, node: Node, scope: Scope, path: str) -> Program:
+    try:
+        if node.child is None:
+            return (yield from run_step(node, plan.rules[node.id], scope, path))
+        child = plan.children[node.id]
+        names = child.bind(_child_inputs(node, scope))
+        inner = Scope(names, f"{path}/", scope.meter, scope.flags, scope.spill, child.root, scope.models)
+        return Output((yield from _run_graph(child, inner)))
+    except GraphmillError as error:
+        raise NodeFailed.of(error, plan.redact) from error
+
+
+def _content_in(node: Node, scope: Scope) -> Callable[[], bytes]:
+    params = node.params.resolve(scope.names)
+    if node.child is not None:
+        params = params.get("inputs")
+    return partial(content_of, node, params)
+
+
+def _child_inputs(node: Node, scope: Scope) -> Mapping[str, Any]:
+    inputs = node.params.resolve(scope.names).get("inputs") or {}
+    if not isinstance(inputs, Mapping):
+        raise Permanent(f"inputs must be a mapping of the child's inputs to values, got {type(inputs).__name__}")
+    return reveal_secrets(inputs) if node.secrets else inputs
 
 
 class _Flow:
-    """Where one job stands among the nodes of one graph."""
+    """How far one job has come along the edges of one graph."""
 
-    def __init__(self, plan: Plan, place: Place, run_node: RunNode) -> None:
+    def __init__(self, plan: GraphPlan, scope: Scope) -> None:
         self._plan = plan
         self._graph: Graph = plan.graph
-        self._place = place
-        self._run_node = run_node
+        self._scope = scope
         self._open = plan.incoming.copy()
         self._is_reached = dict.fromkeys(self._graph.starts, True)
         self._actions: dict[str, str] = {}
@@ -104,37 +154,33 @@ class _Flow:
         self.ready = deque(self._graph.starts)
 
     def run(self, node_id: str) -> Program:
-        """Run one node; those that can run then are ready."""
+        """Run one node; those that can run next are then ready."""
         node = self._graph.nodes[node_id]
         try:
-            if node_id in self._plan.plain:
-                output: Output = yield from run_step(
-                    node, self._plan.rules[node_id], self._place, self._place.prefix + node_id
-                )
-            else:
-                output = yield from self._run_node(self._plan, node, self._place)
+            output: Output = yield from _run_node(self._plan, node, self._scope)
         except NodeFailed as failed:
             if failed.is_question or not any(edge.action == "error" for edge in node.outgoing):
-                raise _placed(failed, node) from failed
+                raise _in_node(failed, node) from failed
             output = failed.output()
-        self._place.scope[node.id] = output.values
-        self._place.flags.update(output.flags)
+        self._scope.names[node.id] = output.values
+        self._scope.flags.update(output.flags)
         self._leave(node, output.action)
 
     def _leave(self, node: Node, action: str) -> None:
-        """Go along the edges of a node that has ended with this action, and of all that are skipped then."""
+        """Follow the edges of a node that ended with this action, and of all nodes that are skipped by it."""
         self._actions[node.id] = action
         open_edges = [(edge, edge.action == action) for edge in reversed(node.outgoing)]
         while open_edges:
-            edge, is_fired = open_edges.pop()
-            if (skipped := self._arrive(edge, is_fired=is_fired)) is not None:
+            edge, is_taken = open_edges.pop()
+            skipped = self._arrive(edge, is_taken=is_taken)
+            if skipped is not None:
                 open_edges.extend((each, False) for each in reversed(skipped.outgoing))
 
-    def _arrive(self, edge: Edge, *, is_fired: bool) -> Node | None:
-        """Count an edge that will not fire any more; give the node that it leads to if that is skipped now."""
+    def _arrive(self, edge: Edge, *, is_taken: bool) -> Node | None:
+        """Count an edge as done; return the node it leads to if that node is skipped now."""
         target = edge.target
         self._open[target] -= 1
-        self._is_reached[target] = self._is_reached.get(target, False) or is_fired
+        self._is_reached[target] = self._is_reached.get(target, False) or is_taken
         if self._open[target]:
             return None
         if self._is_reached[target]:
@@ -144,21 +190,23 @@ class _Flow:
 
     def _skip(self, node: Node) -> Node:
         cause = self._causes[node.id] = self._cause(node)
-        self._place.scope.setdefault(ABSENT, {})[node.id] = f"node {node.id!r} was skipped: {cause}"
+        self._scope.names.setdefault(ABSENT, {})[node.id] = f"node {node.id!r} was skipped: {cause}"
         return node
 
     def _cause(self, node: Node) -> str:
-        """Say which node's action has led past this one, by the first way that could have led to it."""
+        """Name the first node whose action led past this one."""
         for edge in node.incoming:
-            if (action := self._actions.get(edge.source)) is not None:
-                is_taken = any(each.action == action for each in self._graph.nodes[edge.source].outgoing)
-                ending = "and that edge leads elsewhere" if is_taken else "which no edge takes"
-                return f"{edge.source!r} returned {action!r}, {ending}"
+            action = self._actions.get(edge.source)
+            if action is None:
+                continue
+            if any(each.action == action for each in self._graph.nodes[edge.source].outgoing):
+                return f"{edge.source!r} returned {action!r}, and that edge leads elsewhere"
+            return f"{edge.source!r} returned {action!r}, which no edge takes"
         return self._causes[node.incoming[0].source]
 
 
 class _Branches:
-    """Nodes that run side by side; the first failure that nothing handles ends them all, a question only what lies behind it."""
+    """Nodes that run side by side; an unhandled failure stops them all, a question only the nodes that depend on it."""
 
     timeout_s: float | None = None
 
@@ -168,7 +216,7 @@ class _Branches:
         self.failed: NodeFailed | None = None
 
     def more(self) -> Program | None:
-        return self._kept(self._flow.ready.popleft()) if self._flow.ready else None
+        return self._run(self._flow.ready.popleft()) if self._flow.ready else None
 
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
         del program
@@ -180,9 +228,9 @@ class _Branches:
             self.failed, self.is_stopped = NodeFailed(failure), True
 
     def expire(self) -> None:
-        raise AssertionError("branches have no time of their own")
+        raise AssertionError("branches have no time-out of their own")
 
-    def _kept(self, node_id: str) -> Program:
+    def _run(self, node_id: str) -> Program:
         try:
             yield from self._flow.run(node_id)
         except NodeFailed as failed:
@@ -190,62 +238,10 @@ class _Branches:
         return None
 
 
-def _placed(failed: NodeFailed, node: Node) -> NodeFailed:
-    """Say in which node it was, once."""
-    place = f"(in node {node.id!r})"
+def _in_node(failed: NodeFailed, node: Node) -> NodeFailed:
+    """Add the node's id to the message, unless an inner node's is there already."""
     message = failed.failure.message
     if "(in node " in message:
         return failed
-    return NodeFailed(
-        replace(failed.failure, message=f"{message} {place}"), attempts=failed.attempts, values=failed.values
-    )
-
-
-def run_node(plan: Plan, node: Node, place: Place) -> Program:
-    """Run a node to its end; give its Output, or raise NodeFailed."""
-    path = place.path_of(node.id)
-    try:
-        if node.batch is not None:
-            return (
-                yield from run_batch(
-                    node.batch, plan.rules[node.id], place, path, lambda inner, at: _run_item(plan, node, inner, at)
-                )
-            )
-        return (yield from _run_item(plan, node, place, path))
-    except GraphmillError as error:
-        raise NodeFailed.of(error, plan.redact) from error
-
-
-def _run_item(plan: Plan, node: Node, place: Place, path: str) -> Program:
-    try:
-        if node.loop is not None:
-            run_round = partial(_run_once, plan, node)
-            return (yield from run_loop(node.loop, place, path, run_round, content_in=partial(_content_in, node)))
-        return (yield from _run_once(plan, node, place, path))
-    except GraphmillError as error:  # such as a name that is missing in a template
-        raise NodeFailed.of(error, plan.redact) from error
-
-
-def _run_once(plan: Plan, node: Node, place: Place, path: str) -> Program:
-    try:
-        if node.child is None:
-            return (yield from run_step(node, plan.rules[node.id], place, path))
-        child = plan.children[node.id]
-        inner = Place(
-            child.bind(_inputs(node, place)), f"{path}/", place.meter, place.flags, place.room, child.root, place.models
-        )
-        return Output((yield from run_flow(child, inner, run_node)))
-    except GraphmillError as error:
-        raise NodeFailed.of(error, plan.redact) from error
-
-
-def _content_in(node: Node, place: Place) -> Callable[[], bytes]:
-    params = node.params.resolve(place.scope)
-    return partial(content_of, node, params if node.child is None else params.get("inputs"))
-
-
-def _inputs(node: Node, place: Place) -> Mapping[str, Any]:
-    inputs = node.params.resolve(place.scope).get("inputs") or {}
-    if not isinstance(inputs, Mapping):
-        raise Permanent(f"inputs is a mapping from the child's inputs to values, not {type(inputs).__name__}")
-    return reveal_secrets(inputs) if node.secrets else inputs
+    failure = replace(failed.failure, message=f"{message} (in node {node.id!r})")
+    return NodeFailed(failure, attempts=failed.attempts, values=failed.values)

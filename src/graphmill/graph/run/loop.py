@@ -1,4 +1,4 @@
-"""Again until: the rounds of a node, and which of them is the best."""
+"""A node with a ``loop`` block: its rounds until a stop condition holds, and the best of them."""
 
 from __future__ import annotations
 
@@ -10,59 +10,61 @@ from graphmill.core.errors import Permanent, cut
 from graphmill.core.result import Failure
 from graphmill.engine.jobs.program import Decision, Program
 from graphmill.graph.node_type import Output
-from graphmill.graph.run.scope import Meter, NodeFailed, Place
+from graphmill.graph.run.scope import Meter, NodeFailed, Scope
 from graphmill.graph.template import text_of
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import LoopRule
 
-MOST_ROUNDS = 1000
-RunRound = Callable[[Place, str], Program]
+MAX_ROUNDS = 1000
+RunRound = Callable[[Scope, str], Program]
 Content = Callable[[], bytes]
 
 
 def run_loop(
-    rule: LoopRule, place: Place, path: str, run_round: RunRound, *, content_in: Callable[[Place], Content]
+    rule: LoopRule, scope: Scope, path: str, run_round: RunRound, *, content_in: Callable[[Scope], Content]
 ) -> Program:
-    """Run rounds until one of the rule's reasons holds; give the loop's Output, or raise NodeFailed.
+    """Run rounds until one of the rule's conditions holds; return the loop's Output, or raise NodeFailed.
 
-    ``content_in`` gives what hashes all that decides a round in a place.
+    ``content_in`` returns a function that hashes everything that decides a round in a scope.
     """
-    loop = _Loop(rule, place, path, run_round)
+    loop = _Loop(rule, scope, path, run_round)
     if rule.timeout_s is None:
         yield from loop.rounds()
     else:
-        yield from _run_in_time(loop, rule.timeout_s, f"{path}#deadline", content_in(loop.place_of(1)))
+        yield from _run_until_deadline(loop, rule.timeout_s, f"{path}#deadline", content_in(loop.scope_of(1)))
     return loop.output()
 
 
-def _run_in_time(loop: _Loop, timeout_s: float, name: str, content: Content) -> Program:
-    """Run rounds until they end or the time is up; that it was is noted, with the number of rounds that were finished."""
-    timed = _Timed(loop, timeout_s)
+def _run_until_deadline(loop: _Loop, timeout_s: float, name: str, content: Content) -> Program:
+    """Run rounds until they end or time out; a time-out is recorded with the number of finished rounds."""
+    timed = _TimedLoop(loop, timeout_s)
     if (yield Decision(name, content=content)) is not None:
-        timed.add(_bell(loop, name, content))
+        timed.add(_wait_for_recorded_deadline(loop, name, content))
     yield timed
     if timed.failure is not None:
         raise timed.failure
     if timed.is_expired:
-        # Without a round the loop has failed, and a retry is to have its time anew.
+        # Without a finished round the loop has failed, and a retry starts with its full time again.
         yield Decision(name, loop.round_count, content=content, is_temporary=not loop.round_count)
         loop.end("deadline")
 
 
-def _bell(loop: _Loop, name: str, content: Content) -> Program:
-    """Wait for the moment at which the time was up before a restart; tell whether the loop has come as far as it had then."""
+def _wait_for_recorded_deadline(loop: _Loop, name: str, content: Content) -> Program:
+    """Wait for the moment at which the loop timed out before a restart; return whether it has come as far as then."""
     rounds = yield Decision(name, loop.round_count, content=content)
-    return _RINGS if rounds == loop.round_count else None
+    return _EXPIRED if rounds == loop.round_count else None
 
 
 class _Loop:
-    def __init__(self, rule: LoopRule, place: Place, path: str, run_round: RunRound) -> None:
+    """The rounds of a node so far."""
+
+    def __init__(self, rule: LoopRule, scope: Scope, path: str, run_round: RunRound) -> None:
         self._rule = rule
-        self._place = place
+        self._scope = scope
         self._path = path
         self._run_round = run_round
-        self._meter = Meter(place.meter)
+        self._meter = Meter(scope.meter)
         self._done: list[Mapping[str, Any]] = []
         self._texts: dict[str, list[str]] = {name: [] for name in rule.repeats}
         self._best: tuple[Any, int] | None = None
@@ -73,13 +75,14 @@ class _Loop:
         """How many rounds are finished."""
         return len(self._done)
 
-    def place_of(self, number: int) -> Place:
-        """Give the place of the next round."""
-        return self._place.within({self._rule.history: list(self._done), "__round__": number}, meter=self._meter)
+    def scope_of(self, number: int) -> Scope:
+        """Return the scope of the next round."""
+        return self._scope.with_names({self._rule.history: list(self._done), "__round__": number}, meter=self._meter)
 
     def rounds(self) -> Program:
-        for number in range(1, self._most() + 1):
-            inner = self.place_of(number)
+        """Run rounds until one of the conditions holds."""
+        for number in range(1, self._max_rounds() + 1):
+            inner = self.scope_of(number)
             try:
                 output: Output = yield from self._run_round(inner, f"{self._path}@{number}")
             except NodeFailed as failed:
@@ -87,20 +90,20 @@ class _Loop:
                     raise
                 self._stop = "error"
                 return
-            self._place.flags.update(output.flags)
-            if reason := self._take(output.values, inner):
-                self._stop = reason
+            self._scope.flags.update(output.flags)
+            self._stop = self._add(output.values, inner)
+            if self._stop:
                 return
         self._stop = "max_rounds"
 
     def end(self, reason: str) -> None:
-        """End with the rounds so far."""
+        """End with the finished rounds."""
         if not self._done:
-            raise NodeFailed.of(Permanent(f"no round was finished within the loop's {self._rule.timeout_s:g} s"))
+            raise NodeFailed.of(Permanent(f"no round finished within the loop's timeout of {self._rule.timeout_s:g} s"))
         self._stop = reason
 
     def output(self) -> Output:
-        """Give what the loop has come to."""
+        """Return the best round, all rounds, and why the loop stopped."""
         best = len(self._done) if self._best is None else self._best[1]
         return Output(
             {
@@ -112,32 +115,33 @@ class _Loop:
             }
         )
 
-    def _most(self) -> int:
-        rule = self._rule.max
-        most = rule if isinstance(rule, int) else rule.resolve(self._place.scope)
-        if type(most) is not int or not 1 <= most <= MOST_ROUNDS:
-            raise Permanent(f"loop.max is a whole number from 1 to {MOST_ROUNDS}, not {cut(repr(most), 80)}")
+    def _max_rounds(self) -> int:
+        most = self._rule.max
+        if not isinstance(most, int):
+            most = most.resolve(self._scope.names)
+        if type(most) is not int or not 1 <= most <= MAX_ROUNDS:
+            raise Permanent(f"loop.max must be an integer from 1 to {MAX_ROUNDS}, got {cut(repr(most), 80)}")
         return most
 
-    def _take(self, values: Mapping[str, Any], place: Place) -> str | None:
-        """Keep a round; tell why there is no other, if so."""
+    def _add(self, values: Mapping[str, Any], scope: Scope) -> str:
+        """Add a round; return why it is the last one, or ""."""
         self._done.append(values)
-        scope = {**place.scope, "round": values}
+        names = {**scope.names, "round": values}
         if self._rule.keep is not None:
-            self._compare(self._rule.keep[1].resolve(scope))
+            self._compare(self._rule.keep[1].resolve(names))
         for reason, value in self._rule.until.items():
-            if _is_true(value.resolve(scope)):
+            if _is_true(value.resolve(names)):
                 return reason
         for reason, value in self._rule.repeats.items():
-            if self._is_repeated(reason, text_of(value.resolve(scope))):
+            if self._is_repeated(reason, text_of(value.resolve(names))):
                 return reason
         if self._rule.budget_usd is not None and self._meter.cost_usd >= self._rule.budget_usd:
             return "budget"
-        return None
+        return ""
 
     def _compare(self, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise Permanent(f"loop.keep compares numbers or texts, not {type(value).__name__}")
+            raise Permanent(f"loop.keep must be a number or a string, got {type(value).__name__}")
         if self._best is None:
             self._best = (value, len(self._done))
             return
@@ -146,7 +150,7 @@ class _Loop:
             is_better = value > self._best[0] if wants_more else value < self._best[0]
         except TypeError as error:
             raise Permanent(
-                f"loop.keep can not compare {type(value).__name__} with {type(self._best[0]).__name__}"
+                f"loop.keep cannot compare {type(value).__name__} with {type(self._best[0]).__name__}"
             ) from error
         if is_better:
             self._best = (value, len(self._done))
@@ -159,7 +163,7 @@ class _Loop:
 
 
 def _is_true(value: Any) -> bool:
-    """Take the text false as what it says, as a branch does."""
+    """Treat the text "false" as false, as a branch node does."""
     return bool(value) and not (isinstance(value, str) and value.strip().lower() == "false")
 
 
@@ -174,14 +178,14 @@ def _is_alike(one: str, other: str, similarity: float) -> bool:
     )
 
 
-_RINGS = object()
+_EXPIRED = object()
 
 
-class _Timed:
-    """The rounds of a loop that has a time of its own, and what else tells when that is up."""
+class _TimedLoop:
+    """The rounds of a loop with a time-out, and what waits for a recorded one beside them."""
 
     def __init__(self, loop: _Loop, timeout_s: float) -> None:
-        self._programs = [self._kept(loop.rounds())]
+        self._programs = [self._run(loop.rounds())]
         self.timeout_s: float | None = timeout_s
         self.is_stopped = False
         self.is_expired = False
@@ -189,7 +193,7 @@ class _Timed:
         self.failure: NodeFailed | None = None
 
     def add(self, program: Program) -> None:
-        """Run something beside the rounds."""
+        """Run a program beside the rounds."""
         self._programs.append(program)
 
     def more(self) -> Program | None:
@@ -201,14 +205,14 @@ class _Timed:
             self.failure = value
         elif failure is not None:
             self.failure = NodeFailed(failure)
-        elif value is _RINGS:
+        elif value is _EXPIRED:
             self.expire()
 
     def expire(self) -> None:
         if not self.is_over:
             self.is_stopped = self.is_expired = True
 
-    def _kept(self, program: Program) -> Program:
+    def _run(self, program: Program) -> Program:
         try:
             yield from program
         except NodeFailed as failed:

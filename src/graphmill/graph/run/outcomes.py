@@ -13,19 +13,19 @@ from graphmill.core.errors import Permanent
 from graphmill.core.json import digest, json_bytes, to_json
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.results.recorder import SpilledOutcomes
-from graphmill.graph.run.scope import Room
+from graphmill.graph.run.scope import SpillState
 
 _ITEM_CHARS = 100
 _TEXT_CHARS = 500
-MOST_KEPT = 10_000
-MOST_KEPT_BYTES = 16 * 2**20
+MAX_IN_MEMORY = 10_000
+MAX_IN_MEMORY_BYTES = 16 * 2**20
 _CANCELLED = -(2**63)
 _GOOD, _BAD = 1, 2
-_WEIGHED = 8  # one outcome in so many
-MOST_BROUGHT_IN = 64 * 2**20
+_SIZED_EVERY = 8
+MAX_LOADED_BYTES = 64 * 2**20
 
 
-class Outcome(NamedTuple):
+class ItemOutcome(NamedTuple):
     """The values that a node gave for an item, or its failure."""
 
     number: int
@@ -38,27 +38,25 @@ class Outcome(NamedTuple):
 
     @property
     def status(self) -> str:
-        """The word for it."""
+        """The status of the item."""
         if self.failure is None:
             return "succeeded"
-        return "timed_out" if self.failure.kind is Kind.TIMEOUT else "failed"
+        if self.failure.kind is Kind.TIMEOUT:
+            return "timed_out"
+        return "failed"
 
     def result(self) -> dict[str, Any]:
-        """Give it as one of ``results``."""
+        """Return it as an entry of ``results``."""
         return {**(self.values or {}), "item": self.item, "original_index": self.number}
 
     def error(self) -> dict[str, Any]:
-        """Give it as one of ``errors``."""
-        failure = self.failure
-        return {
-            "index": self.number,
-            "item": self.item,
-            "error": "" if failure is None else failure.message,
-            "kind": "" if failure is None else str(failure.kind),
-            "attempts": self.attempts,
-        }
+        """Return it as an entry of ``errors``."""
+        message, kind = "", ""
+        if self.failure is not None:
+            message, kind = self.failure.message, str(self.failure.kind)
+        return {"index": self.number, "item": self.item, "error": message, "kind": kind, "attempts": self.attempts}
 
-    def noted(self, redact: Callable[[Failure], Failure] | None) -> dict[str, Any]:
+    def short_error(self, redact: Callable[[Failure], Failure] | None) -> dict[str, Any]:
         """Return it as a short error to record; ``redact`` removes secrets, from the item too."""
         error, failure = self.error(), self.failure
         item = _text(self.item)
@@ -66,14 +64,15 @@ class Outcome(NamedTuple):
             item = redact(replace(failure, message=item, traceback="")).message
         return {**error, "item": item[:_ITEM_CHARS], "error": error["error"][:_TEXT_CHARS]}
 
-    def told(self) -> dict[str, Any]:
-        """Give it as one of ``outcomes``."""
-        told = {"result": self.result()} if self.failure is None else {"error": self.error()}
-        return {"status": self.status, **told}
+    def to_json(self) -> dict[str, Any]:
+        """Return it as an entry of ``outcomes``."""
+        if self.failure is None:
+            return {"status": self.status, "result": self.result()}
+        return {"status": self.status, "error": self.error()}
 
 
-def cancelled() -> dict[str, Any]:
-    """Give the outcome of an item that did not end."""
+def cancelled_outcome() -> dict[str, Any]:
+    """Return the outcome of an item that did not end."""
     return {"status": "cancelled", "error": None}
 
 
@@ -85,159 +84,161 @@ def _text(item: Any) -> str:
 
 
 class EndedItems:
-    """Outcomes in the order of their ends; once there are many in memory, or large ones, the others go to pages, if there are any.
+    """Outcomes in the order in which items ended; once many or large ones are in memory, the others go to pages on disk.
 
-    ``holds_items`` says that the items are in memory for no other reason.
+    ``holds_items`` says that the items themselves are in memory only because of their outcomes.
     """
 
-    __slots__ = ("_holds_items", "_pages", "_room", "_size", "kept", "rest")
+    __slots__ = ("_holds_items", "_pages", "_size", "_spill", "in_memory", "spilled")
 
-    def __init__(self, room: Room, *, holds_items: bool) -> None:
-        self._room = room
+    def __init__(self, spill: SpillState, *, holds_items: bool) -> None:
+        self._spill = spill
         self._holds_items = holds_items
         self._size = 0
-        self._pages: SpilledOutcomes | None = None  # once enough is kept
-        self.kept: list[Outcome] = []
-        self.rest: Rest | None = None
+        self._pages: SpilledOutcomes | None = None  # set once memory is full
+        self.in_memory: list[ItemOutcome] = []
+        self.spilled: OutcomeIndex | None = None
 
     def __len__(self) -> int:
-        return len(self.kept) if self.rest is None else len(self.rest.numbers)
+        return len(self.in_memory) if self.spilled is None else len(self.spilled.numbers)
 
-    def add(self, outcome: Outcome) -> None:
-        """Take what became of an item."""
+    def add(self, outcome: ItemOutcome) -> None:
+        """Add the outcome of an item."""
         if self._pages is not None:
             self._put(outcome, self._pages)
             return
-        self.kept.append(outcome)
-        if self._room.pages is not None and self._is_enough(outcome):
-            self._pages = self._room.pages
+        self.in_memory.append(outcome)
+        if self._spill.pages is not None and self._is_full(outcome):
+            self._pages = self._spill.pages
 
-    def _put(self, outcome: Outcome, pages: SpilledOutcomes) -> None:
-        if self.rest is None:
-            self._room.is_used = True
-            self.rest = Rest(pages, self.kept)
-        self.rest.add(outcome)
+    def _put(self, outcome: ItemOutcome, pages: SpilledOutcomes) -> None:
+        if self.spilled is None:
+            self._spill.is_used = True
+            self.spilled = OutcomeIndex(pages, self.in_memory)
+        self.spilled.add(outcome)
 
-    def _is_enough(self, newest: Outcome) -> bool:
-        if len(self.kept) % _WEIGHED == 1:
-            self._size += _WEIGHED * _weight((newest.values, self._holds_items and newest.item))
-        return len(self.kept) >= MOST_KEPT or self._size >= MOST_KEPT_BYTES
+    def _is_full(self, newest: ItemOutcome) -> bool:
+        if len(self.in_memory) % _SIZED_EVERY == 1:
+            self._size += _SIZED_EVERY * _estimate_bytes((newest.values, self._holds_items and newest.item))
+        return len(self.in_memory) >= MAX_IN_MEMORY or self._size >= MAX_IN_MEMORY_BYTES
 
 
-def _weight(value: Any) -> int:
-    """Tell about how many bytes a value takes; nothing, if it is no plain data."""
+def _estimate_bytes(value: Any) -> int:
+    """Estimate the size of a value; 0 if it is not plain data."""
     try:
         return len(dumps(value))
     except ValueError:
         return 0
 
 
-class Rest:
-    """Where each outcome is, in the order of their ends: on the pages, or, below nought, among those that are kept."""
+class OutcomeIndex:
+    """Where each outcome is, in the order in which items ended: at a place on the pages, or, if negative, in memory."""
 
-    def __init__(self, pages: SpilledOutcomes, kept: list[Outcome]) -> None:
+    def __init__(self, pages: SpilledOutcomes, in_memory: list[ItemOutcome]) -> None:
         self._pages = pages
-        self._kept = kept
+        self._in_memory = in_memory
         self.numbers = array("q")
         self.places = array("q")
         self.is_good = bytearray()
         self.seconds = array("d")
         self.began_s, self.ended_s = float("inf"), 0.0
-        self._put = 0  # a sum of hashes: the same in whatever order items end
-        for place, outcome in enumerate(kept):
+        self._hash_sum = 0  # the same in whatever order items end
+        for place, outcome in enumerate(in_memory):
             self._note(outcome, ~place)
 
-    def add(self, outcome: Outcome) -> None:
-        """Put an outcome aside; what can not be, such as an item that is no data, is kept."""
+    def add(self, outcome: ItemOutcome) -> None:
+        """Put an outcome on disk; one that is not JSON stays in memory."""
         try:
-            body = json_bytes(outcome.told())
+            body = json_bytes(outcome.to_json())
             place = self._pages.put(body)
         except (TypeError, ValueError, RecursionError, Permanent):
             place = None
         if place is None:
-            place = ~len(self._kept)
-            self._kept.append(outcome)
+            place = ~len(self._in_memory)
+            self._in_memory.append(outcome)
         else:
-            self._put += _hash(outcome.number, body)
+            self._hash_sum += _hash(outcome.number, body)
         self._note(outcome, place)
 
-    def _note(self, outcome: Outcome, place: int) -> None:
+    def _note(self, outcome: ItemOutcome, place: int) -> None:
         self.numbers.append(outcome.number)
         self.places.append(place)
         self.is_good.append(outcome.failure is None)
         self.seconds.append(outcome.ended_s - outcome.began_s)
         self.began_s, self.ended_s = min(self.began_s, outcome.began_s), max(self.ended_s, outcome.ended_s)
 
-    def shelf(self, count: int) -> Shelf:
-        """Give the outcomes of all items by their numbers."""
+    def by_number(self, count: int) -> OutcomeTable:
+        """Return the outcomes of all items by their numbers."""
         places, ends = array("q", [_CANCELLED]) * count, bytearray(count)
         for number, place, is_good in zip(self.numbers, self.places, self.is_good, strict=True):
             places[number] = place
             ends[number] = _GOOD if is_good else _BAD
-        return Shelf(self._pages, self._kept, places, ends, self._put)
+        return OutcomeTable(self._pages, self._in_memory, places, ends, self._hash_sum)
 
 
 def _hash(number: int, body: bytes) -> int:
     return int.from_bytes(digest(number.to_bytes(8, "little") + body), "little")
 
 
-def _body(outcome: Outcome) -> bytes:
+def _body(outcome: ItemOutcome) -> bytes:
     try:
-        return json_bytes(outcome.told())
-    except (TypeError, ValueError, RecursionError, Permanent):  # such as an item that is no data
+        return json_bytes(outcome.to_json())
+    except (TypeError, ValueError, RecursionError, Permanent):  # such as an item that is not JSON
         return b""
 
 
-class Shelf:
-    """The outcomes of all items of a batch that is over, by number."""
+class OutcomeTable:
+    """The outcomes of all items of a finished batch, by number."""
 
-    __slots__ = ("_ends", "_kept", "_key", "_pages", "_places", "_put")
+    __slots__ = ("_ends", "_hash_sum", "_in_memory", "_key", "_pages", "_places")
 
     def __init__(
-        self, pages: SpilledOutcomes, kept: list[Outcome], places: array[int], ends: bytearray, put: int
+        self, pages: SpilledOutcomes, in_memory: list[ItemOutcome], places: array[int], ends: bytearray, hash_sum: int
     ) -> None:
         self._pages = pages
-        self._kept = kept
+        self._in_memory = in_memory
         self._places = places
         self._ends = ends
-        self._put = put
+        self._hash_sum = hash_sum
         self._key: bytes | None = None
 
     def key(self) -> bytes:
-        """Hash all outcomes, whether in memory or put aside."""
+        """Hash all outcomes, in memory and on disk."""
         if self._key is None:
-            total = self._put + sum(_hash(outcome.number, _body(outcome)) for outcome in self._kept)
+            total = self._hash_sum + sum(_hash(outcome.number, _body(outcome)) for outcome in self._in_memory)
             self._key = digest(b"%x %d" % (total, len(self._ends)))
         return self._key
 
     def good(self, numbers: Iterable[int]) -> array[int]:
-        """Give those of these items that have succeeded."""
+        """Return those of these items that succeeded."""
         return array("q", (number for number in numbers if self._ends[number] == _GOOD))
 
     def bad(self) -> array[int]:
-        """Give the items that have failed."""
+        """Return the items that failed."""
         return array("q", (number for number, end in enumerate(self._ends) if end == _BAD))
 
     def __getitem__(self, number: int) -> dict[str, Any]:
-        return self.weighed(number)[0]
+        return self.sized(number)[0]
 
-    def weighed(self, number: int) -> tuple[dict[str, Any], int]:
-        """Give an outcome, and how many bytes are to be brought in for it."""
+    def sized(self, number: int) -> tuple[dict[str, Any], int]:
+        """Return an outcome, and how many bytes were read from disk for it."""
         place = self._places[number]
         if place >= 0:
             body = self._pages.get(place)
             return json.loads(body), len(body)
-        return (cancelled() if place == _CANCELLED else self._kept[~place].told()), 0
+        if place == _CANCELLED:
+            return cancelled_outcome(), 0
+        return self._in_memory[~place].to_json(), 0
 
 
 class BatchSequence(Sequence[Any]):
-    """Entries in their order, read-only: ``part`` of each outcome, or all of it; ``name`` is what messages call it."""
+    """A read-only list whose entries are read on demand: ``part`` of each outcome, or all of it; messages use ``name``."""
 
-    __slots__ = ("_name", "_numbers", "_part", "_shelf")
+    __slots__ = ("_name", "_numbers", "_part", "_table")
 
-    def __init__(self, name: str, shelf: Shelf, numbers: array[int] | range, part: str | None = None) -> None:
+    def __init__(self, name: str, table: OutcomeTable, numbers: array[int] | range, part: str | None = None) -> None:
         self._name = name
-        self._shelf = shelf
+        self._table = table
         self._numbers = numbers
         self._part = part
 
@@ -260,70 +261,75 @@ class BatchSequence(Sequence[Any]):
         return f"<{self._name}: {len(self):,} entries>"
 
     def tolist(self) -> list[Any]:
-        """Bring all entries in; Permanent if that is too much."""
+        """Load all entries; Permanent if they are too large for memory."""
         found, size = [], 0
         for number in self._numbers:
-            outcome, more = self._shelf.weighed(number)
+            outcome, more = self._table.sized(number)
             size += more
-            if size > MOST_BROUGHT_IN:
+            if size > MAX_LOADED_BYTES:
                 raise Permanent(
-                    f"{self._name} has {len(self):,} entries, of more than {MOST_BROUGHT_IN // 2**20} MB, too much to bring in at once; "
-                    "go over it with the items of a batch, take one entry by its index, or make it an output"
+                    f"{self._name} has {len(self):,} entries of more than {MAX_LOADED_BYTES // 2**20} MB, too large to load at once; "
+                    "use it as the items of a batch, take single entries by index, or make it an output"
                 )
-            found.append(outcome if self._part is None else outcome[self._part])
+            found.append(self._part_of(outcome))
         return found
 
     def key(self) -> bytes:
-        """Hash what is in it, without reading it: the same entries in the same order have the same key."""
-        numbers = b"" if isinstance(self._numbers, range) else self._numbers.tobytes()
-        return digest(f"{self._part} {len(self)} ".encode() + self._shelf.key() + numbers)
+        """Hash the entries without reading them; the same entries in the same order have the same key."""
+        numbers = self._numbers.tobytes() if isinstance(self._numbers, array) else b""
+        return digest(f"{self._part} {len(self)} ".encode() + self._table.key() + numbers)
 
     def _entry(self, number: int) -> Any:
-        outcome = self._shelf[number]
+        return self._part_of(self._table[number])
+
+    def _part_of(self, outcome: dict[str, Any]) -> Any:
         return outcome if self._part is None else outcome[self._part]
 
 
 class OutputSequence(BatchSequence):
-    """The same as a job's output, which may be of any size."""
+    """The same as the output of a job, which may be of any size."""
 
     __slots__ = ()
 
     def tolist(self) -> list[Any]:
-        """Bring all entries in."""
+        """Load all entries."""
         return list(self)
 
     @classmethod
     def of(cls, sequence: BatchSequence) -> list[Any] | OutputSequence:
-        """Give what is not too much as a plain list."""
+        """Return a plain list if it is small enough."""
         try:
             return sequence.tolist()
         except Permanent:
-            return cls(sequence._name, sequence._shelf, sequence._numbers, sequence._part)
+            return cls(sequence._name, sequence._table, sequence._numbers, sequence._part)
 
 
-def brought_in(params: Any, *, but: Collection[str] = ()) -> Any:
-    """Put plain lists in the place of sequences, at any depth; what holds none is given back as it is. Permanent if that is too much.
+def load_sequences(params: Any, *, but: Collection[str] = ()) -> Any:
+    """Replace sequences by plain lists, at any depth; Permanent if they are too large for memory.
 
-    A param named in ``but`` stays a sequence if it is one.
+    A param named in ``but`` stays a sequence if it is one. A value without sequences is returned as it is.
     """
-    kept = {name: params[name] for name in but if isinstance(params.get(name), BatchSequence)}
-    if not kept:
-        return _replaced(params, BatchSequence.tolist)
-    return _replaced({name: entry for name, entry in params.items() if name not in kept}, BatchSequence.tolist) | kept
+    streamed = {name: params[name] for name in but if isinstance(params.get(name), BatchSequence)}
+    if not streamed:
+        return _replace(params, BatchSequence.tolist)
+    others = {name: entry for name, entry in params.items() if name not in streamed}
+    return _replace(others, BatchSequence.tolist) | streamed
 
 
-def outward(value: Any) -> Any:
-    """Give what a job gives to others: sequences are plain lists there too, unless they are large."""
-    return _replaced(value, OutputSequence.of)
+def export_sequences(value: Any) -> Any:
+    """Replace sequences in a job's output by plain lists, unless they are large."""
+    return _replace(value, OutputSequence.of)
 
 
-def _replaced(value: Any, replace: Callable[[BatchSequence], Any]) -> Any:
+def _replace(value: Any, convert: Callable[[BatchSequence], Any]) -> Any:
     if isinstance(value, BatchSequence):
-        return replace(value)
+        return convert(value)
     if isinstance(value, dict):
-        made = {key: _replaced(entry, replace) for key, entry in value.items()}
-        return made if any(made[key] is not entry for key, entry in value.items()) else value
+        made = {key: _replace(entry, convert) for key, entry in value.items()}
+        is_changed = any(made[key] is not entry for key, entry in value.items())
+        return made if is_changed else value
     if isinstance(value, list):
-        entries = [_replaced(entry, replace) for entry in value]
-        return entries if any(new is not old for new, old in zip(entries, value, strict=True)) else value
+        entries = [_replace(entry, convert) for entry in value]
+        is_changed = any(new is not old for new, old in zip(entries, value, strict=True))
+        return entries if is_changed else value
     return value

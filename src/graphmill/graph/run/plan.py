@@ -1,4 +1,4 @@
-"""How the steps of a graph's nodes are attempted under one policy: worked out once, for all jobs."""
+"""How each node of a graph runs under one policy: computed once for all jobs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 Redact = Callable[[Failure], Failure]
 
 
-class Plan:
-    """The rules of each node's steps; what a node leaves out is the policy's. A child's defaults are those of the node it runs in.
+class GraphPlan:
+    """The rules of each node's steps. A node's defaults come from the policy, a child's from the node it runs in.
 
-    ``plain`` are the nodes that are one step each, and no more; ``bind`` gives the inputs of an item;
-    ``redact`` removes secrets from a failure; ``models`` are those that its nodes ask, None if they ask none.
+    ``plain`` are the nodes that are a single step; ``bind`` returns the inputs of an item; ``redact`` removes secrets from
+    a failure; ``models`` are those that its nodes call, None if they call none.
     """
 
     __slots__ = (
@@ -54,26 +54,23 @@ class Plan:
         self.nodes = tuple(graph.nodes.values())
         self.bind = Binding(graph).bind
         self.plain = {node.id for node in self.nodes if node.batch is None and node.loop is None and node.child is None}
-        self.incoming = {node.id: len(node.incoming) for node in graph.nodes.values()}
+        self.incoming = {node.id: len(node.incoming) for node in self.nodes}
         self.is_list = (
-            all(edge.action == "*" for node in graph.nodes.values() for edge in node.outgoing)
-            and len(graph.starts) == 1
+            all(edge.action == "*" for node in self.nodes for edge in node.outgoing) and len(graph.starts) == 1
         )
-        self.root = None if graph.path is None else Path(graph.path).parent
+        self.root = Path(graph.path).parent if graph.path is not None else None
         self.rules: dict[str, StepRules] = {}
-        self.redact = redact or Redactor(tuple(dict.fromkeys(_secrets(graph))))
+        self.redact = redact or Redactor(tuple(dict.fromkeys(_secret_names(graph))))
         self.models = models
-        self.children: dict[str, Plan] = {}
-        for node in graph.nodes.values():
-            merged = merged_retry(node.retry, retry)
-            limits = [each for each in (node.timeout_s, node.type.timeout_s(node.raw_params)) if each is not None]
-            seconds = min(limits, default=timeout_s)
-            self.rules[node.id] = _rules(node, merged, seconds, self.redact)
+        self.children: dict[str, GraphPlan] = {}
+        for node in self.nodes:
+            rules = self.rules[node.id] = _step_rules(node, retry, timeout_s, self.redact)
             if node.child is not None:
-                self.children[node.id] = Plan(node.child, merged, seconds, self.redact, models=models)
+                child = GraphPlan(node.child, rules.retry, rules.timeout_s, self.redact, models=models)
+                self.children[node.id] = child
 
 
-def merged_retry(rule: RetryRule, retry: Retry) -> Retry:
+def _merge_retry(rule: RetryRule, retry: Retry) -> Retry:
     """Fill in what a rule leaves out."""
     given: dict[str, Any] = {
         name: value for name in ("attempts", "wait_s", "backoff", "cap_s") if (value := getattr(rule, name)) is not None
@@ -83,18 +80,19 @@ def merged_retry(rule: RetryRule, retry: Retry) -> Retry:
     return replace(retry, **given) if given else retry
 
 
-def _secrets(graph: Graph) -> Iterator[str]:
-    """Name the secrets of a graph and of all below it: a child may be given its parent's."""
+def _secret_names(graph: Graph) -> Iterator[str]:
+    """Yield the secrets of a graph and its children, since a child may be given its parent's."""
     for node in graph.nodes.values():
         yield from node.secrets
         if node.child is not None:
-            yield from _secrets(node.child)
+            yield from _secret_names(node.child)
 
 
-def _rules(node: Node, retry: Retry, timeout_s: float | None, redact: Redact) -> StepRules:
+def _step_rules(node: Node, retry: Retry, timeout_s: float | None, redact: Redact) -> StepRules:
+    limits = [each for each in (node.timeout_s, node.type.timeout_s(node.raw_params)) if each is not None]
     return StepRules(
-        retry=retry,
-        timeout_s=timeout_s,
+        retry=_merge_retry(node.retry, retry),
+        timeout_s=min(limits, default=timeout_s),
         effect=node.effect,
         isolation=node.type.isolation(node.raw_params),
         is_retried_if_ambiguous=node.on_ambiguous == "retry",

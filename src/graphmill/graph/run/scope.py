@@ -1,4 +1,4 @@
-"""Where in a job a node runs, what it has used, and how it failed."""
+"""Where in a job a node runs, what it has used so far, and how it fails."""
 
 from __future__ import annotations
 
@@ -19,59 +19,97 @@ if TYPE_CHECKING:
     from graphmill.graph.models.models import Models
 
 
-class Room:
-    """Where a job puts what is too much for memory: None before it has asked, and where there is none.
+class Scope:
+    """Where in a job a node runs: the ``names`` that templates can look up, and the ``prefix`` of step paths.
 
-    Once it ``is_used``, some of what templates find are sequences that are not in memory.
+    ``spill`` and ``flags`` are the job's; ``root`` is the folder of the workflow file; ``models`` are those that nodes call.
     """
 
-    __slots__ = ("is_asked", "is_used", "pages")
-
-    def __init__(self) -> None:
-        self.pages: SpilledOutcomes | None = None
-        self.is_asked = False
-        self.is_used = False
-
-
-class Place:
-    """``scope`` maps the names that templates begin with; ``prefix`` is the path of what this is inside of.
-
-    ``room`` and ``flags`` are the job's; ``root`` is the folder of the workflow file, ``models`` are those that its nodes ask.
-    """
-
-    __slots__ = ("flags", "meter", "models", "prefix", "room", "root", "scope")
+    __slots__ = ("flags", "meter", "models", "names", "prefix", "root", "spill")
 
     def __init__(
         self,
-        scope: dict[str, Any],
+        names: dict[str, Any],
         prefix: str,
         meter: Meter | None,
         flags: set[str],
-        room: Room,
+        spill: SpillState,
         root: Path | None,
         models: Models | None,
     ) -> None:
-        self.scope = scope
+        self.names = names
         self.prefix = prefix
         self.meter = meter
         self.flags = flags
-        self.room = room
+        self.spill = spill
         self.root = root
         self.models = models
 
-    def path_of(self, name: str) -> str:
-        """Give the path of a node here."""
-        return f"{self.prefix}{name}"
+    def with_names(self, names: Mapping[str, Any], *, meter: Meter | None = None) -> Scope:
+        """Return this scope with more names."""
+        inner = {**self.names, **names}
+        return Scope(inner, self.prefix, meter or self.meter, self.flags, self.spill, self.root, self.models)
 
-    def within(self, names: Mapping[str, Any], *, meter: Meter | None = None) -> Place:
-        """Give the same place with more names in sight."""
-        return Place(
-            {**self.scope, **names}, self.prefix, meter or self.meter, self.flags, self.room, self.root, self.models
-        )
+
+class SpillState:
+    """Where a job puts what is too large for memory; ``pages`` is None until requested, or where there is no such place.
+
+    Once it ``is_used``, some of the values that templates find are sequences on disk.
+    """
+
+    __slots__ = ("is_requested", "is_used", "pages")
+
+    def __init__(self) -> None:
+        self.pages: SpilledOutcomes | None = None
+        self.is_requested = False
+        self.is_used = False
+
+
+class Meter:
+    """Sums the steps of an item, a loop or a job. It counts only recorded figures, so a resumed job has the same sums."""
+
+    __slots__ = ("_began_s", "_ended_s", "attempts", "parent", "usage")
+
+    def __init__(self, parent: Meter | None = None) -> None:
+        self.parent = parent
+        self.attempts = 0
+        self.usage: Usage | None = None
+        self._began_s = inf
+        self._ended_s = -inf
+
+    def add(self, end: StepEnd) -> None:
+        """Count a step, here and in all parents."""
+        meter: Meter | None = self
+        while meter is not None:
+            meter._count(end)
+            meter = meter.parent
+
+    @property
+    def began_s(self) -> float:
+        """When the first step began."""
+        return 0.0 if self._began_s is inf else self._began_s
+
+    @property
+    def ended_s(self) -> float:
+        """When the last step ended."""
+        return 0.0 if self._began_s is inf else self._ended_s
+
+    @property
+    def cost_usd(self) -> float:
+        """The known cost."""
+        if self.usage is None:
+            return 0.0
+        return self.usage.cost_usd or 0.0
+
+    def _count(self, end: StepEnd) -> None:
+        self.attempts = max(self.attempts, end.attempts)
+        self._began_s = min(self._began_s, end.began_s)
+        self._ended_s = max(self._ended_s, end.began_s + end.duration_s)
+        self.usage = added(self.usage, end.usage)
 
 
 class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded already
-    """A node's failure; ``values`` is what can be read of it all the same, where its error is handled."""
+    """A node failed after its retries; ``values`` can still be read where its error is handled."""
 
     def __init__(self, failure: Failure, *, attempts: int = 0, values: Mapping[str, Any] | None = None) -> None:
         self.failure = failure
@@ -86,12 +124,12 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
 
     @classmethod
     def of(cls, error: Exception, redact: Callable[[Failure], Failure] | None = None) -> NodeFailed:
-        """Take an error of our own making, such as a name that is missing in a template; ``redact`` removes secrets."""
+        """Wrap an error that was raised outside an attempt, such as a name that a template does not find."""
         failure = failure_of(error, kind_of(error))
         return cls(failure if redact is None else redact(failure))
 
     def output(self) -> Output:
-        """Give what the nodes behind an error edge read."""
+        """Return what the nodes after an error edge read."""
         error = {
             "message": self.failure.message,
             "kind": str(self.failure.kind),
@@ -99,44 +137,3 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
             "attempts": self.attempts,
         }
         return Output({**self.values, "error": error}, "error")
-
-
-class Meter:
-    """Adds up the steps of one item, one loop or one job; all of it is recorded, so that it reads the same after a resume."""
-
-    __slots__ = ("_began_s", "_ended_s", "above", "attempts", "usage")
-
-    def __init__(self, above: Meter | None = None) -> None:
-        self.above = above
-        self.attempts = 0
-        self.usage: Usage | None = None
-        self._began_s = inf
-        self._ended_s = -inf
-
-    def add(self, end: StepEnd) -> None:
-        """Count a step, here and in all that this is a part of."""
-        meter: Meter | None = self
-        while meter is not None:
-            meter._count(end)
-            meter = meter.above
-
-    @property
-    def began_s(self) -> float:
-        """When the first step began."""
-        return 0.0 if self._began_s is inf else self._began_s
-
-    @property
-    def ended_s(self) -> float:
-        """When the last step ended."""
-        return 0.0 if self._began_s is inf else self._ended_s
-
-    @property
-    def cost_usd(self) -> float:
-        """What is known of the cost."""
-        return 0.0 if self.usage is None else self.usage.cost_usd or 0.0
-
-    def _count(self, end: StepEnd) -> None:
-        self.attempts = max(self.attempts, end.attempts)
-        self._began_s = min(self._began_s, end.began_s)
-        self._ended_s = max(self._ended_s, end.began_s + end.duration_s)
-        self.usage = added(self.usage, end.usage)

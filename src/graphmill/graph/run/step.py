@@ -1,4 +1,4 @@
-"""One step: a node with its params resolved, as something the engine attempts."""
+"""One step: a node with its params resolved, as the engine attempts it."""
 
 from __future__ import annotations
 
@@ -17,68 +17,68 @@ from graphmill.engine.jobs.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.models.request import tokens_of
 from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context, Output
-from graphmill.graph.run.outcomes import BatchSequence, brought_in
-from graphmill.graph.run.scope import NodeFailed, Place
+from graphmill.graph.run.outcomes import BatchSequence, load_sequences
+from graphmill.graph.run.scope import NodeFailed, Scope
 from graphmill.graph.secrets import Redactor, Secret, reveal_secrets
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
-    from graphmill.graph.models.target import Target
+    from graphmill.graph.models.target import ModelTarget
 
 
-_NO_FLAGS: frozenset[str] = frozenset()
-
-
-def run_step(node: Node, rules: StepRules, place: Place, path: str) -> Program:
-    """Run a node once; give its Output, or raise NodeFailed."""
+def run_step(node: Node, rules: StepRules, scope: Scope, path: str) -> Program:
+    """Run a node once; return its Output, or raise NodeFailed."""
     try:
-        params = node.params.resolve(place.scope)
-        if place.room.is_used:
-            params = brought_in(params, but=node.type.streamed)
+        params = node.params.resolve(scope.names)
+        if scope.spill.is_used:
+            params = load_sequences(params, but=node.type.streamed)
         if not node.type.is_recorded:
-            return _now(node.type.run(read_params(node.type, reveal_secrets(params)), _no_context(path)))
-        if node.type.asks_model:
-            step: Step = _model_step(node, rules, place, path, params)
-        else:
-            step = (_NodeStep if rules.isolation is None else _ProcessStep)(path, rules, node, params, place.root)
-    except GraphmillError as error:  # such as a name that is missing in a template
+            return _compute(node.type.run(read_params(node.type, reveal_secrets(params)), Context(path)))
+        step = _make_step(node, rules, scope, path, params)
+    except GraphmillError as error:  # such as a name that a template does not find
         raise NodeFailed.of(error, rules.redact) from error
     end: StepEnd = yield step
-    if place.meter is not None:
-        place.meter.add(end)
+    if scope.meter is not None:
+        scope.meter.add(end)
     if end.failure is not None:
         raise NodeFailed(end.failure, attempts=end.attempts)
     output = _output(end.output)
     if output.action == "error":
-        raise NodeFailed.of(
-            Permanent("the action error stands for a failure, and this went well; give it another name")
-        )
+        raise NodeFailed.of(Permanent("the action 'error' is reserved for failures; return another action"))
     return output
 
 
-def _model_step(node: Node, rules: StepRules, place: Place, path: str, params: Any) -> _ModelStep:
-    """Make the step of a node that asks a model, in the lane of all that ask it."""
-    if place.models is None:
-        raise InternalError(f"node {node.id!r} asks a model, and its graph was planned without any")
-    target = place.models.of(params)
-    known = place.models.rules.get((id(rules), target.lane))
+def _make_step(node: Node, rules: StepRules, scope: Scope, path: str, params: Any) -> _NodeStep:
+    if node.type.asks_model:
+        return _make_model_step(node, rules, scope, path, params)
+    if rules.isolation is not None:
+        return _ProcessStep(path, rules, node, params, scope.root)
+    return _NodeStep(path, rules, node, params, scope.root)
+
+
+def _make_model_step(node: Node, rules: StepRules, scope: Scope, path: str, params: Any) -> _ModelStep:
+    """Make the step of a node that calls a model, in the lane of all calls of that model."""
+    if scope.models is None:
+        raise InternalError(f"node {node.id!r} calls a model, and its graph was planned without any")
+    target = scope.models.of(params)
+    known = scope.models.rules.get((id(rules), target.lane))
     if known is None:
-        known = place.models.rules[id(rules), target.lane] = replace(rules, lane=target.lane, limits=target.limits)
-    return _ModelStep(path, known, node, params, place.root, target)
+        known = scope.models.rules[id(rules), target.lane] = replace(rules, lane=target.lane, limits=target.limits)
+    return _ModelStep(path, known, node, params, scope.root, target)
 
 
 def _output(found: Any) -> Output:
-    """Read what an attempt gave, here or in a worker process, now or before a restart."""
+    """Read the output of an attempt, made here or in a worker process, now or before a restart."""
     if type(found) is tuple or type(found) is list:
         values, action, flags = found
-        return Output(values, action, frozenset(flags) if flags else _NO_FLAGS)
+        return Output(values, action, frozenset(flags))
     if isinstance(found, Output):
         return found._replace(values=plain(found.values))
     return Output(plain(found))
 
 
 class _NodeStep(Step):
-    """A node with what its templates came to."""
+    """A node with its resolved params."""
 
     __slots__ = ("_node", "_params", "_root")
 
@@ -90,13 +90,13 @@ class _NodeStep(Step):
         self._root = root
 
     def content(self) -> bytes:
-        """Hash the node and its params; a secret counts by its name."""
+        """Hash the node and its params, a secret by its name."""
         return content_of(self._node, self._params)
 
     async def act(self) -> tuple[Any, str, list[str]]:
-        """Run the node; give values, action and flags as JSON has them."""
+        """Run the node; return values, action and flags as JSON."""
         node = self._node
-        params = read_params(node.type, reveal_secrets(self._params) if node.secrets else self._params)
+        params = read_params(node.type, _revealed(node, self._params))
         made = await node.type.run(params, self._context())
         if node.type.redacts_outputs and isinstance(self.rules.redact, Redactor):
             made = _without_secrets(made, self.rules.redact)
@@ -115,21 +115,23 @@ def _without_secrets(made: Output | Mapping[str, Any], redact: Redactor) -> Outp
 
 
 class _ModelStep(_NodeStep):
-    """A node that asks a model."""
+    """A node that calls a model."""
 
     __slots__ = ("_target",)
 
-    def __init__(self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None, target: Target) -> None:
+    def __init__(
+        self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None, target: ModelTarget
+    ) -> None:
         super().__init__(path, rules, node, params, root)
         self._target = target
 
     @property
     def estimated_tokens(self) -> int:
-        """Estimate the tokens of what is sent, and of what may come back."""
+        """Estimate the tokens of the request and of the answer."""
         return tokens_of(self._target, self._params)
 
     def content(self) -> bytes:
-        """Hash also which model it is that a name, a role or the run's choice has come to."""
+        """Hash also the model that a name, a role or the run's choice leads to."""
         return digest(content_of(self._node, self._params) + self._target.mark)
 
     def _context(self) -> Context:
@@ -143,39 +145,43 @@ class _ProcessStep(_NodeStep):
 
     def __init__(self, path: str, rules: StepRules, node: Node, params: Any, root: Path | None) -> None:
         super().__init__(path, rules, node, params, root)
-        call = node.type.call(
-            read_params(node.type, reveal_secrets(params) if node.secrets else params), _no_context(path)
-        )
-        self._call = call.function, (_Sent(node, params, path) if node.secrets else call.value)
+        call = node.type.call(read_params(node.type, _revealed(node, params)), Context(path))
+        self._call = call.function, call.value
+        if node.secrets:
+            self._call = call.function, _SecretCall(node, params, path)
 
     def call(self) -> tuple[Callable[[Any], Any], Any]:
-        """Give what the worker process is sent."""
+        """Return what is sent to the worker process."""
         return self._call
 
 
-class _Sent:
-    """What a worker process is sent for a node with secrets: it is made anew, with their values of then, whenever it is pickled."""
+class _SecretCall:
+    """What is sent to a worker process for a node with secrets: each time it is pickled, their values are read anew."""
 
     def __init__(self, node: Node, params: Any, path: str) -> None:
         self._parts = node, params, path
 
     def __reduce__(self) -> tuple[Any, ...]:
         node, params, path = self._parts
-        return _same, (node.type.call(read_params(node.type, reveal_secrets(params)), _no_context(path)).value,)
+        return _same, (node.type.call(read_params(node.type, reveal_secrets(params)), Context(path)).value,)
 
 
 def _same(value: Any) -> Any:
     return value
 
 
+def _revealed(node: Node, params: Any) -> Any:
+    return reveal_secrets(params) if node.secrets else params
+
+
 def plain(value: Any) -> Any:
-    """Give a value as it is if JSON would give it back the same, else what JSON makes of it; Permanent if it can make nothing.
+    """Return a value as JSON would return it, the same object where nothing changes; Permanent if it is not JSON.
 
     A sequence of a large batch stays one.
     """
     try:
         is_plain = _is_plain(value)
-    except RecursionError:  # it holds itself, or is very deep: JSON has the words for that
+    except RecursionError:  # it holds itself, or is very deep: the JSON encoder's message says so
         is_plain = False
     return value if is_plain else json.loads(json_of(value))
 
@@ -196,29 +202,31 @@ def _is_plain(value: Any) -> bool:
 
 
 def content_of(node: Node, params: Any) -> bytes:
-    """Hash what decides a step's outcome: of a secret its name, of a sequence its key, of what is no data its type."""
+    """Hash what decides a step's outcome: a secret by its name, a sequence by its key, what is not data by its type."""
     for name in node.type.streamed:
         if isinstance(sequence := params.get(name), BatchSequence):
             params = {**params, name: {"sequence": sequence.key().hex()}}
     if node.type.incidental and not node.type.incidental.isdisjoint(params):
         params = {name: value for name, value in params.items() if name not in node.type.incidental}
-    named = _named(params) if node.secrets else params
+    named = _with_secret_names(params) if node.secrets else params
     try:
         return digest(canonical([node.fingerprint, named]))
     except (TypeError, ValueError, RecursionError):
         return digest(canonical([node.fingerprint, value_fingerprint(named)]))
 
 
-def _named(value: Any) -> Any:
+def _with_secret_names(value: Any) -> Any:
     if isinstance(value, Secret):
         return {"env": value.name}
     if isinstance(value, Mapping):
-        return {key: _named(entry) for key, entry in value.items()}
-    return [_named(entry) for entry in value] if isinstance(value, list) else value
+        return {key: _with_secret_names(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_with_secret_names(entry) for entry in value]
+    return value
 
 
-def _now(work: Coroutine[Any, Any, Output | Mapping[str, Any]]) -> Output:
-    """Run what only computes."""
+def _compute(work: Coroutine[Any, Any, Output | Mapping[str, Any]]) -> Output:
+    """Run a coroutine that only computes."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -226,7 +234,3 @@ def _now(work: Coroutine[Any, Any, Output | Mapping[str, Any]]) -> Output:
         return made if isinstance(made, Output) else Output(plain(made))
     work.close()
     raise InternalError("a node type that is not recorded must not wait for anything")
-
-
-def _no_context(path: str) -> Context:
-    return Context(path)

@@ -1,18 +1,27 @@
-"""Templates: text with ``${…}`` in it, parsed once, printed back, resolved often; lookups and nothing else."""
+"""Templates: text with ``${…}``, parsed once and resolved often; they look values up and do nothing else."""
 
 from graphmill.graph.template.lookup import Missing, data_in
-from graphmill.graph.template.parser import Literal, Lookup, Reference, Segment, Template, TemplateError, is_name, parse
-from graphmill.graph.template.resolver import Value, compile_params, compile_value, entries_of, look_up, text_of
+from graphmill.graph.template.parser import (
+    Literal,
+    Placeholder,
+    Reference,
+    Segment,
+    Template,
+    TemplateError,
+    is_name,
+    parse,
+)
+from graphmill.graph.template.resolver import CompiledValue, compile_params, compile_value, entries_of, look_up, text_of
 
 __all__ = [
+    "CompiledValue",
     "Literal",
-    "Lookup",
     "Missing",
+    "Placeholder",
     "Reference",
     "Segment",
     "Template",
     "TemplateError",
-    "Value",
     "compile_params",
     "compile_value",
     "data_in",

@@ -1,4 +1,4 @@
-"""Looks a reference up in a scope; where nothing is found, says why."""
+"""Looks up references: mappings by name, lists by index, also in JSON text; a missing one is explained."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 from graphmill.core.errors import Permanent, cut
 from graphmill.core.suggest import suggestion
-from graphmill.graph.template.parser import Lookup, Reference, written_index
+from graphmill.graph.template.parser import Placeholder, Reference, written_index
 
-# A step is a name for a dict, a number for a list, or the steps that lead to a number, with no type that is met at once.
+# A step is (dict, name), (list, index), or (None, steps) where an index is itself looked up.
 Step = tuple[Any, Any]
 Steps = tuple[Step, ...]
 Texts = dict[str, Any]
 
 _CONTAINER_TEXT = re.compile(r"[ \t\r\n]*[\[{]")
-ABSENT = "#absent"  # in a scope, where no template can look it up: of names that are not there, why
-_MOST_NAMES = 20
-_MOST_LETTERS = 40
-_MOST_LOOKUP_LETTERS = 200
-_MOST_CANDIDATES = 200
+ABSENT = "#absent"  # a key that no template can name: it maps names that are not there to the reason
+_MAX_NAMES = 20
+_MAX_CHARS = 40
+_MAX_PLACEHOLDER_CHARS = 200
+_MAX_CANDIDATES = 200
 
 
 def steps_of(reference: Reference) -> Steps:
-    """Flatten a reference into what a walk follows."""
+    """Flatten a reference into steps."""
     return tuple(_steps(reference))
 
 
@@ -38,15 +38,15 @@ def _steps(reference: Reference) -> Iterator[Step]:
 
 
 def walk(steps: Steps, scope: Mapping[str, Any], texts: Texts) -> Any:
-    """Follow the steps from the scope; LookupError where there is nothing. ``texts`` keeps what was read from JSON text."""
+    """Follow the steps from a scope; LookupError if nothing is there. ``texts`` caches data read from JSON text."""
     value: Any = scope
     for kind, step in steps:
-        value = value[step] if type(value) is kind else _entry(opened(value, texts), _key(step, scope, texts))
+        value = value[step] if type(value) is kind else _entry(open_text(value, texts), _key(step, scope, texts))
     return value
 
 
-def opened(value: Any, texts: Texts) -> Any:
-    """Give what a text holds, if that is a JSON object or list, read once for all of ``texts``; any other value as it is."""
+def open_text(value: Any, texts: Texts) -> Any:
+    """Return the object or list that a JSON text holds, read once; any other value as it is."""
     if not isinstance(value, str):
         return value
     if value not in texts:
@@ -55,7 +55,7 @@ def opened(value: Any, texts: Texts) -> Any:
 
 
 def data_in(text: str) -> dict[str, Any] | list[Any] | None:
-    """Read a text that is a JSON object or list, with spaces and line ends around it or none; None for any other text."""
+    """Read a text that is a JSON object or list; None for any other text."""
     if not _CONTAINER_TEXT.match(text):
         return None
     try:
@@ -66,12 +66,12 @@ def data_in(text: str) -> dict[str, Any] | list[Any] | None:
 
 
 def is_sequence(value: Any) -> bool:
-    """Tell a list, or what is like one, from a text."""
+    """Return whether a value is a list or like one, and not text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview)
 
 
 def is_index(value: Any) -> bool:
-    """Tell a whole number from all else, the truth values too."""
+    """Return whether a value is an integer, and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -85,7 +85,7 @@ def _key(step: Any, scope: Mapping[str, Any], texts: Texts) -> str | int:
 
 
 def _entry(value: Any, key: str | int) -> Any:
-    """Take one entry; a mapping is asked first, since some make up what they lack."""
+    """Return one entry. A mapping is asked with ``in`` first, since some make up missing entries."""
     if isinstance(key, str):
         if isinstance(value, Mapping) and key in value:
             return value[key]
@@ -95,15 +95,14 @@ def _entry(value: Any, key: str | int) -> Any:
 
 
 class Missing(Permanent):
-    """A reference that leads to nothing; the message says where it ends and what is available there."""
+    """A reference that leads to nothing; the message says where it ends and what is there."""
 
 
-def missing(lookup: Lookup, scope: Mapping[str, Any], texts: Texts) -> Missing:
-    """Explain of each reference why it is missing, by going its way again."""
-    reasons = [
-        _reason(reference, scope, texts) for reference in lookup.alternatives if isinstance(reference, Reference)
-    ]
-    return Missing(f"{cut(str(lookup), _MOST_LOOKUP_LETTERS)} is missing: {'; '.join(reasons)}")
+def missing(placeholder: Placeholder, scope: Mapping[str, Any], texts: Texts) -> Missing:
+    """Explain for each reference why it is missing, by following it again."""
+    references = [each for each in placeholder.alternatives if isinstance(each, Reference)]
+    reasons = [_reason(reference, scope, texts) for reference in references]
+    return Missing(f"{cut(str(placeholder), _MAX_PLACEHOLDER_CHARS)} is missing: {'; '.join(reasons)}")
 
 
 def _reason(reference: Reference, scope: Mapping[str, Any], texts: Texts) -> str:
@@ -115,9 +114,9 @@ def _reason(reference: Reference, scope: Mapping[str, Any], texts: Texts) -> str
             reached = walk(steps[: number + 1], scope, texts)
         except LookupError:
             way = "".join(map(_written, keys[:number])).removeprefix(".")
-            return _stop(key, opened(value, texts), way=way, scope=scope, texts=texts)
+            return _stop(key, open_text(value, texts), way=way, scope=scope, texts=texts)
         value = reached
-    return "it was not there when it was asked for"
+    return "it was not there when it was looked up"
 
 
 def _keys(reference: Reference) -> list[str | int | Reference]:
@@ -129,18 +128,16 @@ def _written(key: str | int | Reference) -> str:
 
 
 def _stop(key: str | int | Reference, value: Any, *, way: str, scope: Mapping[str, Any], texts: Texts) -> str:
-    """Say why no way leads on from a value."""
+    """Say why a path ends at a value."""
     if not isinstance(key, Reference):
         return _gap(key, value, way=way)
     try:
         index = walk(steps_of(key), scope, texts)
     except LookupError:
-        return f"of its index, {_reason(key, scope, texts)}"
-    return (
-        _gap(index, value, way=way)
-        if is_index(index)
-        else f"its index ${{{key}}} is {_kind(index)}, not a whole number"
-    )
+        return f"in its index, {_reason(key, scope, texts)}"
+    if not is_index(index):
+        return f"its index ${{{key}}} must be an integer, got {_kind(index)}"
+    return _gap(index, value, way=way)
 
 
 def _gap(key: str | int, value: Any, *, way: str) -> str:
@@ -148,35 +145,42 @@ def _gap(key: str | int, value: Any, *, way: str) -> str:
         if key in value.get(ABSENT, ()):
             return str(value[ABSENT][key])
         value = {name: entry for name, entry in value.items() if name != ABSENT}
-    label = f"[{key}]" if isinstance(key, int) else repr(cut(key, _MOST_LETTERS))
-    absent = f"no {label} in {cut(way, _MOST_LOOKUP_LETTERS)}" if way else f"no {label}"
+    if isinstance(key, int):
+        absent = f"no [{key}]"
+    else:
+        absent = f"no {cut(key, _MAX_CHARS)!r}"
+    if way:
+        absent = f"{absent} in {cut(way, _MAX_PLACEHOLDER_CHARS)}"
     if isinstance(key, int) and is_sequence(value):
-        return f"{absent}; it has {len(value)} {'entry' if len(value) == 1 else 'entries'}"
+        return f"{absent}, which has {len(value)} {_entries(len(value))}"
     if isinstance(value, Mapping):
-        return f"{absent}{_nearest(key, value)}; {'it has' if way else 'there is'} {_names(value)}"
-    return f"{absent}, which is {_kind(value)}{', with no JSON object or list in it' if isinstance(value, str) else ''}"
+        return f"{absent}{_nearest(key, value)}; available: {_names(value)}"
+    if isinstance(value, str):
+        return f"{absent}, which is text without a JSON object or list"
+    return f"{absent}, which is {_kind(value)}"
 
 
 def _names(value: Mapping[Any, Any]) -> str:
-    shown = [_shown(key) for key in islice(value, _MOST_NAMES)]
-    more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
-    return ", ".join(shown) + more or "nothing"
+    shown = [_shown(key) for key in islice(value, _MAX_NAMES)]
+    if len(value) > len(shown):
+        return f"{', '.join(shown)} and {len(value) - len(shown)} more"
+    return ", ".join(shown) or "nothing"
 
 
 def _shown(key: Any) -> str:
     if not isinstance(key, str):
-        return f"{cut(repr(key), _MOST_LETTERS)} ({type(key).__name__})"
-    name = cut(key, _MOST_LETTERS)
-    return name if name.isprintable() and name else repr(name)
+        return f"{cut(repr(key), _MAX_CHARS)} ({type(key).__name__})"
+    name = cut(key, _MAX_CHARS)
+    is_plain = name != "" and name.isprintable()
+    return name if is_plain else repr(name)
 
 
 def _nearest(key: str | int, value: Mapping[Any, Any]) -> str:
-    """Suggest a name; to compare many or long ones would take longer than anyone waits for an error."""
-    if not isinstance(key, str) or len(key) > _MOST_LETTERS:
+    """Suggest a name; comparing many or long ones would take too long."""
+    if not isinstance(key, str) or len(key) > _MAX_CHARS:
         return ""
-    return suggestion(
-        key, [name for name in islice(value, _MOST_CANDIDATES) if isinstance(name, str) and len(name) <= _MOST_LETTERS]
-    )
+    candidates = islice(value, _MAX_CANDIDATES)
+    return suggestion(key, [name for name in candidates if isinstance(name, str) and len(name) <= _MAX_CHARS])
 
 
 def _kind(value: Any) -> str:
@@ -186,3 +190,7 @@ def _kind(value: Any) -> str:
         return "a list"
     kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "text"), (Mapping, "an object"))
     return next((word for kind, word in kinds if isinstance(value, kind)), f"of type {type(value).__name__}")
+
+
+def _entries(count: int) -> str:
+    return "entry" if count == 1 else "entries"

@@ -1,4 +1,4 @@
-"""Templates parsed into frozen values that print themselves back."""
+"""The template language: text with ``${…}`` parsed into frozen values, which print themselves back."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmill.core.errors import GraphmillError
+from graphmill.core.errors import GraphmillError, cut
 from graphmill.core.json import to_json
 
-# The lookbehind keeps a long run of dollars linear: it is tried at its beginning only.
+# The lookbehind keeps a long run of dollars linear: only its beginning is tried.
 _DOLLARS_BEFORE_A_BRACE = re.compile(r"(?<!\$)\$+(?=\{)")
-MOST_INDEX_LEVELS = 8
-MOST_LITERAL_LEVELS = 50
-_MOST_DIGITS = 1000
-_MOST_SHOWN = 60
+MAX_INDEX_LEVELS = 8
+MAX_LITERAL_LEVELS = 50
+_MAX_DIGITS = 1000
+_MAX_SHOWN = 60
 
-# Which of these are letters and their marks, of any script, str.isidentifier knows; \w is too narrow for it.
+# str.isidentifier knows which of these are letters and marks of any script; \w is too narrow for that.
 _NAME_LIKE = re.compile(r"[\w\u0080-\U0010ffff-]+")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _OR = re.compile(r"[ \t\r\n]*\?\?[ \t\r\n]*")
@@ -26,32 +26,28 @@ _SPACE = " \t\r\n"
 _LITERAL_WORDS = {"true": True, "false": False, "null": None}
 _LITERAL_BEGINNINGS = tuple('"-0123456789[{')
 
-_A_NAME = "a name has letters, digits, _ and -, and begins with a letter or _"
-_A_MISSING_NAME = "a name is wanted, of letters, digits, _ and -, that begins with a letter or _"
-_A_LOOKUP = "names joined by dots, [index] and ?? are all that can stand in it; for the text ${ write $${"
-_AN_INDEX = (
-    "an index is a whole number, as [0] or [-1], or one reference, as [${i}]; a key is written behind a dot, as .key"
-)
-_A_DEFAULT = 'a default is written behind ??, as ${name ?? "text"}'
-_A_TEXT = "a text stands in double quotes"
-_A_DEEP_LITERAL = f"this JSON literal is nested deeper than {MOST_LITERAL_LEVELS} levels"
-_A_RESULT = (
-    "a template only looks up; let a code node compare or compute, and look up its result; for the text ${ write $${"
-)
+_A_NAME = "a name consists of letters, digits, _ and -, and starts with a letter or _"
+_A_MISSING_NAME = f"expected a name; {_A_NAME}"
+_A_LOOKUP = "only names joined by dots, [index] and ?? are allowed; for the text ${ write $${"
+_AN_INDEX = "an index must be an integer, as in [0] or [-1], or one reference, as in [${i}]; write a key after a dot, as in .key"
+_A_DEFAULT = 'write a default after ??, as in ${name ?? "text"}'
+_A_TEXT = "write text in double quotes"
+_A_DEEP_LITERAL = f"this JSON literal is nested deeper than {MAX_LITERAL_LEVELS} levels"
+_A_RESULT = "a template only looks up values; compute or compare in a code node and look up its result; for the text ${ write $${"
 _REMEDIES = {
     **dict.fromkeys("<>=!+*/%&^~", _A_RESULT),
-    "(": "nothing can be called",
-    "|": "there are no filters",
+    "(": "a template cannot call functions",
+    "|": "templates have no filters",
     ":": _A_DEFAULT,
     "?": _A_DEFAULT,
-    "$": "a reference inside another stands only as an index, as ${list[${i}]}",
-    "}": "spaces stand only around ??",
+    "$": "a reference inside another is only allowed as an index, as in ${list[${i}]}",
+    "}": "spaces are only allowed around ??",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One name of a path with the indices behind it: ``results[0]``, ``results[${i}]``."""
+    """One name of a path with its indices: ``results[0]``, ``results[${i}]``."""
 
     name: str
     indices: tuple[int | Reference, ...] = ()
@@ -68,7 +64,7 @@ class Reference:
 
     @property
     def root(self) -> str:
-        """The name in the scope at which the path begins."""
+        """The name in the scope where the path starts."""
         return self.segments[0].name
 
     def __str__(self) -> str:
@@ -77,7 +73,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A JSON value that stands behind ``??``."""
+    """A JSON value after ``??``."""
 
     value: Any = field(hash=False)
 
@@ -86,8 +82,8 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
-    """The inside of one ``${…}``: the first alternative that is found is its value."""
+class Placeholder:
+    """One ``${…}``; its value is the first alternative that is found."""
 
     alternatives: tuple[Reference | Literal, ...]
 
@@ -97,14 +93,16 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Text and lookups in turn; no text is empty and no two stand side by side."""
+    """Text and placeholders in turn; no text is empty, and no two texts are neighbours."""
 
-    parts: tuple[str | Lookup, ...]
+    parts: tuple[str | Placeholder, ...]
 
     @property
-    def sole(self) -> Lookup | None:
-        """The lookup that is the whole template, whose value keeps its type."""
-        return self.parts[0] if len(self.parts) == 1 and isinstance(self.parts[0], Lookup) else None
+    def sole(self) -> Placeholder | None:
+        """The placeholder that is the whole template, so that its value keeps its type."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], Placeholder):
+            return self.parts[0]
+        return None
 
     def __str__(self) -> str:
         following = (*self.parts, "")[1:]
@@ -116,11 +114,11 @@ def written_index(index: int | Reference) -> str:
     return f"[{index}]" if isinstance(index, int) else f"[${{{index}}}]"
 
 
-def _written(part: str | Lookup, following: str | Lookup) -> str:
-    """Print a part; dollars that stand before a brace, or before what begins with one, are doubled."""
-    if isinstance(part, Lookup):
+def _written(part: str | Placeholder, following: str | Placeholder) -> str:
+    """Print a part; dollars before a brace are doubled."""
+    if isinstance(part, Placeholder):
         return str(part)
-    if isinstance(following, Lookup):
+    if isinstance(following, Placeholder):
         return _doubled(part + "{")[:-1]
     return _doubled(part)
 
@@ -130,7 +128,7 @@ def _doubled(text: str) -> str:
 
 
 class TemplateError(GraphmillError, ValueError):
-    """A text that begins a lookup and is none; ``position`` is where in it the mistake stands, counted from 0."""
+    """A malformed template; ``position`` is the offset of the mistake in the text."""
 
     def __init__(self, message: str, *, position: int) -> None:
         self.position = position
@@ -138,21 +136,21 @@ class TemplateError(GraphmillError, ValueError):
 
 
 def parse(text: str) -> Template:
-    """Read a text with templates; TemplateError says what is wrong, where, and what would be right.
+    """Parse a text with templates; TemplateError says what is wrong, where, and what to write instead.
 
-    Dollars directly before a brace are doubled to be text: ``$${x}`` is the text ``${x}``, ``$$${x}`` a dollar and a lookup.
+    A doubled dollar before a brace is text: ``$${x}`` is the text ``${x}``, ``$$${x}`` a dollar and a placeholder.
     """
-    parts: list[str | Lookup] = []
+    parts: list[str | Placeholder] = []
     plain: list[str] = []
     at = 0
     while (opening := text.find("${", at)) >= 0:
         before = text[at:opening]
-        kept = before.rstrip("$")
-        dollars, is_lookup = divmod(len(before) - len(kept) + 1, 2)
-        plain += (kept, "$" * dollars)
-        if is_lookup:
-            lookup, at = _Reader(text, opening).lookup()
-            parts += (*_joined(plain), lookup)
+        text_before = before.rstrip("$")
+        dollars, is_placeholder = divmod(len(before) - len(text_before) + 1, 2)
+        plain += (text_before, "$" * dollars)
+        if is_placeholder:
+            placeholder, at = _PlaceholderReader(text, opening).read()
+            parts += (*_joined(plain), placeholder)
             plain = []
         else:
             plain.append("{")
@@ -161,7 +159,7 @@ def parse(text: str) -> Template:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a root can have this name; ``true``, ``false`` and ``null`` are literals instead."""
+    """Return whether a root can have this name; ``true``, ``false`` and ``null`` are literals."""
     return _misfit(text) is None and text not in _LITERAL_WORDS
 
 
@@ -171,34 +169,34 @@ def _joined(texts: list[str]) -> tuple[str, ...]:
 
 
 def _misfit(name: str) -> int | None:
-    """Find the first character that keeps this from being a name."""
+    """Return the position of the first character that is not allowed in a name; None for a name."""
     if not name.startswith("-") and name.replace("-", "_").isidentifier():
         return None
     fits = [letter == "-" or f"_{letter}".isidentifier() for letter in name]
     return 0 if all(fits) or not name[0].isidentifier() else fits.index(False)
 
 
-class _Reader:
-    """Reads one lookup, whose dollar stands at ``opening``."""
+class _PlaceholderReader:
+    """Reads one placeholder, whose dollar is at ``opening``."""
 
     def __init__(self, text: str, opening: int) -> None:
         self._text = text
         self._opening = opening
         self._at = opening + 2
 
-    def lookup(self) -> tuple[Lookup, int]:
+    def read(self) -> tuple[Placeholder, int]:
         alternatives: list[Reference | Literal] = [self._first()]
         while found := _OR.match(self._text, self._at):
             if isinstance(alternatives[-1], Literal):
-                raise self._mistake("a literal is always found, so nothing can stand behind it", self._at)
+                raise self._mistake("nothing may follow a literal, since it is always found", self._at)
             self._at = found.end()
             alternatives.append(self._alternative())
         self._close()
-        return Lookup(tuple(alternatives)), self._at
+        return Placeholder(tuple(alternatives)), self._at
 
     def _first(self) -> Reference:
         if self._text.startswith(('"', "'", "[", "{"), self._at):
-            raise self._mistake(f"a literal can not come first; {_A_DEFAULT}", self._at)
+            raise self._mistake(f"a literal cannot come first; {_A_DEFAULT}", self._at)
         return self._reference(0)
 
     def _alternative(self) -> Reference | Literal:
@@ -216,7 +214,7 @@ class _Reader:
         start = self._at
         segments = [self._segment(level)]
         if segments[0].name in _LITERAL_WORDS:
-            raise self._mistake(f"{segments[0].name} is a literal, no name; {_A_DEFAULT}", start)
+            raise self._mistake(f"{segments[0].name} is a literal, not a name; {_A_DEFAULT}", start)
         while self._skip("."):
             segments.append(self._segment(level))
         return Reference(tuple(segments))
@@ -232,11 +230,14 @@ class _Reader:
     def _name(self) -> str:
         found = _NAME_LIKE.match(self._text, self._at)
         if not found:
-            raise self._unexpected(_REMEDIES["$"] if self._text.startswith("$", self._at) else _A_MISSING_NAME)
+            if self._text.startswith("$", self._at):
+                raise self._unexpected(_REMEDIES["$"])
+            raise self._unexpected(_A_MISSING_NAME)
         misfit = _misfit(found[0])
         if misfit is not None:
-            hint = "; an index is written [0]" if misfit == 0 and found[0].lstrip("-").isdecimal() else ""
-            raise self._mistake(f"{found[0][misfit]!r} can not stand here: {_A_NAME}{hint}", self._at + misfit)
+            is_number = misfit == 0 and found[0].lstrip("-").isdecimal()
+            rule = f"{_A_NAME}; write an index as [0]" if is_number else _A_NAME
+            raise self._mistake(f"unexpected {found[0][misfit]!r}: {rule}", self._at + misfit)
         self._at = found.end()
         return found[0]
 
@@ -246,9 +247,10 @@ class _Reader:
             return int(number[0])
         if not self._skip("${"):
             raise self._unexpected(_AN_INDEX)
-        if level == MOST_INDEX_LEVELS:
+        if level == MAX_INDEX_LEVELS:
             raise self._mistake(
-                f"indices are nested deeper than {MOST_INDEX_LEVELS} levels; split it with a value node", self._at
+                f"indices are nested deeper than {MAX_INDEX_LEVELS} levels; look up the inner value in a value node first",
+                self._at,
             )
         reference = self._reference(level + 1)
         self._take("}", _AN_INDEX)
@@ -259,14 +261,12 @@ class _Reader:
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
-            raise self._mistake(
-                f"behind ?? stands a reference or a JSON literal, and this is neither: {error.msg}", error.pos
-            ) from None
+            raise self._mistake(f"expected a reference or a JSON literal after ??: {error.msg}", error.pos) from None
         except ValueError as error:
-            raise self._mistake(f"this JSON literal can not be read: {error}", start) from None
+            raise self._mistake(f"invalid JSON literal: {error}", start) from None
         except RecursionError:
             raise self._mistake(_A_DEEP_LITERAL, start) from None
-        if _is_deeper(value, MOST_LITERAL_LEVELS):
+        if _is_deeper(value, MAX_LITERAL_LEVELS):
             raise self._mistake(_A_DEEP_LITERAL, start)
         return value
 
@@ -289,27 +289,32 @@ class _Reader:
     def _unexpected(self, rule: str) -> TemplateError:
         ahead = self._ahead()
         if not ahead:
-            return self._mistake("it is not closed: a } is wanted; for the text ${ write $${", self._opening)
+            return self._mistake("missing closing }; for the text ${ write $${", self._opening)
         position = len(self._text) - len(ahead)
         if position > self._at and _NAME_LIKE.match(ahead):
-            return self._mistake(f"a space can not stand here: {_A_NAME}", self._at)
-        return self._mistake(f"{ahead[0]!r} can not stand here: {rule}", position)
+            return self._mistake(f"unexpected space: {_A_NAME}", self._at)
+        return self._mistake(f"unexpected {ahead[0]!r}: {rule}", position)
 
     def _mistake(self, what: str, position: int) -> TemplateError:
         closing = self._text.find("}", position)
-        shown = self._text[self._opening : closing + 1 if closing >= 0 else None]
-        shown = shown if len(shown) <= _MOST_SHOWN else shown[: _MOST_SHOWN - 1] + "…"
+        end = closing + 1 if closing >= 0 else None
+        shown = cut(self._text[self._opening : end], _MAX_SHOWN)
         return TemplateError(f"{shown!r}: {what} ({_place(self._text, position)})", position=position)
 
 
 def _place(text: str, position: int) -> str:
+    if "\n" not in text:
+        return f"character {position + 1}"
     lines = text[:position].split("\n")
-    return f"line {len(lines)}, column {len(lines[-1]) + 1}" if "\n" in text else f"character {position + 1}"
+    return f"line {len(lines)}, column {len(lines[-1]) + 1}"
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return entries is not None and (not levels or any(_is_deeper(entry, levels - 1) for entry in entries))
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return False
+    return not levels or any(_is_deeper(entry, levels - 1) for entry in value)
 
 
 def _finite(digits: str) -> float:
@@ -319,7 +324,7 @@ def _finite(digits: str) -> float:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         raise ValueError(f"the number {digits[:20]}… is too large")
     return int(digits)
 

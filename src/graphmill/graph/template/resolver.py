@@ -1,4 +1,4 @@
-"""Values compiled once and resolved often: text with templates, and lists and mappings that hold such."""
+"""Values with templates, compiled once and resolved often: text, and lists and mappings that contain it."""
 
 from __future__ import annotations
 
@@ -10,51 +10,49 @@ from typing import Any, Protocol
 from graphmill.core.errors import Permanent, message_of
 from graphmill.core.json import to_json
 from graphmill.graph.template.lookup import Steps, Texts, is_sequence, missing, steps_of, walk
-from graphmill.graph.template.parser import Literal, Lookup, Reference, parse
+from graphmill.graph.template.parser import Literal, Placeholder, Reference, parse
 
 
-class Value(Protocol):
+class CompiledValue(Protocol):
     """A JSON-like value, compiled."""
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """All references in it, each once: those in an index and behind ``??`` too."""
+        """All references in it, each once, including those in an index and after ``??``."""
 
     @property
     def is_constant(self) -> bool:
         """Whether it is the same in every scope."""
 
     def resolve(self, scope: Mapping[str, Any]) -> Any:
-        """Give the value with each template replaced; Missing where there is nothing. What holds no template is not copied."""
+        """Return the value with each template replaced; Missing if nothing is found. Parts without templates are not copied."""
 
 
-def compile_value(value: Any) -> Value:
-    """Compile a text, a list, a mapping (its values, not its keys) or a scalar; TemplateError of a text that is no template."""
+def compile_value(value: Any) -> CompiledValue:
+    """Compile a text, a list, the values of a mapping, or a scalar; TemplateError for a malformed template."""
     return _compiled(value)
 
 
-def compile_params(params: Mapping[str, Any], in_pieces: Collection[str]) -> Value:
-    """Compile a mapping of which some texts resolve to their pieces: what is written as it is, and each value in a list of its own."""
+def compile_params(params: Mapping[str, Any], in_pieces: Collection[str]) -> CompiledValue:
+    """Compile a mapping in which some texts resolve to their pieces: written text as it is, and each value in a list of its own."""
     return _container(params, dict(params), params, in_pieces)
 
 
-def entries_of(value: Value) -> tuple[Value, ...] | None:
-    """Give the entries of a list with templates in it, each to be resolved by itself; None for any other value."""
+def entries_of(value: CompiledValue) -> tuple[CompiledValue, ...] | None:
+    """Return the entries of a list that contains templates, each to be resolved on its own; None for any other value."""
     if not isinstance(value, _Container) or not isinstance(value.base, list):
         return None
     changing = dict(value.changing)
-    return tuple(
-        [changing[number] if number in changing else _Constant(entry) for number, entry in enumerate(value.base)]
-    )
+    return tuple([changing.get(number) or _Constant(entry) for number, entry in enumerate(value.base)])
 
 
 def look_up(reference: Reference, scope: Mapping[str, Any]) -> Any:
-    """Give what a reference leads to, or raise Missing."""
-    return _whole(Lookup((reference,))).resolve(scope)
+    """Return what a reference leads to; Missing if that is nothing."""
+    return _whole(Placeholder((reference,))).resolve(scope)
 
 
 class _Compiled(ABC):
-    """What a container asks of its entries; ``texts`` is what one resolve has read from JSON text."""
+    """Any compiled value; ``texts`` caches the JSON text that one resolve has read."""
 
     __slots__ = ()
     references: tuple[Reference, ...]
@@ -86,9 +84,9 @@ class _Constant(_Compiled):
 
 @dataclass(frozen=True, slots=True)
 class _Whole(_Compiled):
-    """A lookup that is a whole text, and so keeps the type of what it finds."""
+    """A placeholder that is a whole text, so that its value keeps its type."""
 
-    lookup: Lookup
+    placeholder: Placeholder
     ways: tuple[Steps, ...]
     default: Literal | None
     references: tuple[Reference, ...]
@@ -100,13 +98,13 @@ class _Whole(_Compiled):
             except LookupError:
                 pass
         if self.default is None:
-            raise missing(self.lookup, scope, texts)
+            raise missing(self.placeholder, scope, texts)
         return self.default.value
 
 
 @dataclass(frozen=True, slots=True)
 class _Mixed(_Compiled):
-    """A text in which lookups become text."""
+    """A text in which placeholders become text."""
 
     parts: tuple[str | _Whole, ...]
     references: tuple[Reference, ...]
@@ -117,7 +115,7 @@ class _Mixed(_Compiled):
 
 @dataclass(frozen=True, slots=True)
 class _Pieces(_Compiled):
-    """A text whose lookups are kept apart from what is written."""
+    """A text whose values are kept apart from the written text."""
 
     parts: tuple[str | _Whole, ...]
     references: tuple[Reference, ...]
@@ -128,7 +126,7 @@ class _Pieces(_Compiled):
 
 @dataclass(frozen=True, slots=True)
 class _Container(_Compiled):
-    """A list or dict of which some entries change; what resolves of it is a new one, with the others in it as they are."""
+    """A list or dict with changing entries; it resolves to a copy in which the other entries are the same objects."""
 
     base: Any
     changing: tuple[tuple[Any, _Compiled], ...]
@@ -164,20 +162,25 @@ def _text_value(text: str) -> _Compiled:
 
 def _in_pieces(value: Any) -> _Compiled:
     compiled = _compiled(value)
-    if isinstance(value, str) and isinstance(compiled, _Whole | _Mixed):
-        return _Pieces((compiled,) if isinstance(compiled, _Whole) else compiled.parts, compiled.references)
+    if isinstance(compiled, _Whole) and isinstance(value, str):
+        return _Pieces((compiled,), compiled.references)
+    if isinstance(compiled, _Mixed):
+        return _Pieces(compiled.parts, compiled.references)
     return compiled
 
 
-def _whole(lookup: Lookup) -> _Whole:
-    found = [entry for entry in lookup.alternatives if isinstance(entry, Reference)]
-    default = next((entry for entry in lookup.alternatives if isinstance(entry, Literal)), None)
+def _whole(placeholder: Placeholder) -> _Whole:
+    found = [entry for entry in placeholder.alternatives if isinstance(entry, Reference)]
+    default = next((entry for entry in placeholder.alternatives if isinstance(entry, Literal)), None)
     references = tuple(dict.fromkeys(inner for reference in found for inner in _with_inner(reference)))
-    return _Whole(lookup, tuple(map(steps_of, found)), default, references)
+    return _Whole(placeholder, tuple(map(steps_of, found)), default, references)
 
 
 def _container(written: Any, base: Any, keys: Iterable[Any], in_pieces: Collection[str] = ()) -> _Compiled:
-    entries = [(key, _in_pieces(base[key]) if key in in_pieces else _compiled(base[key])) for key in keys]
+    entries = []
+    for key in keys:
+        compile_entry = _in_pieces if key in in_pieces else _compiled
+        entries.append((key, compile_entry(base[key])))
     changing = tuple([(key, entry) for key, entry in entries if not isinstance(entry, _Constant)])
     unescaped = [
         (key, entry.value) for key, entry in entries if isinstance(entry, _Constant) and entry.value is not base[key]
@@ -202,28 +205,32 @@ def _with_inner(reference: Reference) -> Iterator[Reference]:
 
 
 def text_of(value: Any) -> str:
-    """Give a value as it stands in a text: null is empty, anything else but text is JSON."""
+    """Return a value as part of a text: null is empty, anything else but text is JSON."""
     if isinstance(value, str):
         return value
-    return "" if value is None else _json(value)
+    if value is None:
+        return ""
+    return _json(value)
 
 
 def _text(part: _Whole, value: Any) -> str:
     try:
         return text_of(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"{part.lookup} can not stand in a text: {message_of(error)}") from error
+        raise Permanent(f"{part.placeholder} cannot be part of a text: {message_of(error)}") from error
 
 
 def _json(value: Any) -> str:
     try:
         return to_json(value)
-    except TypeError:  # a sequence that is no list may be in it
+    except TypeError:  # it may contain a sequence that is not a list
         return to_json(_plain(value))
 
 
 def _plain(value: Any) -> Any:
-    """Give what is like a dict or a list as one, to any depth, where it is not one already."""
+    """Convert what is like a dict or a list to one, at any depth."""
     if isinstance(value, Mapping):
         return {key: _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if is_sequence(value) else value
+    if is_sequence(value):
+        return [_plain(entry) for entry in value]
+    return value

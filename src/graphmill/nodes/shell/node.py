@@ -16,7 +16,7 @@ from graphmill.core.errors import Permanent, Transient, message_of
 from graphmill.graph.node_params import Filled, is_open, pieces_of
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 from graphmill.graph.secrets import names_secret
-from graphmill.graph.template import Lookup, TemplateError, parse
+from graphmill.graph.template import Placeholder, TemplateError, parse
 from graphmill.nodes.shell.command import (
     VARIABLE,
     ShellValueError,
@@ -144,7 +144,7 @@ def _check_command(command: Any) -> None:
     try:
         script_of(_texts_between([part if isinstance(part, str) else None for part in parts]))
     except ShellValueError as error:
-        templates = list(dict.fromkeys(str(part) for part in parts if isinstance(part, Lookup)))
+        templates = list(dict.fromkeys(str(part) for part in parts if isinstance(part, Placeholder)))
         which = templates[0] if len(templates) == 1 else f"one of {', '.join(templates)}"
         remedy = 'pass the value by env (then use "$NAME"), args ("$1") or stdin'
         raise ParamError(f"command: {which} is not safe in this place: {error}; {remedy}", at=("command",)) from error

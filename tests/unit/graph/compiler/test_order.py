@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 import graphmill as gm
 from graphmill.graph.compiler.order import find_order
-from graphmill.graph.document import Document
 from graphmill.graph.graph import ANY_ACTION, Edge
-from graphmill.graph.problems import Problems
-from graphmill.graph.spec_reader import read_spec
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.reader import read_spec
 from graphmill.graph.workflow import load_data
 from support.compiling import compiled
 

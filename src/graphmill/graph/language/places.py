@@ -1,4 +1,4 @@
-"""Where each part of a text stands, by the form the text is written in."""
+"""Positions of the parts of a document in its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflow language as JSON Schema (2020-12), for editors: made from the tables that workflows are checked by."""
+"""The workflow language as JSON Schema (2020-12) for editors, made from the tables that check workflows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from graphmill.graph import grammar
-from graphmill.graph.grammar import Block, Key
-from graphmill.graph.kinds import Lookup, Name
+from graphmill.graph.language import grammar
+from graphmill.graph.language.grammar import Block, Key, NameKind, PlaceholderKind
 
 Schema = dict[str, Any]
 _REFERENCE = "#/$defs/{name}"
@@ -72,7 +71,7 @@ def workflow_schema(node_types: Iterable[DescribedType], *, aliases: Mapping[str
 def _workflow() -> Schema:
     schema = _block(grammar.WORKFLOW)
     parts = schema["properties"]
-    parts["inputs"] |= {"additionalProperties": {"$ref": _ref("input")}, "propertyNames": Name().schema}
+    parts["inputs"] |= {"additionalProperties": {"$ref": _ref("input")}, "propertyNames": NameKind().schema}
     parts["nodes"] |= {"items": {"$ref": _ref("node")}}
     parts["edges"] |= {"items": {"$ref": _ref("edge")}}
     return schema
@@ -81,9 +80,9 @@ def _workflow() -> Schema:
 def _loop() -> Schema:
     schema = _block(grammar.LOOP)
     for key in ("until", "repeats"):
-        schema["properties"][key] |= {"additionalProperties": Lookup().schema}
+        schema["properties"][key] |= {"additionalProperties": PlaceholderKind().schema}
     schema["properties"]["keep"] |= {
-        "properties": {"max": Lookup().schema, "min": Lookup().schema},
+        "properties": {"max": PlaceholderKind().schema, "min": PlaceholderKind().schema},
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,

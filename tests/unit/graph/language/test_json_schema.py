@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmill.core.yaml import from_yaml
-from graphmill.graph import grammar
-from graphmill.graph.document import Document
-from graphmill.graph.json_schema import workflow_schema
-from graphmill.graph.problems import Problems
-from graphmill.graph.spec_reader import read_spec
+from graphmill.graph.language import grammar
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.json_schema import workflow_schema
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.reader import read_spec
 from support.json_schema import is_valid
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 class Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmill.graph.document import Document
-from graphmill.graph.kinds import shown
-from graphmill.graph.places import At
-from graphmill.graph.problems import Problem, Problems
+from graphmill.core.positions import Problem
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.grammar import shown
+from graphmill.graph.language.places import At
+from graphmill.graph.language.problems import Problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A workflow as it was written: frozen values whose shape is right, each with the place where it stands."""
+"""A workflow as written: frozen values with the place of each part."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphmill.graph.document import Document
-from graphmill.graph.places import At
-
-__all__ = ["At", "BatchSpec", "EdgeSpec", "InputSpec", "LoopSpec", "NodeSpec", "RetrySpec", "WorkflowSpec"]
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.places import At
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Kinds of values that a key of the workflow language takes: each says in words and as JSON Schema what it takes."""
+"""The keys of the workflow language, and the kinds of values they take."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol, get_args
+
+from graphmill.core.job import Effect
+from graphmill.engine.policy import Backoff
 
 _LOOKUP = re.compile(r"\$\{.+\}\s*", re.DOTALL)
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 MOST_SECONDS = 1e9  # thirty years
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """What values a key takes."""
 
     @property
@@ -29,7 +33,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextKind:
     """Text."""
 
     wanted: str = "text"
@@ -45,7 +49,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Name:
+class NameKind:
     """A name of letters of any script and digits, as templates read it: with hyphens, or without for what only names."""
 
     has_hyphens: bool = True
@@ -70,7 +74,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceKind:
     """One of some words."""
 
     choices: tuple[str, ...]
@@ -91,7 +95,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class FlagKind:
     """True or false; no number, no text."""
 
     wanted: str = "true or false"
@@ -107,7 +111,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountKind:
     """A whole number in a range; a bool is none."""
 
     least: int
@@ -129,7 +133,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberKind:
     """A number in a range, or above its lower end; a bool is none, nor are NaN and the infinities."""
 
     what: str = "a number"
@@ -158,7 +162,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerance:
+class ToleranceKind:
     """How many failures are borne: a count, or a share as a number or in percent."""
 
     wanted: str = 'a whole number of at least 0, or a share above 0 and up to 1, such as 0.1 or "10%"'
@@ -186,7 +190,7 @@ def tolerance(value: Any) -> int | float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class PlaceholderKind:
     """Exactly one ``${…}``; whether what stands in it is right is for the compiler to tell."""
 
     wanted: str = "one ${…} reference"
@@ -202,7 +206,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListKind:
     """A list; of at least one entry, if so said."""
 
     wanted: str
@@ -219,7 +223,7 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
-class MappingOf:
+class MappingKind:
     """A mapping."""
 
     wanted: str = "a mapping"
@@ -235,11 +239,11 @@ class MappingOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class EitherKind:
     """One of two kinds."""
 
-    one: Kind
-    other: Kind
+    one: ValueKind
+    other: ValueKind
 
     @property
     def wanted(self) -> str:
@@ -257,10 +261,10 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemsKind:
     """What a batch is over: one ``${…}``, or a list."""
 
-    kind: Either = Either(Lookup(), ListOf("a list"))
+    kind: EitherKind = EitherKind(PlaceholderKind(), ListKind("a list"))
 
     @property
     def wanted(self) -> str:
@@ -285,7 +289,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
+class AnyKind:
     """Any value."""
 
     wanted: str = "any value"
@@ -324,3 +328,144 @@ def _number(value: float) -> str:
 
 def _range(least: float, most: float | None) -> str:
     return f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: what it takes, what it is for, and what stands in for it where it is left out."""
+
+    kind: ValueKind
+    about: str
+    default: Any = None
+    is_required: bool = False
+
+
+Block = Mapping[str, Key]
+
+_NAME = NameKind()
+_IDENTIFIER = NameKind(has_hyphens=False)
+_SECONDS = NumberKind("a number of seconds", is_above=True)
+_WAIT = NumberKind("a number of seconds")
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "any")
+
+WORKFLOW: Final[Block] = MappingProxyType(
+    {
+        "name": Key(TextKind(), "What the workflow is called; else its file's name."),
+        "description": Key(TextKind(), "What the workflow is for, in words; read by people only."),
+        "inputs": Key(
+            MappingKind("a mapping from names to {required: true} or {default: …}"),
+            "The values that a job is given, by name.",
+        ),
+        "nodes": Key(
+            ListKind("a list of at least one node", is_filled=True),
+            "The nodes, in the order in which they run.",
+            is_required=True,
+        ),
+        "edges": Key(
+            ListKind("a list of {from: …, to: …}"), "What runs after what; without edges, nodes run in listed order."
+        ),
+        "start_node": Key(_NAME, "The node to begin with; else all that no edge leads to."),
+        "outputs": Key(
+            MappingKind("a mapping from names to values"), "What a job gives, by name; else what its last node gives."
+        ),
+    }
+)
+INPUT: Final[Block] = MappingProxyType(
+    {
+        "type": Key(ChoiceKind(_TYPES), "The type of the value."),
+        "required": Key(FlagKind(), "Whether a job has to be given it.", default=False),
+        "default": Key(AnyKind(), "What it is where a job is not given it; without one, null."),
+        "description": Key(TextKind(), "What it is, in words.", default=""),
+    }
+)
+EDGE: Final[Block] = MappingProxyType(
+    {
+        "from": Key(_NAME, "The node that the edge leaves.", is_required=True),
+        "to": Key(_NAME, "The node that it leads to.", is_required=True),
+        "action": Key(
+            TextKind(),
+            "The action of the first node on which the edge fires; error: when it has failed.",
+            default="default",
+        ),
+    }
+)
+NODE: Final[Block] = MappingProxyType(
+    {
+        "id": Key(_NAME, "The node's name, under which its output is read: ${id.…}.", is_required=True),
+        "type": Key(TextKind(), "The node's type.", is_required=True),
+        "purpose": Key(TextKind(), "What the node is for, in words; read by people only."),
+        "params": Key(MappingKind(), "The params of the node's type; any text in them may hold ${…} templates."),
+        "retry": Key(
+            MappingKind(), "How often a failed attempt is tried again; what is left out comes from the run's policy."
+        ),
+        "timeout": Key(_SECONDS, "Seconds that one attempt may take; else the run's policy says."),
+        "effect": Key(
+            ChoiceKind(get_args(Effect)), "Whether a step may be run twice without harm; else the type says."
+        ),
+        "on_ambiguous": Key(
+            ChoiceKind(("dead_letter", "retry")),
+            "What becomes of an unsafe step of which nobody knows how it ended.",
+            default="dead_letter",
+        ),
+        "batch": Key(MappingKind(), "Runs the node for each of some items."),
+        "loop": Key(MappingKind(), "Runs the node again until a condition holds."),
+    }
+)
+RETRY: Final[Block] = MappingProxyType(
+    {
+        "attempts": Key(CountKind(1), "Attempts in all."),
+        "wait_s": Key(_WAIT, "The least wait before the next attempt."),
+        "backoff": Key(ChoiceKind(get_args(Backoff)), "How the wait grows."),
+        "cap_s": Key(_WAIT, "The longest wait."),
+    }
+)
+BATCH: Final[Block] = MappingProxyType(
+    {
+        "items": Key(
+            ItemsKind(),
+            "The items: one reference to a list, or a list that may hold templates.",
+            is_required=True,
+        ),
+        "as": Key(_IDENTIFIER, "The name by which the node's params read the item.", default="item"),
+        "error_handling": Key(
+            ChoiceKind(("fail_fast", "continue")),
+            "Whether the first failed item ends the batch or the others go on.",
+            default="fail_fast",
+        ),
+        "parallel": Key(FlagKind(), "Whether items run at the same time.", default=False),
+        "max_concurrent": Key(CountKind(1, 1000), "How many items run at the same time, at most.", default=10),
+        "max_retries": Key(CountKind(1, 10), "Attempts in all per item; else the node's retry, then the run's policy."),
+        "retry_wait": Key(_WAIT, "The least wait in seconds before the next attempt; growth and jitter come on top."),
+        "timeout": Key(_SECONDS, "Seconds that one attempt of an item may take."),
+        "max_failures": Key(
+            ToleranceKind(),
+            "How many failed items, or which share of them, the step bears under error_handling: continue.",
+        ),
+        "ordered": Key(FlagKind(), "Whether results stand in the order of the items.", default=True),
+    }
+)
+LOOP: Final[Block] = MappingProxyType(
+    {
+        "max": Key(EitherKind(CountKind(1, 1000), PlaceholderKind()), "The most rounds.", is_required=True),
+        "until": Key(
+            MappingKind("a mapping from reasons to references"),
+            "Reason → reference into ${round…}; the first truthy one ends the loop.",
+        ),
+        "repeats": Key(
+            MappingKind("a mapping from reasons to references"),
+            "Reason → reference; ends the loop when its text was there before.",
+        ),
+        "similarity": Key(
+            NumberKind(most=1, is_above=True), "How alike two texts are to count as a repeat.", default=0.9
+        ),
+        "keep": Key(MappingKind("{max: reference} or {min: reference}"), "Which round is the best; else the last."),
+        "history": Key(_IDENTIFIER, "The name of the list of finished rounds.", default="past"),
+        "timeout": Key(_SECONDS, "Seconds that the whole loop may take."),
+        "budget_usd": Key(NumberKind("an amount", is_above=True), "US dollars that the whole loop may cost."),
+        "on_error": Key(
+            ChoiceKind(("fail", "keep")),
+            "Whether a failed round fails the loop, or ends it with the rounds so far.",
+            default="fail",
+        ),
+    }
+)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import graphmill as gm
 from graphmill.core.json import scan
 from graphmill.core.positions import text_place
-from graphmill.graph.document import Document
+from graphmill.graph.language.document import Document
 from support.odd_texts import ODD_TEXTS
 
 

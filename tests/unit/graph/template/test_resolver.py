@@ -13,8 +13,8 @@ import graphmill as gm
 from graphmill.core.json import to_json
 from graphmill.graph.template import (
     Literal,
-    Lookup,
     Missing,
+    Placeholder,
     Reference,
     Segment,
     Template,
@@ -92,7 +92,7 @@ def test_other_values_become_json_in_mixed_text_and_null_becomes_empty(value, te
 
 @pytest.mark.parametrize("value", [b"bytes", object(), [object()], [10**5000]])
 def test_what_has_no_json_is_refused_in_mixed_text_for_good_and_passes_alone(value):
-    with pytest.raises(gm.Permanent, match=r"^\$\{a\} can not stand in a text: "):
+    with pytest.raises(gm.Permanent, match=r"^\$\{a\} cannot be part of a text: "):
         resolve("<${a}>", {"a": value})
     assert resolve("${a}", {"a": value}) is value
 
@@ -100,7 +100,7 @@ def test_what_has_no_json_is_refused_in_mixed_text_for_good_and_passes_alone(val
 def test_what_holds_itself_is_refused_in_mixed_text():
     loop = []
     loop.append(loop)
-    with pytest.raises(gm.Permanent, match=r"^\$\{a\} can not stand in a text: "):
+    with pytest.raises(gm.Permanent, match=r"^\$\{a\} cannot be part of a text: "):
         resolve("<${a}>", {"a": loop})
 
 
@@ -152,16 +152,16 @@ def test_an_index_can_be_a_reference_with_indices_of_its_own():
 def test_names_of_methods_and_attributes_are_names_like_others():
     assert resolve("${a.keys}", {"a": {"keys": 1}}) == 1
     for name in ("keys", "__class__", "__len__", "items"):
-        assert f"no {name!r} in a; it has b" in message(f"${{a.{name}}}", {"a": {"b": 1}})
+        assert f"no {name!r} in a; available: b" in message(f"${{a.{name}}}", {"a": {"b": 1}})
 
 
 def test_a_key_with_a_dot_in_it_is_not_reached_by_a_path():
-    assert "no 'b' in a; it has b.c" in message("${a.b.c}", {"a": {"b.c": 1}})
+    assert "no 'b' in a; available: b.c" in message("${a.b.c}", {"a": {"b.c": 1}})
 
 
 def test_a_number_as_a_key_is_not_reached_by_an_index():
-    assert "no [0] in a; it has 0 (int)" in message("${a[0]}", {"a": {0: "x"}})
-    assert "no [0] in a; it has 0" in message("${a[0]}", {"a": {"0": "x"}})
+    assert "no [0] in a; available: 0 (int)" in message("${a[0]}", {"a": {0: "x"}})
+    assert "no [0] in a; available: 0" in message("${a[0]}", {"a": {"0": "x"}})
 
 
 @pytest.mark.parametrize("value", [b"bytes", bytearray(b"b"), {1, 2}, object()])
@@ -191,7 +191,7 @@ def test_what_counts_as_false_is_a_value_too(value):
 def test_look_up_follows_a_reference():
     reference = Reference((Segment("a"), Segment("b", (1,))))
     assert look_up(reference, {"a": {"b": [1, 2]}}) == 2
-    with pytest.raises(Missing, match=r"^\$\{a.b\[1\]\} is missing: no \[1\] in a.b; it has 1 entry$"):
+    with pytest.raises(Missing, match=r"^\$\{a.b\[1\]\} is missing: no \[1\] in a.b, which has 1 entry$"):
         look_up(reference, {"a": {"b": [1]}})
 
 
@@ -210,7 +210,7 @@ def test_a_text_at_the_end_of_a_path_stays_text():
     "text", ["3", '"[1]"', "null", "true", "", " ", "abc", "[1", "{'b': 1}", "[" * 100_000, "x[1]"]
 )
 def test_any_other_text_has_no_entries(text):
-    reason = "which is text, with no JSON object or list in it"
+    reason = "which is text without a JSON object or list"
     assert message("${a[0]}", {"a": text}) == f"${{a[0]}} is missing: no [0] in a, {reason}"
     assert message("${a.b}", {"a": text}) == f"${{a.b}} is missing: no 'b' in a, {reason}"
     assert data_in(text) is None
@@ -230,7 +230,7 @@ def test_a_text_that_is_no_json_is_tried_once_too():
 
 
 def test_what_is_missing_in_such_a_text_is_named_with_what_is_there():
-    assert message("${a.b}", {"a": '{"c": 1}'}) == "${a.b} is missing: no 'b' in a; it has c"
+    assert message("${a.b}", {"a": '{"c": 1}'}) == "${a.b} is missing: no 'b' in a; available: c"
 
 
 SCOPE = MappingProxyType(
@@ -241,24 +241,27 @@ SCOPE = MappingProxyType(
 @pytest.mark.parametrize(
     ("template", "reason"),
     [
-        ("${gone}", "no 'gone'; there is fetch, n, t, i, s, f, e"),
-        ("${fetch.respons.items}", "no 'respons' in fetch (did you mean 'response'?); it has response, status_code"),
-        ("${fetch.response[2]}", "no [2] in fetch.response; it has 2 entries"),
-        ("${fetch.response[-3].x}", "no [-3] in fetch.response; it has 2 entries"),
+        ("${gone}", "no 'gone'; available: fetch, n, t, i, s, f, e"),
+        (
+            "${fetch.respons.items}",
+            "no 'respons' in fetch (did you mean 'response'?); available: response, status_code",
+        ),
+        ("${fetch.response[2]}", "no [2] in fetch.response, which has 2 entries"),
+        ("${fetch.response[-3].x}", "no [-3] in fetch.response, which has 2 entries"),
         ("${fetch.response.name}", "no 'name' in fetch.response, which is a list"),
-        ("${fetch[0]}", "no [0] in fetch; it has response, status_code"),
+        ("${fetch[0]}", "no [0] in fetch; available: response, status_code"),
         ("${n.x}", "no 'x' in n, which is null"),
         ("${n[0]}", "no [0] in n, which is null"),
         ("${i.x}", "no 'x' in i, which is a number"),
         ("${t.x}", "no 'x' in t, which is a boolean"),
-        ("${s[0]}", "no [0] in s, which is text, with no JSON object or list in it"),
-        ("${e.x}", "no 'x' in e; it has nothing"),
-        ("${fetch.response[${i}]}", "no [5] in fetch.response; it has 2 entries"),
-        ("${fetch.response[${t}]}", "its index ${t} is a boolean, not a whole number"),
-        ("${fetch.response[${f}]}", "its index ${f} is a number, not a whole number"),
-        ("${fetch.response[${s}]}", "its index ${s} is text, not a whole number"),
-        ("${fetch.response[${n.x}]}", "of its index, no 'x' in n, which is null"),
-        ("${gone ?? n.x}", "no 'gone'; there is fetch, n, t, i, s, f, e; no 'x' in n, which is null"),
+        ("${s[0]}", "no [0] in s, which is text without a JSON object or list"),
+        ("${e.x}", "no 'x' in e; available: nothing"),
+        ("${fetch.response[${i}]}", "no [5] in fetch.response, which has 2 entries"),
+        ("${fetch.response[${t}]}", "its index ${t} must be an integer, got a boolean"),
+        ("${fetch.response[${f}]}", "its index ${f} must be an integer, got a number"),
+        ("${fetch.response[${s}]}", "its index ${s} must be an integer, got text"),
+        ("${fetch.response[${n.x}]}", "in its index, no 'x' in n, which is null"),
+        ("${gone ?? n.x}", "no 'gone'; available: fetch, n, t, i, s, f, e; no 'x' in n, which is null"),
     ],
 )
 def test_what_is_missing_is_a_permanent_failure_that_names_the_reference_and_what_is_there(template, reason):
@@ -278,7 +281,7 @@ def test_whatever_is_missing_falls_through_to_the_next(template):
 
 
 def test_an_empty_scope_has_nothing():
-    assert message("${a}", {}) == "${a} is missing: no 'a'; there is nothing"
+    assert message("${a}", {}) == "${a} is missing: no 'a'; available: nothing"
 
 
 def test_of_many_names_twenty_are_shown_and_long_ones_are_cut():
@@ -292,12 +295,12 @@ def test_of_many_names_twenty_are_shown_and_long_ones_are_cut():
 def test_the_nearest_name_is_found_among_more_than_are_shown():
     many = {f"{number:03}": number for number in range(100)} | {"response": 1}
     found = message("${a.respons}", {"a": many})
-    assert "no 'respons' in a (did you mean 'response'?); it has 000, " in found
+    assert "no 'respons' in a (did you mean 'response'?); available: 000, " in found
     assert found.endswith(" and 81 more")
 
 
 def test_names_can_not_play_tricks_on_a_terminal():
-    assert message("${a.b}", {"a": {"\x1b[31m": 1, "x\ny": 2, "": 3}}).endswith(r"it has '\x1b[31m', 'x\ny', ''")
+    assert message("${a.b}", {"a": {"\x1b[31m": 1, "x\ny": 2, "": 3}}).endswith(r"available: '\x1b[31m', 'x\ny', ''")
 
 
 def test_it_survives_pickling():
@@ -376,7 +379,7 @@ def test_all_references_are_told_each_once_those_in_an_index_and_behind_question
 
 
 def test_a_mistake_at_any_depth_is_told_when_it_is_compiled():
-    with pytest.raises(TemplateError, match="not closed"):
+    with pytest.raises(TemplateError, match="missing closing"):
         compile_value({"a": [{"b": "x ${y"}]})
 
 
@@ -463,7 +466,7 @@ def _references(indices):
 
 few_references = _references(few_numbers | _references(few_numbers))
 few_lookups = st.builds(
-    lambda found, default: Lookup((*found, *default)),
+    lambda found, default: Placeholder((*found, *default)),
     st.lists(few_references, min_size=1, max_size=3),
     st.lists(st.builds(Literal, nested), max_size=1),
 )

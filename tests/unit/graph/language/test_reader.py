@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.graph import grammar
-from graphmill.graph.document import Document
-from graphmill.graph.problems import Problems
-from graphmill.graph.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec
-from graphmill.graph.spec_reader import read_spec
+from graphmill.graph.language import grammar
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.problems import Problems
+from graphmill.graph.language.reader import read_spec
+from graphmill.graph.language.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec
 
 
 def read(data):

@@ -5,7 +5,6 @@ import pytest
 import graphmill as gm
 from graphmill.graph.graph import Edge, Graph, Input
 from graphmill.graph.inputs import Binding
-from graphmill.graph.secrets import Secret, find_secrets, mark_secrets
 
 
 def graph_with(*inputs, given=None):
@@ -110,13 +109,3 @@ def test_a_graph_can_not_be_changed():
         graph.given["url"] = 1
     with pytest.raises(FrozenInstanceError):
         Edge(source="a", target="b").action = "x"
-
-
-def test_secrets_are_marked_at_any_depth_and_nothing_else_is_touched():
-    plain = {"a": [{"env": 1}, {"env": "A", "b": 1}], "n": None}
-    assert mark_secrets(plain) is plain
-    params = {"key": {"env": "KEY"}, "deep": [{"x": {"env": "B_2"}}], "same": plain}
-    marked = mark_secrets(params)
-    assert marked == {"key": Secret("KEY"), "deep": [{"x": Secret("B_2")}], "same": plain}
-    assert marked["same"] is plain
-    assert list(find_secrets(marked)) == [(("key",), Secret("KEY")), (("deep", 0, "x"), Secret("B_2"))]

@@ -4,9 +4,9 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.yaml import from_yaml, to_yaml
-from graphmill.graph import legacy
-from graphmill.graph.document import Document
-from graphmill.graph.legacy import convert_workflow
+from graphmill.graph.language import legacy
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.legacy import convert_workflow
 from graphmill.graph.workflow import load_data
 
 OLD = {
@@ -164,7 +164,7 @@ def test_http_credentials(written, expected):
 
 
 def test_the_page_of_differences_names_every_key_that_is_converted():
-    page = (Path(__file__).parents[3] / "docs" / "differences.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "differences.md").read_text()
     blocks = [each for each in vars(legacy).values() if isinstance(each, legacy._Keys)]
     keys = {key for each in blocks for table in (each.renamed, each.dropped, each.refused) for key in table}
     keys |= {"api_key", "api_key_header", "auth_token", "ignore_errors", "strip_newline"}

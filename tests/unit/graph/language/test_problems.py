@@ -3,8 +3,9 @@ import pickle
 import pytest
 
 import graphmill as gm
-from graphmill.graph.document import Document
-from graphmill.graph.problems import Problem, Problems
+from graphmill.core.positions import Problem
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.problems import Problems
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
-"""What is wrong in a workflow, or only differs from what its author may expect: collected, then told all at once."""
+"""Collects every problem of a workflow, so that all are reported at once."""
 
 from __future__ import annotations
 
 from graphmill.core.errors import WorkflowError
 from graphmill.core.positions import Problem
-from graphmill.graph.document import Document
-from graphmill.graph.places import At
-
-__all__ = ["Problem", "Problems"]
+from graphmill.graph.language.document import Document
+from graphmill.graph.language.places import At
 
 _MOST = 1000  # nobody reads more, and to place each takes its time
 

@@ -1,0 +1,1 @@
+"""The workflow language: documents, grammar, reader, problems."""
