@@ -66,6 +66,15 @@ def test_a_server_is_asked_over_tls(tmp_path, server, certificate):
     assert out.startswith('response: {\n  "a": 1\n}\nstatus_code: 200\n')
 
 
+def test_a_connection_over_tls_is_used_again(tmp_path, server, certificate):
+    path = workflow(tmp_path, {"url": f"https://{server.place}/"}, retry={"attempts": 1})
+    (tmp_path / "items.jsonl").write_text("{}\n" * 3)
+    more = ["--source", "items.jsonl", "--concurrency", "1"]
+    code, _, err = run_command(tmp_path, "batch", path, *more, SSL_CERT_FILE=str(certificate / "certificate.pem"))
+    assert code == 0, err
+    assert (len(server.seen), server.connections) == (3, 1)
+
+
 def test_a_redirect_from_https_to_http_is_refused(tmp_path, server, certificate):
     with Server() as plain:
         server.answer = lambda seen: reply(b"", 302, headers=[("Location", f"{plain.url}/x")])

@@ -360,7 +360,7 @@ def test_a_run_of_a_function_that_names_its_models_itself_is_told_so_whether_or_
     gm.batch(work, [{"id": "1"}], run_id="r")
     with ModelServer() as server:
         code, said = Place(tmp_path, server, "openai", "too_long", -1).command(command, "r", "--model", "own/n")
-    assert (code, "names its models itself: change them there" in said, "gm.batch" in said) == (2, True, False), said
+    assert (code, "picks its own models: change them there" in said, "gm.batch" in said) == (2, True, False), said
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse, ClientTimeout
     from yarl import URL
 
-CONNECT_S = 10.0
+_CONNECT_S = 10.0
 _CONNECT_SHARE = 0.9  # of the caller's time limit, so that a failed connection is reported as one
 _ERROR_BODY_SHARE = 0.95  # likewise, so that the status of an error is reported even if its body never ends
 _KEEP_ALIVE_S = 4.0  # many servers hang up after 5 s; whether they read a request sent at that moment nobody knows
@@ -60,7 +60,7 @@ class HttpClient:
     ``is_allowed`` decides about each address as it is connected to, when no name server can change it any more.
     """
 
-    def __init__(self, *, is_allowed: Callable[[str], bool] | None = None, connect_s: float = CONNECT_S) -> None:
+    def __init__(self, *, is_allowed: Callable[[str], bool] | None = None, connect_s: float = _CONNECT_S) -> None:
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar  # noqa: PLC0415
 
         def open_socket(info: tuple[Any, ...]) -> socket.socket:

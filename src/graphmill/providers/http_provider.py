@@ -32,7 +32,7 @@ from graphmill.http.faults import (
 )
 from graphmill.http.headers import read_plain_limits
 
-MAX_RESPONSE_BYTES = 32 << 20
+_MAX_RESPONSE_BYTES = 32 << 20
 _MAX_MESSAGE_CHARS = 500
 _MAX_SAID_CHARS = 2000
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -222,7 +222,7 @@ async def _send(
                 url,
                 headers=headers,
                 body=body,
-                max_bytes=MAX_RESPONSE_BYTES,
+                max_bytes=_MAX_RESPONSE_BYTES,
                 within_s=timeout_s,
             )
     except TimeoutError:

@@ -28,7 +28,7 @@ from graphmill.http.faults import (
 from graphmill.http.headers import read_retry_after
 from graphmill.nodes.http.request import HttpUrl, OutgoingRequest, is_allowed, is_public
 
-MAX_RETRY_AFTER_S = 900.0
+_MAX_RETRY_AFTER_S = 900.0
 _MAX_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_SHOWN_CHARS = 300
@@ -160,7 +160,7 @@ def _build_error(response: HttpResponse, request: OutgoingRequest) -> AttemptErr
         message = f"{message}: {excerpt}"
     wait_s = read_retry_after(response.headers)
     if wait_s is not None:
-        wait_s = min(wait_s, MAX_RETRY_AFTER_S)
+        wait_s = min(wait_s, _MAX_RETRY_AFTER_S)
     if status == 429 or (status == 503 and wait_s is not None):
         return Throttled(message, retry_after_s=wait_s)
     if status == 503:
