@@ -110,7 +110,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     if samples > 1:
         count = known_length(items) if total is None else total
         items = repeat_samples(items, samples)
-        total = None if count is None else count * samples
+        if count is not None:
+            total = count * samples
     report = await execute(
         function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
     )
@@ -223,7 +224,9 @@ def _binder(
         job = bind(number, item)
         return msgspec.structs.replace(job, id=sample_id(job.id, sample + 1), sample=sample + 1)
 
-    return bind if samples == 1 else bind_sample
+    if samples == 1:
+        return bind
+    return bind_sample
 
 
 def _require_isolable(function: Callable[[Any], Any]) -> None:

@@ -70,8 +70,10 @@ def complete(  # noqa: PLR0913  one parameter per choice
     _require_kinds(model, role, prompt, schema, timeout_s, cache)
     target = Models.here().find(model, role, is_node=False)
     shape = None if schema is None else schema_of(schema)
-    text, given_messages = (prompt, None) if isinstance(prompt, str) else (None, list(prompt or ()))
-    messages = _as_usage_error(messages_of, text, system, given_messages)
+    if isinstance(prompt, str):
+        messages = _as_usage_error(messages_of, prompt, system)
+    else:
+        messages = _as_usage_error(messages_of, None, system, list(prompt or ()))
     if not messages:
         raise UsageError("prompt is empty")
     params = {

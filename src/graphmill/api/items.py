@@ -28,7 +28,9 @@ def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None
     """Give the function that finds an item's id from the item and its position; it returns None if there is none."""
     if isinstance(items, Single):
         return lambda _item, _position: JOB_ID
-    return own_id if id_field is None else partial(own_id, id_field=id_field)
+    if id_field is None:
+        return own_id
+    return partial(own_id, id_field=id_field)
 
 
 def require_id(items: Any, id_field: str | None) -> None:
@@ -106,14 +108,17 @@ class Single:
         """Give what a manifest records of it; None if it is not plain data and could not be read back."""
         try:
             plain = json.loads(to_json(self.item))
-            return {"item": plain} if canonical(plain) == canonical(self.item) else None
+            is_plain = canonical(plain) == canonical(self.item)
         except (TypeError, ValueError, RecursionError):
             return None
+        return {"item": plain} if is_plain else None
 
     @classmethod
     def noted(cls, note: Mapping[str, Any]) -> Single | None:
         """Give the item that a manifest recorded, if any."""
-        return cls(note["item"]) if "item" in note else None
+        if "item" in note:
+            return cls(note["item"])
+        return None
 
 
 def require_samples(samples: object) -> None:

@@ -74,12 +74,16 @@ def _hold(place: JournalRef | None) -> Journal | str | Path:
     if isinstance(place, Journal):
         return place
     where = fixed(place)
-    return where if isinstance(where, Path) else opened(where)
+    if isinstance(where, Path):
+        return where
+    return opened(where)
 
 
 def opened(place: JournalRef | None, *, create: bool = True) -> Journal:
     """Open a journal, unless it is open already."""
-    return place if isinstance(place, Journal) else open_journal(place, create=create)
+    if isinstance(place, Journal):
+        return place
+    return open_journal(place, create=create)
 
 
 @contextmanager
@@ -117,6 +121,8 @@ def plan_recording(  # noqa: PLR0913
         raise UsageError(f"on_change must be 'refuse', 'invalidate' or 'keep', got {on_change!r:.80}")
     if total is None:
         total = items.count() if isinstance(items, FileSource) else known_length(items)
+    if total is not None:
+        total *= samples
     plan = RecordingPlan(
         items=repeat_samples(items, samples),
         identify=_identify(graph, id_rule(items, options.get("id_field")), effect, samples),
@@ -125,26 +131,28 @@ def plan_recording(  # noqa: PLR0913
             fingerprints=graph_fingerprints(graph, version=version),
             source=items.note() if isinstance(items, FileSource | Single) else None,
             policy=policy,
-            options={**options, **({"samples": samples} if samples > 1 else {}), "effect": effect, "version": version},
+            options={**options, **_samples_note(samples), "effect": effect, "version": version},
             packages=packages_of(graph),
         ),
         run_id=run_id,
-        total=None if total is None else total * samples,
+        total=total,
         on_change=on_change,
-        on_graph=None if other is None else other.on_change,
-        words={} if other is None else other.words,
         is_elsewhere=is_elsewhere,
-        answers={} if answers is None else answers,
+        answers=answers or {},
     )
-    return Recording(
-        journal, lambda opened: opened.begin(plan if other is not None else _compared(plan, opened, graph))
-    )
+    if other is None:
+        return Recording(journal, lambda opened: opened.begin(_compared(plan, opened, graph)))
+    with_models = replace(plan, on_graph=other.on_change, words=other.words)
+    return Recording(journal, lambda opened: opened.begin(with_models))
+
+
+def _samples_note(samples: int) -> dict[str, int]:
+    return {"samples": samples} if samples > 1 else {}
 
 
 def _compared(plan: RecordingPlan, journal: Journal, graph: Callable[[Any], Any]) -> RecordingPlan:
     """Add which models were chosen differently, if a run is resumed."""
-    run = None if plan.run_id is None else journal.find(plan.run_id)
-    if run is None:
+    if plan.run_id is None or (run := journal.find(plan.run_id)) is None:
         return plan
     words, remedy = describe_model_changes(run, graph)
     return replace(plan, words=words, remedy=remedy)
@@ -189,7 +197,9 @@ def _identify(
             draft, id=None if draft.id is None else sample_id(draft.id, sample + 1), sample=sample + 1
         )
 
-    return identify if samples == 1 else identify_sample
+    if samples == 1:
+        return identify
+    return identify_sample
 
 
 def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> ItemDraft:

@@ -57,10 +57,15 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     require_known(aresume, hooks)
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
-    series = items if items is not None else source_of(run)
-    function = function_of(graph if graph is not None else graph_of(run))
-    other = _other(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
-    function = function if other is None else other.graph
+    series = items
+    if items is None:
+        series = source_of(run)
+    if graph is None:
+        graph = graph_of(run)
+    function = function_of(graph)
+    other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
+    if other is not None:
+        function = other.graph
     if items is not None:  # maybe another file, all of whose items would fail
         require_id(items, options.get("id_field"))
         require_fields(function, items)
@@ -115,9 +120,13 @@ async def aretry(  # noqa: PLR0913
         )
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
-    function = function_of(graph if graph is not None else graph_of(run, f"gm.retry({run.id!r}, graph=function)"))
-    other = _other(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
-    function = function if other is None else other.graph
+    if graph is None:
+        graph = graph_of(run, f"gm.retry({run.id!r}, graph=function)")
+    function = function_of(graph)
+    words: Mapping[str, str] = {}
+    other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
+    if other is not None:
+        function, on_change, words = other.graph, other.on_change, other.words
     rules = policy_for(
         function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation
     )
@@ -127,8 +136,8 @@ async def aretry(  # noqa: PLR0913
         policy=rules,
         run_id=run.id,
         selection=Selection(items=_names(items), kinds=_kinds(kinds)),
-        on_change=on_change or "refuse" if other is None else other.on_change,
-        words={} if other is None else other.words,
+        on_change=on_change or "refuse",
+        words=words,
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
     )
@@ -145,7 +154,7 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
     if "graph" not in run.manifest:
         raise _of_jobs(run)
     if note.get("path") or note.get("written"):
-        graph = load(note["path"]) if note.get("path") else load_data(note["written"])
+        graph = load_data(note["written"]) if not note.get("path") else load(note["path"])
         return graph.with_inputs(note.get("given", {})).with_choices(Choices.from_json(note.get("choices", {})))
     if note.get("function"):
         try:
@@ -183,7 +192,7 @@ def _found(journal: JournalRef | None, run_id: str) -> RunRecord:
         return opened.archive.find(run_id)
 
 
-def _other(
+def _model_change(
     run: RunRecord,
     graph: Callable[[Any], Any],
     models: Iterable[str],
@@ -192,11 +201,15 @@ def _other(
 ) -> ModelChange | None:
     if not models and all(value is None for value in params.values()):
         return None
-    return change_models(run, graph, [models] if isinstance(models, str) else models, on_change, **params)
+    if isinstance(models, str):
+        models = [models]
+    return change_models(run, graph, models, on_change, **params)
 
 
 def _names(items: Iterable[str] | None) -> frozenset[str] | None:
-    return None if items is None else frozenset(items)
+    if items is None:
+        return None
+    return frozenset(items)
 
 
 def _kinds(kinds: Iterable[str] | None) -> frozenset[Kind] | None:

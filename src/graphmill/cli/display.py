@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from graphmill.cli.terminal import print_stderr
 from graphmill.engine.results.statistics import LaneProgress, Progress, lane_to_report
-from graphmill.report.text import clock, per_time, shown
+from graphmill.report.text import clock_text, one_line, rate_text
 from graphmill.report.usage import usage_parts
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Display:
 
     def note(self, line: str) -> None:
         """Print a line beside the progress."""
-        line = shown(line, _NOTE_CHARS)
+        line = one_line(line, _NOTE_CHARS)
         if self._live is not None:
             self._live.console.print(line, highlight=False, markup=False)
         else:
@@ -92,7 +92,7 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     failed, series = progress.failed + progress.timed_out, progress.series
     count = _count(*_done_of_total(progress))
     if series is not None:
-        count = f"{shown(series.path, _PATH_CHARS)} {count} items"
+        count = f"{one_line(series.path, _PATH_CHARS)} {count} items"
     failures = f"{failed:,} failed" if failed else ""
     yield 0, count
     yield 5, f"{progress.running:,} running"
@@ -100,12 +100,12 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
         yield 4, f"{progress.retrying:,} retrying"
     yield 1, failures
     if series is None:
-        yield 3, per_time(progress.rate)
+        yield 3, rate_text(progress.rate)
     requests, tokens = usage_parts(progress.usage)
     yield 7, requests
     yield 6, tokens
     if progress.eta_s is not None:
-        yield 2, f"eta {clock(progress.eta_s)}"
+        yield 2, f"eta {clock_text(progress.eta_s)}"
     if progress.held is not None:
         yield 1, f"held: {progress.held}"
     waiting = lane_to_report(progress.lanes)
@@ -127,7 +127,7 @@ def _wait_text(lane: LaneProgress, room: int) -> str:
     text = lane.waits
     if lane.next_s is not None and lane.next_s > 1 and not lane.trouble:
         text += f", next in {math.ceil(lane.next_s)} s"
-    return text if len(text) <= room else shown(lane.waits, room)
+    return text if len(text) <= room else one_line(lane.waits, room)
 
 
 def _join(parts: Sequence[tuple[int, str]]) -> str:

@@ -46,7 +46,7 @@ from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.report import Report, report_record
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
-from graphmill.report.text import counted, job_lines, output_text
+from graphmill.report.text import count_text, job_lines, output_text
 from graphmill.report.trace import TracePart, trace_of
 from graphmill.report.usage import usage_record
 
@@ -301,5 +301,5 @@ def model_details(
     changes = tuple(other.words.values()) or models
     fate = {"keep": "kept", "invalidate": "redone"}.get(other.on_change)
     if results and fate:
-        changes += (f"{counted(results, 'result')} {fate}",)
+        changes += (f"{count_text(results, 'result')} {fate}",)
     return changes

@@ -209,7 +209,9 @@ def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002
     """
     if format is not None and f".{format}" not in WRITERS:
         raise UsageError(f"no format {format!r}{suggestion(format, FORMATS)}; formats are {', '.join(FORMATS)}")
-    return StdoutSink(format) if str(path) == "-" else FileSink(path, format)
+    if str(path) == "-":
+        return StdoutSink(format)
+    return FileSink(path, format)
 
 
 def partial_path(path: Path) -> Path:

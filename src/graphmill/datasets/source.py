@@ -76,7 +76,9 @@ class FileSource:
     @property
     def name(self) -> str:
         """Its name in messages."""
-        return "standard input" if self.path == "-" else self.path
+        if self.path == "-":
+            return "standard input"
+        return self.path
 
     def count(self) -> int | None:
         """Count the items of a JSON Lines or CSV file; None for other formats, large files, pipes and standard input."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphmill.core.json import to_json
 from graphmill.core.result import Status
-from graphmill.report.text import ERRORS_SHOWN, columns, counted, counts_line, more_lines
+from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, counts_line, more_lines
 from graphmill.report.trace import BatchNote, TracePart, error_message, visible
 
 _ITEM_CHARS = 40
@@ -47,7 +47,7 @@ class BatchView:
         counts = {Status.SUCCEEDED: self.succeeded, Status.FAILED: self.failed}
         if self.is_ended:
             return counts_line(counts, self.count, rest=self.rest_word)
-        parts = [f"{counted(self.succeeded, 'item')} succeeded so far"]  # the total is known only at the end
+        parts = [f"{count_text(self.succeeded, 'item')} succeeded so far"]  # the total is known only at the end
         if self.failed:
             parts.append(f"{self.failed:,} failed")
         if self.rest:
@@ -59,12 +59,12 @@ def batch_lines(view: BatchView) -> list[str]:
     """Show a batch: the summary, the first errors with index and item, and how many more there are."""
     first = view.errors[:ERRORS_SHOWN]
     rows = [(f"[{error.index}]", error.item, _error_text(error)) for error in first]
-    lines = [f"{view.name}: {view.summary()}", *(f"  {line}" for line in columns(_without_empty_columns(rows)))]
+    lines = [f"{view.name}: {view.summary()}", *(f"  {line}" for line in align_columns(_without_empty_columns(rows)))]
     return lines + more_lines(view.failed - len(first))
 
 
 def _error_text(error: BatchItemError) -> str:
-    return f"{visible(error.message, _MESSAGE_CHARS)} ({counted(error.attempts, 'attempt')})"
+    return f"{visible(error.message, _MESSAGE_CHARS)} ({count_text(error.attempts, 'attempt')})"
 
 
 def _without_empty_columns(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

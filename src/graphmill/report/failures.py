@@ -37,7 +37,9 @@ def read_failures(archive: Archive, run: RunRecord, *, kind: Kind | None = None,
         if len(first) < limit:
             first.append(entry.result)
     found = Failures(run=run, failed=failed, groups=groups.largest_first(), first=first)
-    return found if kind is not None else _with_degraded(archive, found, limit)
+    if kind is not None:
+        return found
+    return _with_degraded(archive, found, limit)
 
 
 def _with_degraded(archive: Archive, failures: Failures, limit: int) -> Failures:

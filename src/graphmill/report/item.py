@@ -13,14 +13,14 @@ from graphmill.journal.records import AttemptRow, Entry, ItemHistory, RunRecord,
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.run_view import run_name
 from graphmill.report.text import (
-    columns,
-    counted,
+    align_columns,
+    count_text,
+    duration_text,
     failure_text,
-    instant,
-    moment,
-    seconds,
-    shown,
-    shown_message,
+    iso_time,
+    local_time,
+    one_line,
+    one_line_message,
     status_text,
     usage_text,
 )
@@ -37,7 +37,10 @@ def item_lines(run: RunRecord, item_id: str, history: ItemHistory) -> list[str]:
     """Show an item: its status, what went in and came out, and how it got there."""
     trace = trace_of(history.steps, history.attempts)
     current = _current(history)
-    lines = [f"item {shown(item_id, _ID_CHARS)} of run {run_name(run)} · {_status(current)}", *_notes(history, current)]
+    lines = [
+        f"item {one_line(item_id, _ID_CHARS)} of run {run_name(run)} · {_status(current)}",
+        *_notes(history, current),
+    ]
     if current is not None:
         lines += _result_lines(current.result)
     lines += _table("attempts that failed", [_attempt_row(row) for row in _failed_attempts(history)])
@@ -63,11 +66,11 @@ def _status(current: Entry | None) -> str:
         return "no result yet"
     result = current.result
     parts = [
-        f"{status_text(result)} after {counted(result.attempts, 'attempt')}",
-        f"{seconds(result.duration_s)}, {seconds(result.queued_s)} queued",
+        f"{status_text(result)} after {count_text(result.attempts, 'attempt')}",
+        f"{duration_text(result.duration_s)}, {duration_text(result.queued_s)} queued",
         *_models(result),
         usage_text(result.usage, result.cost),
-        moment(current.at),
+        local_time(current.at),
     ]
     return " · ".join(filter(None, parts))
 
@@ -77,7 +80,7 @@ def _models(result: Result) -> list[str]:
     models = result.metadata.get("model") or []
     if not isinstance(models, list):
         models = [models]
-    return [shown(str(model), _ID_CHARS) for model in models]
+    return [one_line(str(model), _ID_CHARS) for model in models]
 
 
 def _notes(history: ItemHistory, current: Entry | None) -> Iterator[str]:
@@ -95,26 +98,30 @@ def _notes(history: ItemHistory, current: Entry | None) -> Iterator[str]:
 def _crashes_text(suspect: SuspectRow) -> str:
     times = "once" if suspect.crashes == 1 else f"{suspect.crashes} times"
     text = f"  was running {times} when the process died"
-    return f"{text}, {suspect.alone} of them as the only item" if suspect.alone else text
+    if suspect.alone:
+        return f"{text}, {suspect.alone} of them as the only item"
+    return text
 
 
 def _result_lines(result: Result) -> Iterator[str]:
-    yield f"input:  {shown(to_json(result.input), _VALUE_CHARS)}"
-    yield f"output: {shown(to_json(result.output), _VALUE_CHARS)}"
+    yield f"input:  {one_line(to_json(result.input), _VALUE_CHARS)}"
+    yield f"output: {one_line(to_json(result.output), _VALUE_CHARS)}"
     if result.error is not None:
-        yield f"error:  {result.error.kind}: {shown_message(failure_text(result.error), _LINE_CHARS)}"
+        yield f"error:  {result.error.kind}: {one_line_message(failure_text(result.error), _LINE_CHARS)}"
         trail = filter(str.strip, result.error.traceback.split("\n"))
-        yield from (f"  {shown_message(line, _LINE_CHARS)}" for line in trail)
+        yield from (f"  {one_line_message(line, _LINE_CHARS)}" for line in trail)
         if result.error.answer:
-            yield f"answer: {shown(result.error.answer, _VALUE_CHARS)}"
+            yield f"answer: {one_line(result.error.answer, _VALUE_CHARS)}"
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
-    return [f"{title}:", *(f"  {line}" for line in lines)] if lines else []
+    if lines:
+        return [f"{title}:", *(f"  {line}" for line in lines)]
+    return []
 
 
 def _table(title: str, rows: list[tuple[str, ...]]) -> list[str]:
-    return _section(title, columns(rows))
+    return _section(title, align_columns(rows))
 
 
 def _failed_attempts(history: ItemHistory) -> list[AttemptRow]:
@@ -132,20 +139,20 @@ def _failed_attempts(history: ItemHistory) -> list[AttemptRow]:
 
 def _attempt_row(row: AttemptRow) -> tuple[str, ...]:
     message = "began; its end is not recorded" if row.kind is None else _message(row.error)
-    place = shown(row.path, _ID_CHARS)
+    place = one_line(row.path, _ID_CHARS)
     return f"generation {row.generation}", f"attempt {row.attempt}", place, str(row.kind or ""), message
 
 
 def _message(body: bytes | None) -> str:
     error = read_body(body)
     message = error.get("message") if isinstance(error, dict) else error
-    return shown_message(message if isinstance(message, str) else to_json(message), _SHORT_CHARS)
+    return one_line_message(message if isinstance(message, str) else to_json(message), _SHORT_CHARS)
 
 
 def _answer_row(row: StepRow) -> tuple[str, ...]:
     said = read_body(row.output)
     question, answer = to_json(said["question"]), to_json(said["answer"])
-    return shown(row.path, _ID_CHARS), shown(question, _SHORT_CHARS), shown(answer, _SHORT_CHARS)
+    return one_line(row.path, _ID_CHARS), one_line(question, _SHORT_CHARS), one_line(answer, _SHORT_CHARS)
 
 
 def _batch_lines(trace: TracePart, output: Any) -> list[str]:
@@ -155,7 +162,7 @@ def _batch_lines(trace: TracePart, output: Any) -> list[str]:
 def _generation_row(entry: Entry) -> tuple[str, ...]:
     result = entry.result
     text = to_json(result.output) if result.error is None else failure_text(result.error)
-    return f"generation {entry.generation}", str(result.status), moment(entry.at), shown(text, _SHORT_CHARS)
+    return f"generation {entry.generation}", str(result.status), local_time(entry.at), one_line(text, _SHORT_CHARS)
 
 
 def item_record(run: RunRecord, item_id: str, history: ItemHistory) -> dict[str, Any]:
@@ -184,7 +191,7 @@ def _entry_record(entry: Entry) -> dict[str, Any]:
     more = {
         "position": entry.result.position,
         "generation": entry.generation,
-        "at": instant(entry.at),
+        "at": iso_time(entry.at),
         "is_orphaned": entry.is_orphaned,
     }
     return row_of(entry.result) | more

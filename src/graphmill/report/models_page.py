@@ -16,7 +16,7 @@ from graphmill.graph.models.settings import ModelSetting
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.secrets import Secret
 from graphmill.journal.cache import CacheHolding
-from graphmill.report.text import columns, counted, instant, shown, size
+from graphmill.report.text import align_columns, count_text, iso_time, one_line, size_text
 
 _LIMIT_TEXTS = {
     "requests_per_minute": "{:,} requests a minute",
@@ -62,8 +62,10 @@ def target_lines(name: str, target: ModelTarget) -> list[str]:
     found = target_record(target)
     params = to_json(found["params"]) if found["params"] else "as the node says"
     rows = [("  model", found["model"]), ("  params", params), ("  provider", _provider_text(found))]
-    lines = columns(rows)
-    return lines if name == found["model"] else [name, *lines]
+    lines = align_columns(rows)
+    if name == found["model"]:
+        return lines
+    return [name, *lines]
 
 
 def _setting(each: ModelSetting) -> dict[str, Any]:
@@ -117,7 +119,9 @@ def _setting_text(each: Mapping[str, Any]) -> str:
     if "problem" in each:
         return str(each["problem"])
     params = {name: value for name, value in each.items() if name != "model"}
-    return f"{each['model']}  {to_json(params)}" if params else str(each["model"])
+    if params:
+        return f"{each['model']}  {to_json(params)}"
+    return str(each["model"])
 
 
 def _provider_text(found: Mapping[str, Any]) -> str:
@@ -138,7 +142,7 @@ def _key_text(found: Mapping[str, Any]) -> str:
 def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
     if rows:
         yield title
-        yield from columns([(f"  {name}", text) for name, text in rows.items()])
+        yield from align_columns([(f"  {name}", text) for name, text in rows.items()])
 
 
 def cache_lines(path: Path, holdings: Sequence[CacheHolding], *, now: float) -> list[str]:
@@ -147,9 +151,9 @@ def cache_lines(path: Path, holdings: Sequence[CacheHolding], *, now: float) -> 
         return [none_here(path)]
     rows = [
         (
-            shown(each.model, _MODEL_CHARS),
+            one_line(each.model, _MODEL_CHARS),
             f"{each.answers:,}",
-            size(each.bytes),
+            size_text(each.bytes),
             age(now - each.oldest_at),
             age(now - each.used_at),
         )
@@ -157,8 +161,8 @@ def cache_lines(path: Path, holdings: Sequence[CacheHolding], *, now: float) -> 
     ]
     total, bytes_ = sum(each.answers for each in holdings), sum(each.bytes for each in holdings)
     return [
-        *columns([("model", "responses", "size", "oldest", "last used"), *rows]),
-        f"{responses(total)}, {size(bytes_)}, in {path}",
+        *align_columns([("model", "responses", "size", "oldest", "last used"), *rows]),
+        f"{responses(total)}, {size_text(bytes_)}, in {path}",
     ]
 
 
@@ -173,8 +177,8 @@ def cache_record(path: Path, holdings: Sequence[CacheHolding]) -> dict[str, Any]
                 "model": each.model,
                 "responses": each.answers,
                 "bytes": each.bytes,
-                "oldest_at": instant(each.oldest_at),
-                "used_at": instant(each.used_at),
+                "oldest_at": iso_time(each.oldest_at),
+                "used_at": iso_time(each.used_at),
             }
             for each in holdings
         ],
@@ -188,7 +192,7 @@ def none_here(path: Path) -> str:
 
 def responses(count: int) -> str:
     """Count responses."""
-    return counted(count, "response")
+    return count_text(count, "response")
 
 
 def age(value: float) -> str:

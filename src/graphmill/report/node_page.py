@@ -14,7 +14,7 @@ from typing import Any
 from graphmill.graph.node_params import ParamDoc, param_docs
 from graphmill.graph.node_type import NodeType
 from graphmill.graph.registry import NODE_GROUP, node_registry
-from graphmill.report.text import columns
+from graphmill.report.text import align_columns
 
 _WIDTH = 100
 _INDENT = "      "
@@ -73,7 +73,7 @@ An entry point with another name is an alias.
 
 def node_lines(types: Iterable[NodeType[Any]]) -> list[str]:
     """List types, one line each."""
-    return columns([(_title(node_type), node_type.summary) for node_type in types])
+    return align_columns([(_title(node_type), node_type.summary) for node_type in types])
 
 
 def node_page(node_type: NodeType[Any], width: int | None = None) -> list[str]:
@@ -86,7 +86,7 @@ def node_page(node_type: NodeType[Any], width: int | None = None) -> list[str]:
         *_param_lines(node_type, min(width or _WIDTH, _WIDTH)),
         "",
         "outputs:",
-        *(f"  {line.lstrip()}" for line in columns([(name, _plain(text)) for name, text in outputs.items()])),
+        *(f"  {line.lstrip()}" for line in align_columns([(name, _plain(text)) for name, text in outputs.items()])),
     ]
     if node_type.example:
         lines += ["", "example:", *(f"  {line}" for line in node_type.example.splitlines())]
@@ -133,7 +133,9 @@ def own_types() -> list[NodeType[Any]]:
 
 def _title(node_type: NodeType[Any]) -> str:
     aliases = node_registry().aliases(node_type)
-    return f"{node_type.name} (also {', '.join(aliases)})" if aliases else node_type.name
+    if aliases:
+        return f"{node_type.name} (also {', '.join(aliases)})"
+    return node_type.name
 
 
 def _param_lines(node_type: NodeType[Any], width: int) -> Iterator[str]:
@@ -155,11 +157,15 @@ def _need(doc: ParamDoc) -> str:
         need = "required"
     elif doc.default == "null":
         need = "optional"
-    return need if doc.is_templated else f"{need}, taken as written"
+    if doc.is_templated:
+        return need
+    return f"{need}, taken as written"
 
 
 def _any_outputs(node_type: NodeType[Any]) -> str:
-    return "its params" if node_type.Params is None else "whatever it returns"
+    if node_type.Params is None:
+        return "its params"
+    return "whatever it returns"
 
 
 def _section(node_type: NodeType[Any]) -> Iterator[str]:

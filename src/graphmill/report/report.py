@@ -20,11 +20,11 @@ from graphmill.journal.store import Archive
 from graphmill.report.run_view import first_waiting, samples_of
 from graphmill.report.text import (
     ERRORS_SHOWN,
+    duration_text,
     error_lines,
     group_lines,
     more_lines,
-    seconds,
-    shown,
+    one_line,
     summary_line,
     waiting_lines,
 )
@@ -89,14 +89,14 @@ class Report:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
         parts = [self.summary()]
         if self.stopped is not None:
-            reason = f" ({shown(self.stopped_because, _REASON_CHARS)})" if self.stopped in _RESUMABLE else ""
+            reason = f" ({one_line(self.stopped_because, _REASON_CHARS)})" if self.stopped in _RESUMABLE else ""
             parts.append(f"stopped: {self.stopped}{reason}")
         before = self.statistics.succeeded + self._failed - self.done_now
         if self.run_id is not None and self.done_now and before > 0:
             parts.append(f"{self.done_now:,} done now, {before:,} before")
         if self.orphans:
             parts.append(f"{self.orphans:,} no longer in the source")
-        return " · ".join([*parts, seconds(self.statistics.elapsed_s)])
+        return " · ".join([*parts, duration_text(self.statistics.elapsed_s)])
 
     def usage_lines(self) -> list[str]:
         """Say how many requests and tokens were used, in total and by model; nothing if no model was called."""

@@ -16,7 +16,7 @@ from graphmill.journal.records import Query, RunRecord, RunState
 from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
 from graphmill.report.run_view import NAME_CHARS, RunView, graph_name, run_record, status_lines, view_of
-from graphmill.report.text import ERRORS_SHOWN, columns, counted, error_lines, moment, shown, size
+from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, error_lines, local_time, one_line, size_text
 
 _HEAD = (" ", "id", "state", "started", "graph", "items", "size")
 _DAMAGE_CHARS = 80
@@ -58,11 +58,13 @@ def runs_lines(view: RunsView, width: int | None = None) -> list[str]:
     lines = _table([_HEAD, *rows])
     if width is not None and max(map(len, lines)) > width:
         lines = _narrow_table(rows, width)
-    return [f"...and {view.older:,} older; --limit shows more", *lines] if view.older else lines
+    if view.older:
+        return [f"...and {view.older:,} older; --limit shows more", *lines]
+    return lines
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    return columns(rows, gap="  ")
+    return align_columns(rows, gap="  ")
 
 
 def _narrow_table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
@@ -70,7 +72,9 @@ def _narrow_table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
     short = [_HEAD[:-1], *map(_short_row, rows)]
     excess = max(map(len, _table(short))) - width
     most = max(_LEAST_NAME_CHARS, max(len(row[_GRAPH_COLUMN]) for row in short) - excess)
-    return _table([(*row[:_GRAPH_COLUMN], shown(row[_GRAPH_COLUMN], most), *row[_GRAPH_COLUMN + 1 :]) for row in short])
+    return _table(
+        [(*row[:_GRAPH_COLUMN], one_line(row[_GRAPH_COLUMN], most), *row[_GRAPH_COLUMN + 1 :]) for row in short]
+    )
 
 
 def _short_row(row: Sequence[str]) -> tuple[str, ...]:
@@ -82,15 +86,15 @@ def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
     run = view.run
     state, items = str(run.state), view.summary()
     if view.damage:
-        state, items = "damaged", shown(view.damage, _DAMAGE_CHARS)
+        state, items = "damaged", one_line(view.damage, _DAMAGE_CHARS)
     return (
         "*" if run.state.is_live else " ",
         view.name,
         state,
-        moment(run.created_at),
-        shown(graph_name(run.manifest), NAME_CHARS) or "-",
+        local_time(run.created_at),
+        one_line(graph_name(run.manifest), NAME_CHARS) or "-",
         items,
-        "-" if bytes_ is None else size(bytes_),
+        "-" if bytes_ is None else size_text(bytes_),
     )
 
 
@@ -123,7 +127,7 @@ def page_lines(page: RunPage) -> list[str]:
         *status_lines(view),
         *error_lines(page.first, view.failed),
         "",
-        f"manifest, generation {run.generation}, {size(page.size)} in the journal:",
+        f"manifest, generation {run.generation}, {size_text(page.size)} in the journal:",
         *_manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(view.models)}),
     ]
     if view.done or view.can_resume:
@@ -135,7 +139,9 @@ def _manifest_lines(manifest: Mapping[str, Any]) -> list[str]:
     entries = list(islice(_manifest_entries(manifest), _MOST_ENTRIES + 1))
     if not entries:
         return []
-    lines = columns([(shown(key, _KEY_CHARS), shown(text, _VALUE_CHARS)) for key, text in entries[:_MOST_ENTRIES]])
+    lines = align_columns(
+        [(one_line(key, _KEY_CHARS), one_line(text, _VALUE_CHARS)) for key, text in entries[:_MOST_ENTRIES]]
+    )
     if len(entries) > _MOST_ENTRIES:
         lines.append("...and more")
     return [f"  {line}" for line in [*lines, "--json shows all of it"]]
@@ -161,7 +167,9 @@ def _is_set(value: Any) -> bool:
 
 
 def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value)
+    if isinstance(value, str):
+        return value
+    return to_json(value)
 
 
 def page_record(page: RunPage) -> dict[str, Any]:
@@ -213,7 +221,7 @@ def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]
     if view.failed and not state.is_live:
         yield from _retry_steps(view, name)
     if view.done and not view.is_single and not is_written:
-        yield f"graphmill export {name} FILE", f"writes {counted(view.done, 'row')}, as .jsonl, .json or .csv"
+        yield f"graphmill export {name} FILE", f"writes {count_text(view.done, 'row')}, as .jsonl, .json or .csv"
 
 
 def _resume_step(view: RunView, name: str) -> tuple[str, str]:
@@ -228,7 +236,7 @@ def _resume_step(view: RunView, name: str) -> tuple[str, str]:
 def _answer_step(view: RunView, name: str) -> tuple[str, str]:
     count = view.counts.get(Status.PAUSED, 0)
     does = "answers the item that waits" if count == 1 else f"answers the {count:,} items that wait"
-    item = shown(view.waiting[0].job_id, _ID_CHARS)
+    item = one_line(view.waiting[0].job_id, _ID_CHARS)
     if not (view.can_reopen or view.needs_source):
         return _in_program(view, f", answers={{{item!r}: …}}"), does
     source = " --source FILE" if view.needs_source else ""
@@ -250,4 +258,6 @@ def _retry_steps(view: RunView, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _items(count: int, word: str) -> str:
-    return f"the {word}item" if count == 1 else f"the {count:,} {word}items"
+    if count == 1:
+        return f"the {word}item"
+    return f"the {count:,} {word}items"

@@ -17,13 +17,13 @@ from graphmill.journal.records import Query, RunRecord, RunState
 from graphmill.journal.store import Archive
 from graphmill.report.text import (
     ERRORS_SHOWN,
-    clock,
+    clock_text,
     counts_line,
-    instant,
-    moment,
-    per_time,
-    seconds,
-    shown,
+    duration_text,
+    iso_time,
+    local_time,
+    one_line,
+    rate_text,
     waiting_lines,
 )
 from graphmill.report.usage import usage_lines, usage_record
@@ -61,7 +61,9 @@ class RunView:
     @property
     def reason(self) -> str:
         """Why it is in this state, or what it waits for; empty once its process has died, as nothing waits any more."""
-        return "" if self.run.state is RunState.INTERRUPTED else self.run.reason
+        if self.run.state is RunState.INTERRUPTED:
+            return ""
+        return self.run.reason
 
     @property
     def done(self) -> int:
@@ -78,7 +80,9 @@ class RunView:
         """How many items have no result; None while the total is unknown."""
         if self.run.total is not None:
             return max(0, self.run.total - self.done)
-        return 0 if self.run.is_read else None
+        if self.run.is_read:
+            return 0
+        return None
 
     @property
     def eta_s(self) -> float | None:
@@ -136,7 +140,9 @@ class RunView:
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
         line = counts_line(self.counts, self.run.total, degraded=self.degraded, samples=samples_of(self.run))
-        return f"{line} so far" if self.left is None else line
+        if self.left is None:
+            return f"{line} so far"
+        return line
 
 
 def samples_of(run: RunRecord) -> int:
@@ -152,12 +158,14 @@ def is_single(run: RunRecord) -> bool:
 
 def _source(run: RunRecord) -> Mapping[str, Any]:
     source = run.manifest.get("source")
-    return source if isinstance(source, Mapping) else {}
+    if isinstance(source, Mapping):
+        return source
+    return {}
 
 
 def run_name(run: RunRecord) -> str:
     """Give a run's id, safe to show."""
-    return shown(run.id, _ID_CHARS)
+    return one_line(run.id, _ID_CHARS)
 
 
 def graph_name(manifest: Mapping[str, Any]) -> str:
@@ -165,7 +173,9 @@ def graph_name(manifest: Mapping[str, Any]) -> str:
     graph = manifest.get("graph", manifest.get("name"))
     if isinstance(graph, Mapping):
         graph = graph.get("name")
-    return graph if isinstance(graph, str) else ""
+    if isinstance(graph, str):
+        return graph
+    return ""
 
 
 def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> RunView:
@@ -200,7 +210,9 @@ def _rate(archive: Archive, run: RunRecord, now: float) -> float | None:
     if count < _FEWEST_RECENT and since > run.owner.since:
         since = run.owner.since
         count = archive.count_since(run, since)
-    return count / (now - since) if now > since else None
+    if now > since:
+        return count / (now - since)
+    return None
 
 
 def first_waiting(archive: Archive, run: RunRecord) -> tuple[Result, ...]:
@@ -222,13 +234,13 @@ def status_lines(view: RunView) -> list[str]:
     """Show a run's progress: what it is, how far, since when, and what failed."""
     run = view.run
     lines = [
-        " · ".join(filter(None, (f"run {view.name}", shown(graph_name(run.manifest), NAME_CHARS), _state(view)))),
-        f"{view.summary()}{_speed(view)} · {seconds(view.elapsed_s)}",
-        f"  started {moment(run.created_at)} · last change {moment(run.changed_at)}",
+        " · ".join(filter(None, (f"run {view.name}", one_line(graph_name(run.manifest), NAME_CHARS), _state(view)))),
+        f"{view.summary()}{_speed(view)} · {duration_text(view.elapsed_s)}",
+        f"  started {local_time(run.created_at)} · last change {local_time(run.changed_at)}",
     ]
     if run.state.is_live and run.owner is not None:
-        host = shown(run.owner.host, NAME_CHARS)
-        lines.append(f"  running on {host} (pid {run.owner.pid}) since {moment(run.owner.since)}")
+        host = one_line(run.owner.host, NAME_CHARS)
+        lines.append(f"  running on {host} (pid {run.owner.pid}) since {local_time(run.owner.since)}")
     if view.kinds:
         lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
     return [*lines, *usage_lines(run.usage), *waiting_lines(view.waiting, view.counts.get(Status.PAUSED, 0))]
@@ -236,14 +248,16 @@ def status_lines(view: RunView) -> list[str]:
 
 def _state(view: RunView) -> str:
     state = str(view.run.state)
-    return f"{state}: {shown(view.reason, _REASON_CHARS)}" if view.reason else state
+    if view.reason:
+        return f"{state}: {one_line(view.reason, _REASON_CHARS)}"
+    return state
 
 
 def _speed(view: RunView) -> str:
     if view.rate is None:
         return ""
-    eta = "" if view.eta_s is None else f" · eta {clock(view.eta_s)}"
-    return f" · {per_time(view.rate)}{eta}"
+    eta = "" if view.eta_s is None else f" · eta {clock_text(view.eta_s)}"
+    return f" · {rate_text(view.rate)}{eta}"
 
 
 def run_record(view: RunView) -> dict[str, Any]:
@@ -255,8 +269,8 @@ def run_record(view: RunView) -> dict[str, Any]:
         "is_live": run.state.is_live,
         "reason": view.reason,
         "graph": graph_name(run.manifest),
-        "created_at": instant(run.created_at),
-        "changed_at": instant(run.changed_at),
+        "created_at": iso_time(run.created_at),
+        "changed_at": iso_time(run.changed_at),
         "elapsed_s": round(view.elapsed_s, 3),
         "rate": _rounded(view.rate, 3),
         "eta_s": _rounded(view.eta_s, 1),
@@ -270,7 +284,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         "damage": view.damage or None,
     }
     if run.owner is not None:
-        record["owner"] = {"host": run.owner.host, "pid": run.owner.pid, "since": instant(run.owner.since)}
+        record["owner"] = {"host": run.owner.host, "pid": run.owner.pid, "since": iso_time(run.owner.since)}
     if not view.damage:
         record["summary"] = view.summary()
         record["counts"] = {"total": run.total, "done": view.done, "left": view.left, "degraded": view.degraded}
@@ -280,4 +294,6 @@ def run_record(view: RunView) -> dict[str, Any]:
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
+    if value is None:
+        return None
+    return round(value, digits)

@@ -59,15 +59,18 @@ def counts_line(
 
 def error_lines(first: Sequence[Result], failed: int) -> list[str]:
     """Show the first failures and count the others."""
-    lines = [f"  {line}" for line in columns([(shown(result.job_id, _ID_CHARS), *_error(result)) for result in first])]
+    lines = [
+        f"  {line}"
+        for line in align_columns([(one_line(result.job_id, _ID_CHARS), *_error(result)) for result in first])
+    ]
     return lines + more_lines(failed - len(first))
 
 
 def _error(result: Result) -> tuple[str, str]:
     if result.error is None:
         return str(result.status), ""
-    message = shown_message(failure_text(result.error), _MESSAGE_CHARS)
-    return str(result.error.kind), f"{message} ({counted(result.attempts, 'attempt')})"
+    message = one_line_message(failure_text(result.error), _MESSAGE_CHARS)
+    return str(result.error.kind), f"{message} ({count_text(result.attempts, 'attempt')})"
 
 
 def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
@@ -75,31 +78,33 @@ def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
     counts = [f"{group.count:,} ×" for group in groups]
     width = max(map(len, counts), default=0)
     rows = [
-        (count.rjust(width), group.kind, shown_message(group.message, _GROUP_CHARS))
+        (count.rjust(width), group.kind, one_line_message(group.message, _GROUP_CHARS))
         for count, group in zip(counts, groups, strict=True)
     ]
-    return [f"  {line}" for line in columns(rows)]
+    return [f"  {line}" for line in align_columns(rows)]
 
 
 def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:
     """Show the questions of the first items that wait for an answer and count the others."""
     rows = [
-        (shown(result.job_id, _ID_CHARS), shown(path, _ID_CHARS), f"asks: {_question(asked)}")
+        (one_line(result.job_id, _ID_CHARS), one_line(path, _ID_CHARS), f"asks: {_question(asked)}")
         for result in first
         for path, asked in result.questions.items()
     ]
     if not rows:
         return []
-    return [*(f"  {line}" for line in columns(rows)), *more_lines(paused - len(first))]
+    return [*(f"  {line}" for line in align_columns(rows)), *more_lines(paused - len(first))]
 
 
 def _question(asked: Any) -> str:
-    return shown(asked if isinstance(asked, str) else to_json(asked), _MESSAGE_CHARS)
+    return one_line(asked if isinstance(asked, str) else to_json(asked), _MESSAGE_CHARS)
 
 
 def more_lines(count: int) -> list[str]:
     """Say how many more there are, if any."""
-    return [f"  ...and {count:,} more"] if count > 0 else []
+    if count > 0:
+        return [f"  ...and {count:,} more"]
+    return []
 
 
 def failure_text(failure: Failure) -> str:
@@ -132,18 +137,20 @@ def _tokens_text(usage: Mapping[str, int]) -> str:
 def _cost_text(cost: float) -> str:
     if not cost:
         return ""
-    return f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
+    if cost < 1:
+        return f"${cost:.4f}"
+    return f"${cost:,.2f}"
 
 
 def job_lines(result: Result) -> list[str]:
     """Say how a job ended and, if it failed, why."""
     parts = [status_text(result)]
     if result.attempts > 1:
-        parts.append(counted(result.attempts, "attempt"))
-    parts += [seconds(result.duration_s), _cost_text(result.cost or 0)]
+        parts.append(count_text(result.attempts, "attempt"))
+    parts += [duration_text(result.duration_s), _cost_text(result.cost or 0)]
     lines = [" · ".join(filter(None, parts))]
     if result.error is not None:
-        lines.append(f"  {result.error.kind}: {shown_message(failure_text(result.error), _JOB_MESSAGE_CHARS)}")
+        lines.append(f"  {result.error.kind}: {one_line_message(failure_text(result.error), _JOB_MESSAGE_CHARS)}")
     return lines
 
 
@@ -167,17 +174,19 @@ def _value_text(value: Any) -> str:
     return "\n" + "\n".join(f"  {line}" for line in value.split("\n"))
 
 
-def shown(text: str, width: int) -> str:
+def one_line(text: str, width: int) -> str:
     """Make any text fit one line of a terminal: no control characters, no line ends, cut to the width."""
     plain = "".join(char if char.isprintable() else " " for char in text[: width * 2])
-    return plain if len(plain) <= width else plain[: width - 1] + "…"
+    if len(plain) <= width:
+        return plain
+    return plain[: width - 1] + "…"
 
 
-def shown_message(text: str, width: int) -> str:
+def one_line_message(text: str, width: int) -> str:
     """Make a message fit: first long paths and URLs lose their middle, so that the text after them stays visible."""
     if len(text) > width:
         text = " ".join(map(_short_word, text.split(" ")))
-    return shown(text, width)
+    return one_line(text, width)
 
 
 def _short_word(word: str) -> str:
@@ -186,18 +195,18 @@ def _short_word(word: str) -> str:
     return f"{word[: _WORD_CHARS - _WORD_END_CHARS - 1]}…{word[-_WORD_END_CHARS:]}"
 
 
-def columns(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
     """Align rows of short texts in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [gap.join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def counted(count: int, word: str) -> str:
+def count_text(count: int, word: str) -> str:
     """Count things: '1 attempt', '1,200 attempts'."""
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
-def seconds(value: float) -> str:
+def duration_text(value: float) -> str:
     """Write a duration: '6.1 s', '3 min 58 s', '2 h 05 min'."""
     if round(value, 1) < 60:
         return f"{value:.1f} s"
@@ -207,19 +216,23 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def clock(value: float) -> str:
+def clock_text(value: float) -> str:
     """Write a duration as a clock shows it: '1:07', '2:05:00'."""
     minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    if hours:
+        return f"{hours}:{minutes:02d}:{rest:02d}"
+    return f"{minutes}:{rest:02d}"
 
 
-def per_time(per_second: float) -> str:
+def rate_text(per_second: float) -> str:
     """Write a rate: '3.5/s', '41.2/min'."""
-    return f"{per_second:,.1f}/s" if per_second >= 1 else f"{per_second * 60:.1f}/min"
+    if per_second >= 1:
+        return f"{per_second:,.1f}/s"
+    return f"{per_second * 60:.1f}/min"
 
 
-def size(count: int) -> str:
+def size_text(count: int) -> str:
     """Write a number of bytes: '312 B', '4.1 MB'."""
     if count < 1000:
         return f"{count} B"
@@ -237,11 +250,11 @@ def scaled(count: int, units: Sequence[str]) -> tuple[float, str]:
     return value, unit
 
 
-def moment(at: float) -> str:
+def local_time(at: float) -> str:
     """Write a time in the local time zone, to the minute: '2026-11-15 18:04'."""
     return datetime.fromtimestamp(at, UTC).astimezone().replace(tzinfo=None).isoformat(sep=" ", timespec="minutes")
 
 
-def instant(at: float) -> str:
+def iso_time(at: float) -> str:
     """Write a time for machines: ISO 8601 in UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")

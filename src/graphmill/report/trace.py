@@ -96,7 +96,9 @@ class TracePart:
         below = [part.usage for part in self.below.values()]
         failed = [usage_from(attempt.usage) for attempt in self.failed_attempts]
         found = [usage for usage in (*below, *failed) if usage is not None]
-        return sum(found, NO_USAGE) if found else None
+        if found:
+            return sum(found, NO_USAGE)
+        return None
 
     @cached_property
     def status(self) -> PartStatus:
@@ -111,7 +113,9 @@ class TracePart:
             is_failed = self.counts["failed"] == len(self.items)
         else:
             return max(self.children, key=lambda part: (part.ended_s, part.number)).status
-        return "failed" if is_failed else "succeeded"
+        if is_failed:
+            return "failed"
+        return "succeeded"
 
     @property
     def is_batch(self) -> bool:
@@ -122,7 +126,9 @@ class TracePart:
     def batch(self) -> BatchNote | None:
         """The summary that a batch recorded at its end; None while it is running, also in a later generation."""
         newest = max((row.generation for row in self._rows()), default=0)
-        return self.note if self.note is not None and self.note.generation >= newest else None
+        if self.note is not None and self.note.generation >= newest:
+            return self.note
+        return None
 
     @cached_property
     def items(self) -> Sequence[TracePart]:
@@ -142,7 +148,9 @@ class TracePart:
     @property
     def item_count(self) -> int:
         """How many items there are at least; an item without a step is known by later ones."""
-        return self.items[-1].number + 1 if self.items else 0
+        if self.items:
+            return self.items[-1].number + 1
+        return 0
 
     def grow(self, path: str) -> TracePart:
         """Give the part at a path; make it if it is missing."""
@@ -251,7 +259,9 @@ def _select(series: Sequence[TracePart], level: int) -> list[TracePart]:
 
 def read_body(body: bytes | None) -> Any:
     """Parse a stored JSON value."""
-    return None if body is None else json.loads(body)
+    if body is None:
+        return None
+    return json.loads(body)
 
 
 def read_output(row: StepRow) -> tuple[Any, str | None]:
@@ -285,7 +295,9 @@ def error_message(body: bytes | None) -> str:
     error = read_body(body)
     if isinstance(error, dict):
         return ": ".join(str(error[name]) for name in ("kind", "message") if error.get(name))
-    return "" if error is None else str(error)
+    if error is None:
+        return ""
+    return str(error)
 
 
 def visible(text: str, chars: int) -> str:
@@ -293,4 +305,6 @@ def visible(text: str, chars: int) -> str:
     escaped = "".join(
         char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text[:chars]
     )
-    return escaped if len(escaped) <= chars and len(text) <= chars else escaped[: chars - 1] + "…"
+    if len(escaped) <= chars and len(text) <= chars:
+        return escaped
+    return escaped[: chars - 1] + "…"

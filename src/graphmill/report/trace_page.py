@@ -10,7 +10,7 @@ from typing import Any
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import batch_view
-from graphmill.report.text import columns, counted, seconds, usage_text
+from graphmill.report.text import align_columns, count_text, duration_text, usage_text
 from graphmill.report.trace import (
     MOST_BYTES,
     FoldedPart,
@@ -35,7 +35,7 @@ Cells = tuple[str, str, str, str]
 def trace_lines(trace: TracePart, generation: int = 1) -> list[str]:
     """Draw everything below a part of a trace, one line each; steps of earlier generations are marked."""
     rows = [row for child in fold(trace).children for row in _rows(child, 0, generation)]
-    lines = columns(rows[:_MOST_LINES])
+    lines = align_columns(rows[:_MOST_LINES])
     if len(rows) > _MOST_LINES:
         lines.append(f"… and {len(rows) - _MOST_LINES:,} more lines; --step PATH shows a part")
     return lines
@@ -45,7 +45,7 @@ def _rows(folded: FoldedPart, depth: int, generation: int) -> Iterator[Cells]:
     part = folded.part
     began = took = ""
     if part.step_count:
-        began, took = f"+{seconds(part.began_s)}", seconds(part.ended_s - part.began_s)
+        began, took = f"+{duration_text(part.began_s)}", duration_text(part.ended_s - part.began_s)
     yield f"{'  ' * depth}{visible(part.name, _NAME_CHARS)}", began, took, _part_text(part, generation)
     inner = "  " * (depth + 1)
     failed = part.failed_attempts
@@ -65,7 +65,7 @@ def _rows(folded: FoldedPart, depth: int, generation: int) -> Iterator[Cells]:
 def _part_text(part: TracePart, generation: int) -> str:
     texts = [_outcome_text(part)]
     if part.row is not None and part.row.attempts > 1:
-        texts.insert(0, counted(part.row.attempts, "attempt"))
+        texts.insert(0, count_text(part.row.attempts, "attempt"))
     if part.usage is not None:
         is_free = not (part.usage.requests or part.usage.tokens)
         texts.append("cached" if is_free else usage_text(part.usage.counts, part.usage.cost_usd))
@@ -82,8 +82,10 @@ def _outcome_text(part: TracePart) -> str:
     if part.is_batch:
         return batch_view(part).summary()
     if part.rounds:
-        return counted(len(part.rounds), "round")
-    return "" if part.step_count else "unfinished"
+        return count_text(len(part.rounds), "round")
+    if part.step_count:
+        return ""
+    return "unfinished"
 
 
 def _counts_text(counts: Counter[str]) -> str:
@@ -144,8 +146,8 @@ def step_lines(part: TracePart, generation: int = 1) -> list[str]:
     row = part.row
     if row is None:
         return [f"{part.path}: {_outcome_text(part)}", *trace_lines(part, generation)]
-    head = [f"step {part.path}", part.status, counted(row.attempts, "attempt"), seconds(row.duration_s)]
-    head.append(f"began at +{seconds(row.began_s)}")
+    head = [f"step {part.path}", part.status, count_text(row.attempts, "attempt"), duration_text(row.duration_s)]
+    head.append(f"began at +{duration_text(row.began_s)}")
     if part.usage is not None:
         head.append(usage_text(part.usage.counts, part.usage.cost_usd))
     if row.generation > 1:
@@ -220,4 +222,6 @@ def attempt_records(rows: Sequence[AttemptRow]) -> list[dict[str, Any]]:
 
 def _usage_record(body: bytes | None) -> dict[str, Any] | None:
     usage = usage_from(body)
-    return None if usage is None else usage.to_json()
+    if usage is None:
+        return None
+    return usage.to_json()

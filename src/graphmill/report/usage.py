@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphmill.core.usage import NO_USAGE, Usage
-from graphmill.report.text import columns, counted, scaled, shown
+from graphmill.report.text import align_columns, count_text, one_line, scaled
 
 _MODEL_CHARS = 50
 _UNNAMED = "other"
@@ -19,8 +19,8 @@ def usage_lines(used: Mapping[str, Usage]) -> list[str]:
     lines = [f"  {_text(sum(used.values(), NO_USAGE))}"]
     if len(used) > 1:
         most_first = sorted(used.items(), key=lambda entry: (-entry[1].tokens, -entry[1].requests, entry[0]))
-        rows = [(shown(name or _UNNAMED, _MODEL_CHARS), _text(usage)) for name, usage in most_first]
-        lines += [f"    {line}" for line in columns(rows)]
+        rows = [(one_line(name or _UNNAMED, _MODEL_CHARS), _text(usage)) for name, usage in most_first]
+        lines += [f"    {line}" for line in align_columns(rows)]
     return lines
 
 
@@ -29,7 +29,7 @@ def usage_parts(used: Mapping[str, Usage]) -> tuple[str, str]:
     if not used:
         return "", ""
     usage = sum(used.values(), NO_USAGE)
-    return counted(usage.requests, "request"), f"{_short(usage.tokens)} tokens"
+    return count_text(usage.requests, "request"), f"{_short(usage.tokens)} tokens"
 
 
 def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:
@@ -41,16 +41,18 @@ def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:
 
 
 def _text(usage: Usage) -> str:
-    calls = counted(usage.requests, "request")
+    calls = count_text(usage.requests, "request")
     if usage.reused:
-        calls += f", {counted(usage.reused, 'answer')} reused"
-    tokens_in = f"{counted(usage.input_tokens, 'token')} in{_part(usage.cached_tokens, 'cached')}"
+        calls += f", {count_text(usage.reused, 'answer')} reused"
+    tokens_in = f"{count_text(usage.input_tokens, 'token')} in{_part(usage.cached_tokens, 'cached')}"
     tokens_out = f"{usage.output_tokens:,} out{_part(usage.reasoning_tokens, 'reasoning')}"
     return f"{calls} · {tokens_in}, {tokens_out}"
 
 
 def _part(count: int, word: str) -> str:
-    return f" ({count:,} {word})" if count else ""
+    if count:
+        return f" ({count:,} {word})"
+    return ""
 
 
 def _short(count: int) -> str:

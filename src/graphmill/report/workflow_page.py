@@ -25,7 +25,9 @@ class CheckedFile:
     @property
     def notes(self) -> tuple[Problem, ...]:
         """What is worth knowing but not wrong."""
-        return () if self.graph is None else (*self.graph.notes, *self.unset)
+        if self.graph is None:
+            return ()
+        return (*self.graph.notes, *self.unset)
 
 
 def check(path: str) -> CheckedFile:
@@ -88,7 +90,9 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _outputs(graph: Graph) -> list[str] | None:
-    return None if graph.outputs is None else list(graph.outputs)
+    if graph.outputs is None:
+        return None
+    return list(graph.outputs)
 
 
 def _input_record(graph: Graph, name: str) -> dict[str, Any]:

@@ -97,7 +97,9 @@ def test_a_timed_out_item_is_a_failed_one_in_the_summary_and_the_errors():
 
     report = gm.batch(graph, [1], policy=gm.Policy(timeout_s=0.001, retry=ONCE))
     assert report.summary() == "0/1 items succeeded, 1 failed"
-    assert report.error_lines() == ["  0   timeout   no answer within 0.001 s (1 attempt)"]
+    (line,) = report.error_lines()
+    assert line.startswith("  0   timeout   ")
+    assert line.endswith("0.001 s (1 attempt)")
     assert report.is_failure
 
 

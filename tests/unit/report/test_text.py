@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import graphmill as gm
 from graphmill.core.usage import Usage
-from graphmill.report.text import moment, output_text, seconds, shown, size, usage_text
+from graphmill.report.text import duration_text, local_time, one_line, output_text, size_text, usage_text
 from graphmill.report.usage import usage_lines
 
 
@@ -100,19 +100,19 @@ def test_an_exception_without_a_message_is_shown_by_its_type():
 
 @given(st.text(st.characters()), st.integers(1, 50))
 def test_what_is_shown_is_printable_and_never_wider_than_asked(text, width):
-    found = shown(text, width)
+    found = one_line(text, width)
     assert found.isprintable()
     assert len(found) <= width
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Z"]), max_size=20))
 def test_plain_text_is_shown_as_it_is(text):
-    assert shown(text, 20) == text
+    assert one_line(text, 20) == text
 
 
 @given(st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"]), min_size=1, max_size=20))
 def test_of_controls_only_blanks_are_left(text):
-    assert shown(text, 20) == " " * len(text), [unicodedata.category(char) for char in text]
+    assert one_line(text, 20) == " " * len(text), [unicodedata.category(char) for char in text]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_of_controls_only_blanks_are_left(text):
     ],
 )
 def test_a_duration_is_written_as_people_say_it(value, text):
-    assert seconds(value) == text
+    assert duration_text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_a_duration_is_written_as_people_say_it(value, text):
     ],
 )
 def test_a_number_of_bytes_is_written_as_people_say_it(count, text):
-    assert size(count) == text
+    assert size_text(count) == text
 
 
 def test_a_time_is_written_as_it_is_here_to_the_minute(monkeypatch):
     try:
         monkeypatch.setenv("TZ", "Asia/Kolkata")
         time.tzset()
-        assert moment(1_795_000_000.0) == "2026-11-18 16:36"
+        assert local_time(1_795_000_000.0) == "2026-11-18 16:36"
     finally:
         monkeypatch.undo()
         time.tzset()

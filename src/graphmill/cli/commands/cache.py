@@ -16,7 +16,7 @@ from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.journal.cache import CacheFile
 from graphmill.report.models_page import cache_lines, cache_record, none_here, responses
-from graphmill.report.text import size
+from graphmill.report.text import size_text
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")]
 
@@ -94,7 +94,7 @@ def _delete(
         print_lines([none_here(path)])
     else:
         verb = "would be deleted" if dry_run else "deleted"
-        print_lines([f"{responses(count)} {verb}, {size(freed)}"])
+        print_lines([f"{responses(count)} {verb}, {size_text(freed)}"])
 
 
 @contextmanager

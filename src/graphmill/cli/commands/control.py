@@ -16,7 +16,7 @@ from graphmill.core.json import item_key
 from graphmill.journal.records import RunRecord, RunRequest, RunRow, RunState
 from graphmill.journal.store import Archive, Store
 from graphmill.report.run_view import is_single, run_name
-from graphmill.report.text import shown
+from graphmill.report.text import one_line
 
 REPLY_S = 5.0
 _POLL_S = 0.05
@@ -85,7 +85,7 @@ def cancel(
 
 def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
     _require_live(run, "an item can be cancelled only while its run is active")
-    key, name = item_key(item), shown(item, _ID_CHARS)
+    key, name = item_key(item), one_line(item, _ID_CHARS)
     if is_single(run) and item != JOB_ID:
         raise UsageError(f"run {run_name(run)} has no item {name}; its only item is {JOB_ID}")
     before = archive.history(run, key)
@@ -155,5 +155,5 @@ def reply_text(run: RunRecord, now: RunRecord | None) -> str:
 
 def state_text(run: RunRecord) -> str:
     """Say which state a run is in, and why."""
-    reason = f" ({shown(run.reason, 200)})" if run.reason else ""
+    reason = f" ({one_line(run.reason, 200)})" if run.reason else ""
     return f"run {run_name(run)} is {run.state}{reason}"

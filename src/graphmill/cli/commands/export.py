@@ -16,7 +16,7 @@ from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.run_view import RunView, view_of
-from graphmill.report.text import counted, shown
+from graphmill.report.text import count_text, one_line
 
 _NAME_CHARS = 80
 
@@ -84,11 +84,11 @@ class _CountedResults:
 
 def _closing_line(view: RunView, count: int, file: str, status: str | None) -> str:
     """Say how many rows were written, and whether there will be more."""
-    text = f"run {view.name} is {view.run.state}: {counted(count, 'row') if count else 'no rows'}"
+    text = f"run {view.name} is {view.run.state}: {count_text(count, 'row') if count else 'no rows'}"
     if status is not None:
         text += f" {status}"
     if file != "-":
-        text += f" in {shown(Path(file).name, _NAME_CHARS)}"
+        text += f" in {one_line(Path(file).name, _NAME_CHARS)}"
     if view.left != 0:
         done = count if status is None else view.done  # an active run has more results by now
         total = "?" if view.run.total is None else f"{view.run.total:,}"

@@ -11,7 +11,7 @@ from graphmill.cli.terminal import AsJson, ExitCode, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.graph.models.models import Models
 from graphmill.report.models_page import models_lines, models_record, target_lines, target_record
-from graphmill.report.text import columns, counted
+from graphmill.report.text import align_columns, count_text
 
 _MOST_LISTED = 20
 
@@ -58,7 +58,10 @@ def _show_all(known: Models, *, is_checked: bool, as_json: bool) -> None:
     else:
         lines = models_lines(known)
         if found:
-            lines += ["check", *columns([(f"  {name}", _reached_text(reached)) for name, reached in found.items()])]
+            lines += [
+                "check",
+                *align_columns([(f"  {name}", _reached_text(reached)) for name, reached in found.items()]),
+            ]
         print_lines(lines)
     _exit(any(bool(reached.problem) for reached in found.values()))
 
@@ -81,7 +84,7 @@ def _show_one(known: Models, name: str, *, is_checked: bool, is_tested: bool, as
     if as_json:
         print_json(record)
     else:
-        print_lines([*target_lines(name, target), *columns(rows)])
+        print_lines([*target_lines(name, target), *align_columns(rows)])
     _exit(any(problems))
 
 
@@ -97,7 +100,7 @@ def _reached_record(reached: ProviderCheck) -> dict[str, Any]:
 def _reached_text(reached: ProviderCheck) -> str:
     if reached.problem:
         return reached.problem
-    text = f"{counted(len(reached.models), 'model')}: {', '.join(reached.models[:_MOST_LISTED])}"
+    text = f"{count_text(len(reached.models), 'model')}: {', '.join(reached.models[:_MOST_LISTED])}"
     more = len(reached.models) - _MOST_LISTED
     return f"{text} and {more} more" if more > 0 else text
 

@@ -16,7 +16,7 @@ from graphmill.journal.records import RunRecord, RunState
 from graphmill.journal.store import default_journal
 from graphmill.report.run_pages import RunsView, runs_lines, runs_record, runs_view
 from graphmill.report.run_view import run_name
-from graphmill.report.text import columns, counted, moment, size
+from graphmill.report.text import align_columns, count_text, local_time, size_text
 
 _SHOWN = 20
 
@@ -95,7 +95,7 @@ def prune(
             print_lines(_plan_lines([(run, store.size(run)) for run in found]))
         else:
             freed = store.prune(found)  # also if there are none: an earlier prune may have been cut short
-            print_lines([f"{counted(len(found), 'run')} deleted, freed {size(freed)}"])
+            print_lines([f"{count_text(len(found), 'run')} deleted, freed {size_text(freed)}"])
 
 
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
@@ -105,6 +105,6 @@ def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | No
 
 
 def _plan_lines(runs: Sequence[tuple[RunRecord, int]]) -> list[str]:
-    rows = [(run_name(run), str(run.state), moment(run.changed_at), size(bytes_)) for run, bytes_ in runs]
-    total = size(sum(bytes_ for _, bytes_ in runs))
-    return [*columns(rows), f"{counted(len(runs), 'run')} would be deleted, freeing about {total}"]
+    rows = [(run_name(run), str(run.state), local_time(run.changed_at), size_text(bytes_)) for run, bytes_ in runs]
+    total = size_text(sum(bytes_ for _, bytes_ in runs))
+    return [*align_columns(rows), f"{count_text(len(runs), 'run')} would be deleted, freeing about {total}"]
