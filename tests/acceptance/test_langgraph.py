@@ -471,7 +471,7 @@ def test_a_changed_node_is_named_and_refused(store):
     gm.batch(chain({"a": a_first, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
     with pytest.raises(
         gm.ChangedError,
-        match=r"1 results that were made otherwise: node 'a' changed\. .*='invalidate': do them again\)",
+        match=r"1 results from before a change: node 'a' changed\. .*='invalidate': redo them\)",
     ):
         gm.batch(chain({"a": another, "b": logging("b")}), [{"id": "x"}], run_id="r", journal=store)
     with pytest.raises(gm.ChangedError, match=r"the order of the nodes changed\. "):

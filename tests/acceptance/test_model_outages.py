@@ -173,7 +173,7 @@ def test_a_run_whose_provider_is_out_of_credit_goes_on_with_another_model(tmp_pa
         assert code == 5, said
         refused = place.command("resume", "r", "--model", chosen, "--on-change", "refuse")
         assert refused[0] == 2
-        assert "run r has 8 results that were made otherwise: node 'ask' asks other/n, not own/m." in refused[1]
+        assert "run r has 8 results from before a change: node 'ask' asks other/n, not own/m." in refused[1]
         code, said = place.command("resume", "r", "--model", chosen)
         assert (code, len(other.asked)) == (0, 12)
         assert "run r · node 'ask' asks other/n, not own/m · 8 results kept" in said
@@ -206,7 +206,7 @@ def test_another_model_hides_no_other_change_and_is_not_for_functions_or_roles_t
         assert (code, "has no node of the role 'writer'" in said) == (2, True)
         (tmp_path / "w.yaml").write_text(ask % "tell")
         code, said = place.command("resume", "r", "--model", "own/n")
-        assert (code, "1 results that were made otherwise" in said) == (2, True), said
+        assert (code, "1 results from before a change" in said) == (2, True), said
         (tmp_path / "w.yaml").write_text(ask % "say")
         write_items(tmp_path, [{"id": "1", "text": "another"}])
         code, said = place.command("resume", "r", "--model", "own/n")
@@ -380,10 +380,10 @@ def test_a_batch_of_a_run_with_another_model_names_both_and_the_command_that_goe
         code, said = place.command(*asking, then)
         assert (
             code,
-            f"node 'ask' asks own/n, not own/m. Go on with graphmill resume r {words}, or with --on-change " in said,
+            f"node 'ask' asks own/n, not own/m. Use graphmill resume r {words}, or with --on-change " in said,
         ) == (2, True)
         code, said = place.command(*asking, then, "--max-tokens", "50")
-        assert (code, f" Go on with graphmill resume r {words} --max-tokens 50, or with --on-change " in said) == (
+        assert (code, f" Use graphmill resume r {words} --max-tokens 50, or with --on-change " in said) == (
             2,
             True,
         ), said
@@ -403,7 +403,7 @@ def test_a_refused_retry_with_another_model_names_the_other_change_of_the_same_n
             code, said = place.command(command, "r", "--model", "own/n")
             assert (
                 code,
-                "otherwise: node 'ask' changed, and asks own/n, not own/m. Go on with --on-change" in said,
+                "change: node 'ask' changed, and asks own/n, not own/m. Use --on-change" in said,
             ) == (2, True), said
         code, said = place.command("batch", "w.yaml", "-s", source, "--run-id", "r", "-m", "own/n")
         assert (code, "graphmill resume" in said) == (2, False), said  # which would be refused

@@ -312,7 +312,7 @@ def test_a_run_goes_on_with_the_model_that_was_chosen_for_it(project):
     code, _, err = run(project, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r")
     assert (
         code,
-        "node 'a' asks scripted/quick, not scripted/x. Go on with graphmill resume r, or with --on-change " in err,
+        "node 'a' asks scripted/quick, not scripted/x. Use graphmill resume r, or with --on-change " in err,
     ) == (2, True)
 
 

@@ -101,7 +101,7 @@ def test_a_plain_resume_runs_nothing_that_waits_and_says_so(waiting):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--answer", "z=1"], "run r has no item 'z' that waits for an answer; those that do: 'a', 'b', 'c'"),
+        (["--answer", "z=1"], "run r has no item 'z' waiting for an answer; waiting items: 'a', 'b', 'c'"),
         (["--answer", "a"], "must be ITEM=VALUE, got 'a'"),
         (["--answer", "a=1", "--answer", "a=2"], "item 'a' has two answers"),
         (["--answers", "none.json"], "no file 'none.json'"),
@@ -141,7 +141,7 @@ def test_after_a_kill_the_answers_that_were_given_are_there(waiting):
     assert ("asks: Publish the draft of a?" in status, "asks: Publish the draft of c?" in status) == (False, True)
     assert "answered; resume continues it" in run(waiting, "show", "r", "a")[1]
     code, _, err = run(waiting, "resume", "r", "--answer", "a=again")
-    assert (code, "item 'a' of run r has its answer already" in err) == (2, True)
+    assert (code, "item 'a' of run r already has its answer" in err) == (2, True)
     assert run(waiting, "resume", "r")[0] == 5
     said = {row["id"]: row["output"] and row["output"]["said"] for row in rows(waiting / "out.partial.jsonl")}
     assert said == {"a": "yes", "b": "no", "c": None}

@@ -260,7 +260,7 @@ def test_an_edit_is_refused_with_how_little_runs_again(project):
     (project / "two.yaml").write_text(edited)
     code, _, err = run(project, "resume", "two")
     assert code == 2
-    assert "only steps whose node, or what it is given, has changed run again; all other finished steps stand" in err
+    assert "only steps whose node or input changed" in err
 
 
 def test_a_run_that_is_done_gives_its_result_again_and_other_inputs_are_refused(project):

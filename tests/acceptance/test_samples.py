@@ -174,7 +174,7 @@ class TestGoingOn:
         gm.batch(str, [{"id": "a"}], samples=3, run_id="r")
         for samples in (1, 5):
             with pytest.raises(
-                gm.ChangedError, match=f"run r has 3 samples of each item, not {samples}; say --samples 3"
+                gm.ChangedError, match=f"run r has 3 samples of each item, not {samples}; use --samples 3"
             ):
                 gm.batch(str, [{"id": "a"}], samples=samples, run_id="r", on_change="keep")
         gm.batch(str, [{"id": "a"}], run_id="s")

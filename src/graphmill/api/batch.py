@@ -32,7 +32,7 @@ from graphmill.engine.results.statistics import Progress
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
-from graphmill.journal.intake import OnChange
+from graphmill.journal.resume import OnChange
 from graphmill.report.report import Report
 
 GraphLike = Callable[[Any], Any] | ForeignGraph | str | Path

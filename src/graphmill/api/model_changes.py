@@ -13,8 +13,8 @@ from graphmill.graph.fingerprint import graph_fingerprints
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.models import Choices
 from graphmill.graph.models.nodes import models_by_node
-from graphmill.journal.intake import OnChange
 from graphmill.journal.records import RunRecord
+from graphmill.journal.resume import OnChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,10 +29,11 @@ from graphmill.graph.models.cache import keeping
 from graphmill.graph.models.nodes import asked_models
 from graphmill.graph.node_type import Context
 from graphmill.journal.cache import SUFFIX, AnswerCache
-from graphmill.journal.intake import Identify, ItemDraft, OnChange
+from graphmill.journal.intake import Identify, ItemDraft
 from graphmill.journal.journal import Journal, RecordingPlan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable, policy_note
 from graphmill.journal.records import Entry
+from graphmill.journal.resume import OnChange
 from graphmill.journal.store import BESIDE_THE_PROJECT, fixed
 from graphmill.report.report import StoredResults
 

@@ -18,10 +18,10 @@ from graphmill.engine.policy import Isolation, Policy
 from graphmill.graph.models.models import Choices
 from graphmill.graph.named import find_named
 from graphmill.graph.workflow import load, load_data
-from graphmill.journal.intake import OnChange
 from graphmill.journal.journal import Selection
 from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
+from graphmill.journal.resume import OnChange
 from graphmill.report.report import Report
 
 

@@ -14,7 +14,7 @@ from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.graph.graph import Graph
 from graphmill.graph.inputs import require_inputs
-from graphmill.journal.intake import OnChange
+from graphmill.journal.resume import OnChange
 from graphmill.report.report import Report
 
 

@@ -39,8 +39,8 @@ from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.executor import Run
 from graphmill.engine.monitor.tracing import flush_telemetry
-from graphmill.journal.intake import OnChange
 from graphmill.journal.records import RunRecord
+from graphmill.journal.resume import OnChange
 from graphmill.journal.store import fixed
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.report import Report, report_record

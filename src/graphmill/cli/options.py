@@ -19,9 +19,9 @@ from graphmill.core.suggest import file_suggestion
 from graphmill.core.yaml import from_yaml
 from graphmill.datasets.sink import partial_path
 from graphmill.engine.policy import Policy, Retry
-from graphmill.journal.intake import OnChange
 from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
+from graphmill.journal.resume import OnChange
 from graphmill.journal.store import Store, fixed, open_store
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What people have answered, as rows: each by the question that an item waits with."""
+"""Answers that people give to the questions of waiting items, as rows of the journal."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_LISTED = 1000  # among which a nearly right one is looked for
 
 
 def answer_rows(archive: Archive, run: RunRecord, answers: Mapping[str, Any]) -> list[StepRow]:
-    """Give the rows of answers by item; UsageError says which of them nobody waits for, or is no JSON."""
+    """Return the rows of answers by item; UsageError for one that no item waits for, or that is not JSON."""
     if not isinstance(answers, Mapping):
-        raise UsageError(f"answers is a mapping from the ids of items to answers, not {type(answers).__name__}")
+        raise UsageError(f"answers must be a mapping from item ids to answers, got {type(answers).__name__}")
     if not answers:
         return []
     keys = {name: item_key(name) for name in answers if isinstance(name, str)}
@@ -45,20 +45,15 @@ def answer_rows(archive: Archive, run: RunRecord, answers: Mapping[str, Any]) ->
         ]
 
 
-def is_answered(steps: Sequence[StepRow], generation: int) -> bool:
-    """Tell whether somebody has answered an item that was paused in this generation."""
-    return any(step.generation == generation and step.is_answer for step in steps)
-
-
 def _refusal(archive: Archive, run: RunRecord, name: Any) -> UsageError:
     """Say why an item takes no answer."""
     history = archive.history(run, item_key(name)) if isinstance(name, str) else ItemHistory()
     if not history.entries:
         return UsageError(
-            f"run {run.id} has no item {name!r:.80} that waits for an answer{_those_that_do(archive, run, name)}"
+            f"run {run.id} has no item {name!r:.80} waiting for an answer{_waiting_items(archive, run, name)}"
         )
     newest = max(history.entries, key=lambda each: each.generation).result
-    return UsageError(f"item {name!r:.80} of run {run.id} does not wait for an answer: it is {newest.status}")
+    return UsageError(f"item {name!r:.80} of run {run.id} is not waiting for an answer: it is {newest.status}")
 
 
 def _rows(run: RunRecord, entry: Entry, steps: Sequence[StepRow], answer: Any, *, wanted: int) -> list[StepRow]:
@@ -66,10 +61,12 @@ def _rows(run: RunRecord, entry: Entry, steps: Sequence[StepRow], answer: Any, *
     asked = [Question.from_metadata(note) for note in entry.result.metadata["questions"]]
     questions = [question for question in asked if (question.path, question.content) not in answered]
     if entry.is_orphaned or max(run.generation, wanted) > entry.generation:
-        why = "it is no longer in the source" if entry.is_orphaned else "it is to be done again, and will ask anew"
-        raise UsageError(f"item {name!r:.80} of run {run.id} takes no answer: {why}; resume the run without it")
+        why = "it is no longer in the source" if entry.is_orphaned else "it will run again, and ask again"
+        raise UsageError(
+            f"item {name!r:.80} of run {run.id} can't be answered: {why}; resume the run without this answer"
+        )
     if not questions:
-        raise UsageError(f"item {name!r:.80} of run {run.id} has its answer already; resume the run without it")
+        raise UsageError(f"item {name!r:.80} of run {run.id} already has its answer; resume the run without this one")
     return [_row(entry, question, given) for question, given in _matched(name, questions, answer)]
 
 
@@ -81,7 +78,7 @@ def _matched(name: str, questions: Sequence[Question], answer: Any) -> list[tupl
     if not isinstance(answer, Mapping) or not answer or not set(answer) <= set(by_path):
         paths = ", ".join(by_path)
         raise UsageError(
-            f"item {name!r:.80} waits for {len(by_path)} answers; give a mapping from {paths} to answers, to all or to some"
+            f"item {name!r:.80} waits for {len(by_path)} answers; give a mapping with some or all of the keys {paths}"
         )
     return [(by_path[path], given) for path, given in answer.items()]
 
@@ -90,16 +87,16 @@ def _row(entry: Entry, question: Question, answer: Any) -> StepRow:
     try:
         _, body = with_body({"question": question.value, "answer": answer})
     except Permanent as error:
-        said = str(error).replace("the output", "it", 1)
-        raise UsageError(f"the answer to item {entry.result.job_id!r:.80} can not be kept: {said}") from error
+        reason = str(error).replace("the output", "it", 1)
+        raise UsageError(f"the answer to item {entry.result.job_id!r:.80} can't be recorded: {reason}") from error
     return StepRow(entry.key, entry.generation, question.path, question.content, 0, 0.0, body, None)
 
 
-def _those_that_do(archive: Archive, run: RunRecord, name: Any) -> str:
+def _waiting_items(archive: Archive, run: RunRecord, name: Any) -> str:
     names = [
         entry.result.job_id for entry in islice(archive.entries(run, _WAITING), _MOST_LISTED) if entry.result.questions
     ]
     if not names:
-        return "; none does"
+        return "; no item does"
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f"{suggestion(str(name), names)}; those that do: {', '.join(map(repr, names[:_NAMED]))}{more}"
+    return f"{suggestion(str(name), names)}; waiting items: {', '.join(map(repr, names[:_NAMED]))}{more}"

@@ -5,33 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from graphmill.core.errors import ChangedError, DuplicateIdError, UsageError, message_of
-from graphmill.core.job import Effect, Job, Past, sample_id
+from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import canonical, digest, item_key, json_bytes
-from graphmill.core.result import Kind, Status
-from graphmill.engine.results.recorder import FailedAttempts
-from graphmill.journal.answers import is_answered
-from graphmill.journal.bodies import in_order
-from graphmill.journal.records import ItemNotes, RecordedOutcome, RunRecord, StepRow
-from graphmill.journal.resume import NOT_COUNTED, ambiguous, poisoned, used_by, valid_steps
+from graphmill.core.result import Status
+from graphmill.journal.records import RecordedOutcome, RunRecord
+from graphmill.journal.resume import OnChange, RecordedItem, ResumeRules, RunItem, SkipItem, ValidSteps, decide
 from graphmill.journal.seen import SeenKeys, SeenRows
 from graphmill.journal.store import Archive
 
-_NO_FAILED: Mapping[str, FailedAttempts] = MappingProxyType({})
 _NO_OUTCOMES: Mapping[bytes, RecordedOutcome] = {}
-OnChange = Literal["refuse", "invalidate", "keep"]
 T = TypeVar("T")
 
 CHUNK = 500
-MOST_CRASHES_ALONE = 3
 _ID_CHARS = 16
 
 
@@ -53,9 +45,9 @@ Identify = Callable[[int, Any], ItemDraft]
 
 
 class JobRecord(msgspec.Struct, frozen=True, gc=False):
-    """What a job's rows need: its keys, where it stands in the source, its input as stored; and what it has done before.
+    """What a job's rows need: its keys, its position in the source, its input as stored, and which of its steps are done already.
 
-    ``steps``, ``intended``, ``failed`` and ``since`` are what stands of its steps; ``is_suspected``: the process has died under it.
+    The process has died under one that ``is_suspected``.
     """
 
     key: bytes
@@ -63,10 +55,7 @@ class JobRecord(msgspec.Struct, frozen=True, gc=False):
     position: int
     content: bytes
     body: bytes | None
-    steps: Sequence[StepRow] = ()
-    intended: frozenset[str] = frozenset()
-    failed: Mapping[str, FailedAttempts] = _NO_FAILED
-    since: int = 0
+    valid: ValidSteps
     is_suspected: bool = False
 
 
@@ -104,7 +93,7 @@ class Intake:
         self._identify = identify
         self._run = run
         self._lookup = archive.lookup(run)
-        self._on_change = on_change
+        self._rules = ResumeRules(run.generation, on_change, reuses_inputs=not is_whole)
         # A source that may be slow is read one item at a time, so that no item waits until the next one is known.
         self._chunk = CHUNK if isinstance(items, list | tuple | range) or getattr(items, "is_stored", False) else 1
         self._suspects = suspects
@@ -193,7 +182,7 @@ class Intake:
         self.count += 1
         if self._seen.add(item.key) > 1:
             raise _repeated(item)
-        return self._job(item, self._run.generation)
+        return self._job(item, self._decide_new(item))
 
     def _admit(self, chunk: Sequence[tuple[int, Any]]) -> Iterator[Job]:
         """Give the jobs of a chunk; what is wrong with an item is raised after those before it."""
@@ -201,34 +190,63 @@ class Intake:
         self.count += len(items)
         self._hash.update(b"".join([item.content for item in items]))
         left, wrong = _until_wrong(self._left(items))
-        for item, outcome, generation in left:
+        for item, decision in left:
             if not self._edited:
-                yield self._job(item if outcome is None else self._again(item, outcome), generation, outcome)
+                yield self._job(item, decision)
         if (first := wrong or error) is not None:
             raise first
 
-    def _left(self, items: Sequence[_Item]) -> Iterator[tuple[_Item, RecordedOutcome | None, int]]:
-        """Give those of a chunk that are to be done, with what is recorded of each, and in which generation; count the others."""
+    def _left(self, items: Sequence[_Item]) -> Iterator[tuple[_Item, RunItem]]:
+        """Give those of a chunk that are to be run; count the others.
+
+        The store itself settles most of them, by what ``decide`` would say: a result that succeeded with this content is skipped.
+        """
         rows = self._lookup.settled([item.key for item in items], [item.content for item in items]) if items else ()
         asked = [item.key for item, row in zip(items, rows, strict=True) if row is None]
         outcomes = self._lookup.outcomes(asked) if asked else _NO_OUTCOMES
         settled = 0
         try:
             for item, row in zip(items, rows, strict=True):
-                if row is None:
-                    outcome = outcomes.get(item.key)
-                    self._require_once(item, outcome)
-                    generation = self._generation(item, outcome)
-                    if generation is not None:
-                        yield item, outcome, generation
-                elif self._found.add(row):
+                if row is not None:
+                    if not self._found.add(row):
+                        raise _repeated(item)
                     settled += 1
-                else:
-                    raise _repeated(item)
+                    continue
+                outcome = outcomes.get(item.key)
+                self._require_once(item, outcome)
+                decision = self._decide_new(item) if outcome is None else self._decide_again(item, outcome)
+                if decision is not None:
+                    yield item, decision
         finally:
             if settled:  # all at once: nearly every item of a resume is one of them
                 self.known += settled
                 self.done[Status.SUCCEEDED] += settled
+
+    def _decide_new(self, item: _Item) -> RunItem:
+        """Run an item that has no result; only where something is recorded of unfinished items, its notes are looked up."""
+        recorded = self._recorded(item, None) if self._has_past else None
+        return RunItem(self._rules.generation, item.content, recorded)
+
+    def _decide_again(self, item: _Item, outcome: RecordedOutcome) -> RunItem | None:
+        """Decide about an item that has a result; None if it is not run."""
+        self.known += 1
+        decision = decide(self._recorded(item, outcome), content=item.content, rules=self._rules)
+        if isinstance(decision, RunItem):
+            self._seen.add(item.key)  # it will have another row
+            return decision
+        if isinstance(decision, SkipItem):
+            self.done[decision.status] += 1
+        else:
+            self._edited.add(item.name, item.position)
+        return None
+
+    def _recorded(self, item: _Item, outcome: RecordedOutcome | None) -> RecordedItem:
+        return RecordedItem(
+            outcome,
+            read_notes=lambda: self._lookup.notes(item.key),
+            read_last_steps=lambda: self._lookup.last_steps(item.key),
+            is_suspect=item.key in self._suspects,
+        )
 
     def _require_once(self, item: _Item, outcome: RecordedOutcome | None) -> None:
         # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
@@ -240,11 +258,6 @@ class Intake:
         )
         if not is_new:
             raise _repeated(item)
-
-    def _again(self, item: _Item, outcome: RecordedOutcome) -> _Item:
-        """Prepare an item that has a result to be done again: it will have another row, and, if it was stored, it is what it was."""
-        self._seen.add(item.key)
-        return item if self.is_whole else msgspec.structs.replace(item, content=outcome.content)
 
     def _item(self, position: int, item: Any) -> _Item:
         """Name an item: by its own id, which may stand once, else by its content and, from the second like it on, a number."""
@@ -262,28 +275,20 @@ class Intake:
             name = sample_id(name, draft.sample)
         return _Item(position if draft.position is None else draft.position, draft, name, item_key(name), content)
 
-    def _generation(self, item: _Item, outcome: RecordedOutcome | None) -> int | None:
-        """Tell in which generation an item is to be done; None if what is recorded stands."""
-        if outcome is None:
-            return self._run.generation
-        self.known += 1
-        wanted = max(self._run.generation, outcome.wanted)
-        if outcome.generation < wanted:
-            return wanted
-        if item.content == outcome.content or self._on_change == "keep":
-            if outcome.status is Status.PAUSED and is_answered(self._lookup.notes(item.key).steps, outcome.generation):
-                return outcome.generation + 1
-            self.done[outcome.status] += 1
-            return None
-        if self._on_change == "invalidate":
-            return outcome.generation + 1
-        self._edited.add(item.name, item.position)
-        return None
-
-    def _job(self, item: _Item, generation: int, outcome: RecordedOutcome | None = None) -> Job:
+    def _job(self, item: _Item, decision: RunItem) -> Job:
         draft, name, position = item.draft, item.name, item.position
-        body = json_bytes(draft.input) if item.content else None
-        record = self.records[name] = JobRecord(item.key, generation, position, item.content, body)
+        generation, content = decision.generation, decision.content
+        work = decision.past(draft.effect if draft.job is None else draft.job.effect)
+        valid = work.valid
+        self.records[name] = JobRecord(
+            item.key,
+            generation,
+            position,
+            content,
+            json_bytes(draft.input) if content else None,
+            valid,
+            work.is_suspected,
+        )
         job = draft.job or Job(
             id=name,
             graph=draft.graph,
@@ -293,30 +298,14 @@ class Intake:
             effect=draft.effect,
             sample=draft.sample,
         )
-        if self._has_past or outcome is not None:
-            job = self._with_past(job, record, outcome)
-            generation = self.records[name].since or generation
+        begun_in = valid.since or generation
         is_in_place = position == self._given
         self._given += 1
-        if is_in_place and generation == 1:
+        if decision.recorded is None and is_in_place and begun_in == 1:
             return job
-        past = msgspec.structs.replace(job.past, position=None if is_in_place else position, generation=generation)
-        return msgspec.structs.replace(job, past=past)
-
-    def _with_past(self, job: Job, record: JobRecord, outcome: RecordedOutcome | None) -> Job:
-        """Add what earlier processes have recorded of a job that is not finished."""
-        notes = self._lookup.notes(record.key)
-        if outcome is not None:
-            notes = replace(notes, steps=in_order(notes.steps, self._lookup.last_steps(record.key)))
-        stands = valid_steps(notes, record.generation, outcome)
-        past = _past(notes, stands.since, is_suspect=record.key in self._suspects)
-        if notes.suspect is not None and notes.suspect.alone >= MOST_CRASHES_ALONE:
-            past = msgspec.structs.replace(past, crashes=MOST_CRASHES_ALONE)
-            return msgspec.structs.replace(job, graph=poisoned, effect="repeatable", past=past)
-        if job.effect == "unsafe" and "" in stands.intended:
-            return msgspec.structs.replace(job, graph=ambiguous, effect="repeatable", past=past)
-        is_suspected = notes.suspect is not None and notes.suspect.crashes > 0
-        self.records[job.id] = msgspec.structs.replace(record, **stands._asdict(), is_suspected=is_suspected)
+        past = msgspec.structs.replace(work.past, position=None if is_in_place else position, generation=begun_in)
+        if work.instead is not None:
+            return msgspec.structs.replace(job, graph=work.instead, effect="repeatable", past=past)
         return msgspec.structs.replace(job, past=past)
 
 
@@ -324,7 +313,7 @@ def _no_content(draft: ItemDraft, position: int, error: Exception) -> bytes:
     if draft.id is not None:  # known by its id; that it is still the same can not be told
         return b""
     raise UsageError(
-        f"the item at position {position} can not be told from others after a restart: {message_of(error)}; "
+        f"the item at position {position} can't be identified after a restart: {message_of(error)}; "
         "give it an id, or make it plain data"
     ) from error
 
@@ -342,22 +331,6 @@ def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:
     except Exception as error:  # noqa: BLE001
         return taken, error
     return taken, None
-
-
-def _past(notes: ItemNotes, since: int, *, is_suspect: bool) -> Past:
-    """Count the failed attempts of the job itself, not of its steps."""
-    failed = [
-        attempt
-        for attempt in notes.attempts
-        if attempt.generation >= since and attempt.kind is not None and not attempt.path
-    ]
-    return Past(
-        attempts=max((attempt.attempt for attempt in failed), default=0),
-        counted=sum(attempt.kind not in NOT_COUNTED for attempt in failed),
-        crashes=sum(attempt.kind is Kind.CRASH for attempt in failed),
-        is_suspect=is_suspect,
-        usage=used_by(failed),
-    )
 
 
 _MOST_NAMED = 5
@@ -384,11 +357,11 @@ class EditedItems:
         more = f" and {self._count - len(self._first):,} more" if self._count > len(self._first) else ""
         named = f"{', '.join(self._first)}{more}"
         if self._count == 1:
-            said = f"the item {named} is not what it was when its result was recorded"
             return ChangedError(
-                f"{said}; go on with --on-change invalidate (do it again) or --on-change keep (keep its old result)"
+                f"item {named} has changed since its result was recorded; use --on-change invalidate to redo it, or "
+                "--on-change keep to keep its result"
             )
-        said = f"the items {named} are not what they were when their results were recorded"
         return ChangedError(
-            f"{said}; go on with --on-change invalidate (do them again) or --on-change keep (keep their old results)"
+            f"items {named} have changed since their results were recorded; use --on-change invalidate to redo them, or "
+            "--on-change keep to keep their results"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,19 +15,19 @@ from graphmill.core.job import Job
 from graphmill.core.json import item_key
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.answers import answer_rows
-from graphmill.journal.intake import Identify, Intake, ItemDraft, OnChange
+from graphmill.journal.intake import Identify, Intake, ItemDraft
 from graphmill.journal.records import Entry, Query, ResultCount, Row, RunRecord, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.resume import CRASHES_TO_SUSPECT, OnChange, generation_after_change, suspicion
 from graphmill.journal.scratch import InFlightFile, left_behind
 from graphmill.journal.store import Archive, Ledger, Store, open_store
 from graphmill.journal.writer import JournalWriter
 
-_CRASHES_TO_SUSPECT = 2
 _WANTED_AT_ONCE = 1000
 _REMEDY = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
-_ALL_AGAIN = "do them again"
-_SOME_AGAIN = "only steps whose node, or what it is given, has changed run again; all other finished steps stand"
+_ALL_AGAIN = "redo them"
+_SOME_AGAIN = "redo only steps whose node or input changed"
 _OF_GRAPH = ("graph", "fingerprints", "kept")  # what of a manifest tells which graph has made the results
-_REMEDY_OF_RETRY = "--on-change keep (on_change='keep': what is not run again stays)"
+_REMEDY_OF_RETRY = "--on-change keep (on_change='keep': keep what is not retried)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +103,7 @@ class Journal:
         run = None if plan.run_id is None else self.find(plan.run_id)
         if run is None:
             if plan.answers:
-                raise UsageError(
-                    f"there is no run {plan.run_id} whose items could be answered; begin it without answers"
-                )
+                raise UsageError(f"no run {plan.run_id} to answer; start it first, without answers")
             run = self._created(plan)
         ledger = self.store.take(run.id)
         with _release_on_error(ledger):
@@ -187,13 +185,13 @@ class Journal:
 
     def _nothing_to_retry(self, run: RunRecord, selection: Selection) -> str:
         if selection != _ALL:
-            return f"run {run.id} has no failed items to retry among those that are named"
+            return f"run {run.id} has no failed items to retry among those named"
         doubtful = sum(1 for _ in self._failed(run, Selection(kinds=frozenset({Kind.AMBIGUOUS}))))
         if not doubtful:
             return f"run {run.id} has no failed items to retry"
-        said = "1 item that may have happened" if doubtful == 1 else f"{doubtful:,} items that may have happened"
+        items = "1 item that may have happened" if doubtful == 1 else f"{doubtful:,} items that may have happened"
         return (
-            f"run {run.id} has {said}, and no others to retry; --kind ambiguous does such again, --item ID one of them"
+            f"run {run.id} has {items}, and no others to retry; --kind ambiguous or --item ID retries them all the same"
         )
 
     def close(self) -> None:
@@ -221,7 +219,7 @@ class Journal:
             counts = self.archive.counts(run) if run.rows else ()
             own = f"{remedy}, or with " if remedy and all(change in words for change in found) else ""
             remedy = own + (_REMEDY_OF_RETRY if is_retry else _remedy(run))
-            generation = _generation(run, counts, changes, on_change=on_change, remedy=remedy)
+            generation = generation_after_change(run, counts, changes, on_change=on_change, hint=remedy)
             kept = list(dict.fromkeys([*kept, *changes])) if counts or run.steps else []
         if kept and generation == run.generation:
             manifest["kept"] = kept
@@ -276,10 +274,10 @@ class Journal:
         """Note which items were under way when the last process died; tell which of them were so before."""
         with closing(self.archive.lookup(run)) as lookup:
             known = [lookup.notes(key).suspect or SuspectRow(key, 0, 0) for key in left]
-        rows = [SuspectRow(before.key, before.crashes + 1, before.alone + (len(left) == 1)) for before in known]
+        rows = [suspicion(before, was_alone=len(left) == 1) for before in known]
         if rows:
             ledger.append(rows)
-        return frozenset(row.key for row in rows if row.crashes >= _CRASHES_TO_SUSPECT)
+        return frozenset(row.key for row in rows if row.crashes >= CRASHES_TO_SUSPECT)
 
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
         statuses = (
@@ -313,27 +311,12 @@ def _counted(counts: Iterable[ResultCount]) -> Counter[Status]:
     return found
 
 
-def _generation(
-    run: RunRecord, counts: Sequence[ResultCount], changes: Iterable[str], *, on_change: OnChange, remedy: str
-) -> int:
-    """Tell in which generation a run goes on whose graph is not what it was; ChangedError if it must not."""
-    results = sum(count.number for count in counts)
-    if on_change == "keep" or not (results or run.steps):
-        return run.generation
-    if on_change == "refuse":
-        made = f"{results:,} results" if results else f"{run.steps:,} finished steps"
-        raise ChangedError(
-            f"run {run.id} has {made} that were made otherwise: {'; '.join(changes)}. Go on with {remedy}, or begin a new run"
-        )
-    return 1 + max([run.generation, *(count.generation for count in counts)])
-
-
 def _require_samples(run: RunRecord, now: Mapping[str, Any]) -> None:
     """Refuse another number of samples: where each stands among the others, and so the order of the results, would change."""
     before, given = (manifest.get("options", {}).get("samples", 1) for manifest in (run.manifest, now))
     if "options" in now and before != given:
         raise ChangedError(
-            f"run {run.id} has {before} sample{'s' * (before != 1)} of each item, not {given}; say --samples {before}, or begin a new run"
+            f"run {run.id} has {before} sample{'s' * (before != 1)} of each item, not {given}; use --samples {before}, or start a new run"
         )
 
 
@@ -345,8 +328,8 @@ def _require_source(run: RunRecord, now: Mapping[str, Any]) -> None:
     if before.name == given.name and not before.exists():  # it was moved, with its project for one
         return
     raise ChangedError(
-        f"run {run.id} takes its items from {str(before)!r}, not from {str(given)!r}. Go on without these: graphmill resume {run.id}; "
-        f"or with these in their place: graphmill resume {run.id} --source FILE, or --on-change keep (on_change='keep'); or begin a new run"
+        f"run {run.id} reads its items from {str(before)!r}, not {str(given)!r}. To continue with the former, use graphmill resume "
+        f"{run.id}; with the latter, graphmill resume {run.id} --source FILE or --on-change keep (on_change='keep'); or start a new run"
     )
 
 

@@ -141,13 +141,13 @@ class JournalWriter:
 
     def recall(self, job: Job) -> Recall | None:
         """Tell what an earlier process has recorded of a job's steps; None where none has."""
-        record = self._records[job.id]
-        if not (record.steps or record.intended or record.failed):
+        valid = self._records[job.id].valid
+        if not (valid.steps or valid.intended or valid.failed):
             return None
-        outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(record.steps)}
-        since = sum(step.generation < record.since for step in record.steps)
-        before_s = max((step.began_s + step.duration_s for step in record.steps), default=0.0)
-        return Recall(outcomes, set(record.intended), dict(record.failed), since, before_s)
+        outcomes = {(step.path, step.content): _outcome(order, step) for order, step in enumerate(valid.steps)}
+        since = sum(step.generation < valid.since for step in valid.steps)
+        before_s = max((step.began_s + step.duration_s for step in valid.steps), default=0.0)
+        return Recall(outcomes, set(valid.intended), dict(valid.failed), since, before_s)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
         """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""

@@ -8,8 +8,8 @@ from typing import Any
 from graphmill.core.json import to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
-from graphmill.journal.answers import is_answered
 from graphmill.journal.records import AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
+from graphmill.journal.resume import is_answered
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.run_view import run_name
 from graphmill.report.text import (

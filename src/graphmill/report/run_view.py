@@ -12,8 +12,8 @@ from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.engine.scheduling.health import NOTHING_ANSWERED
-from graphmill.journal.answers import is_answered
 from graphmill.journal.records import Query, RunRecord, RunState
+from graphmill.journal.resume import is_answered
 from graphmill.journal.store import Archive
 from graphmill.report.text import (
     ERRORS_SHOWN,
