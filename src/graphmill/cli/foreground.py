@@ -231,7 +231,7 @@ class SingleForeground(Foreground):
             return
         if result.is_success:
             typer.echo(_for_stdout(output_text(result.output)))
-        print_stderr(self._about(report, result, error))
+        print_stderr(list(self._about(report, result, error)))
         if result.is_success:
             require_stdout()
 

@@ -194,13 +194,16 @@ class StderrPrinter(io.RawIOBase):
         self._wait(_SETTLE_S)
 
     def _wait(self, patience_s: float) -> bool:
+        """Wait until what is queued now is written; return False if nothing was written for so long."""
         with self._changed:
             end = self._written_bytes + self._queued_bytes
             while self._written_bytes < end:
-                before = self._written_bytes
-                if not self._changed.wait_for(lambda: self._written_bytes > before, patience_s):  # noqa: B023  called at once
+                if not self._wait_for_progress(self._written_bytes, patience_s):
                     return False
         return True
+
+    def _wait_for_progress(self, before: int, patience_s: float) -> bool:
+        return self._changed.wait_for(lambda: self._written_bytes > before, patience_s)
 
     def _write_chunks(self) -> None:
         while True:
