@@ -96,7 +96,7 @@ def test_a_lowered_concurrency_lets_what_runs_end_and_starts_less():
 def test_a_concurrency_that_can_not_be_meant_is_refused_while_running_and_changes_nothing(value):
     async def main():
         async with gm.BatchExecutor(gm.Policy(concurrency=2)).start(jobs_of(echo, range(5))) as run:
-            with pytest.raises(gm.UsageError, match="concurrency is a whole number"):
+            with pytest.raises(gm.UsageError, match="concurrency must be an integer"):
                 run.set_concurrency(value)
             return await run.wait()
 
@@ -333,7 +333,7 @@ def test_something_that_is_no_job_ends_the_source_with_its_position():
 
 @pytest.mark.parametrize("jobs", ["items.jsonl", b"x", {"a": 1}, 7, None, echo])
 def test_what_is_no_series_is_refused_at_once(jobs):
-    with pytest.raises(gm.UsageError, match="items is"):
+    with pytest.raises(gm.UsageError, match="items must be"):
         gm.BatchExecutor().start(jobs)
 
 

@@ -296,7 +296,7 @@ def test_an_exception_that_nothing_can_be_said_of_is_a_row_too():
             raise Undescribed("x")
 
     results, _ = virtual(jobs_of(work, range(2)), retry=ONCE)
-    assert by_id(results)["1"].error.message == "an exception that can not be described"
+    assert by_id(results)["1"].error.message == "an exception that can't be described"
 
 
 @pytest.mark.parametrize(

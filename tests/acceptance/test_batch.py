@@ -216,11 +216,11 @@ def test_a_batch_cancelled_while_its_sinks_commit_still_commits_them():
         ({"sinks": ["out.jsonl"]}, "sinks must be a list"),
         ({"sinks": "out.jsonl"}, "sinks must be a list"),
         ({"sinks": 7}, "sinks must be a list"),
-        ({"observers": print}, "observers is a list of functions"),
-        ({"observers": [1]}, "observers is a list of functions"),
-        ({"on_result": 3}, "on_result is a function"),
-        ({"on_progress": "x"}, "on_progress is a function"),
-        ({"policy": {"concurrency": 3}}, "policy is a Policy"),
+        ({"observers": print}, "observers must be a list of functions"),
+        ({"observers": [1]}, "observers must be a list of functions"),
+        ({"on_result": 3}, "on_result must be a function"),
+        ({"on_progress": "x"}, "on_progress must be a function"),
+        ({"policy": {"concurrency": 3}}, "policy must be a Policy"),
     ],
 )
 def test_an_argument_of_the_wrong_type_is_refused_before_the_first_item(options, message):

@@ -216,7 +216,10 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
             ["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "many"],
             "--concurrency",
         ),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"], "--timeout is a number of seconds above 0"),
+        (
+            ["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"],
+            "--timeout must be a number of seconds > 0",
+        ),
         (
             ["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "few"],
             "--max-failures must be a number such as 10",

@@ -338,7 +338,7 @@ def test_a_run_can_be_drained_before_it_has_taken_its_first_item():
 def test_a_drain_within_no_number_of_seconds_is_refused(within_s):
     async def main():
         async with executor().start(jobs_of(Started(), range(3))) as run:
-            with pytest.raises(gm.UsageError, match="within_s is a number of seconds"):
+            with pytest.raises(gm.UsageError, match="within_s must be a number of seconds"):
                 run.drain(within_s)
             return await run.wait()
 

@@ -42,7 +42,7 @@ def test_a_dependency_that_stays_down_parks_the_run_and_fails_nothing():
     results, run = virtual(jobs_of(server, range(100)), concurrency=4, observers=[_listener(events)])
     assert Counter(result.status for result in results) == {gm.Status.SUCCEEDED: 20, gm.Status.PAUSED: 80}
     assert run.stopped is gm.StopReason.PARKED
-    assert run.stopped_because.startswith("connection refused (no probe went well for ")
+    assert run.stopped_because.startswith("connection refused (no probe succeeded for ")
     assert 60 <= run.statistics().elapsed_s - 5 <= 80
     assert run.statistics().paused == 80
     states = [event.state for event in events if isinstance(event, gm.HealthChanged)]

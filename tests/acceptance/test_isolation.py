@@ -189,7 +189,12 @@ def test_an_item_that_interrupts_its_own_pickling_ends_the_batch_and_hangs_nothi
 
 
 def test_an_unsafe_item_whose_connection_was_refused_in_its_worker_is_tried_again(tmp_path):
-    options = {"isolation": "process", "effect": "unsafe", "journal": "memory:", "policy": gm.Policy(retry=EAGER)}
+    options = {
+        "isolation": "process",
+        "effect": "unsafe",
+        "journal": tmp_path / "runs.db",
+        "policy": gm.Policy(retry=EAGER),
+    }
     (result,) = gm.batch(functions.knock, [str(tmp_path)], **options).results()
     assert (result.output, result.attempts) == ("sent", 2)
 
@@ -325,11 +330,15 @@ def test_a_worker_has_our_folder_environment_and_path(monkeypatch, tmp_path):
         (
             functions.same,
             threading.Lock(),
-            "the item (lock) can not be sent to a worker process: TypeError: cannot pickle",
+            "the item (lock) can't be pickled for a worker process: TypeError: cannot pickle",
         ),
-        (functions.same, functions.Unreadable(), "the item can not be read in a worker process: RuntimeError: never"),
-        (functions.give_lambda, 1, "the output (function) can not be sent back by a worker process: "),
-        (functions.give_unreadable, 1, "the output can not be read back from a worker process: RuntimeError: never"),
+        (
+            functions.same,
+            functions.Unreadable(),
+            "the item can't be unpickled in a worker process: RuntimeError: never",
+        ),
+        (functions.give_lambda, 1, "the output (function) can't be pickled by a worker process: "),
+        (functions.give_unreadable, 1, "the output can't be unpickled: RuntimeError: never"),
     ],
     ids=["item sent", "item read", "output sent", "output read"],
 )
@@ -347,7 +356,7 @@ def test_a_module_that_can_not_be_imported_in_the_worker_is_a_permanent_failure(
     (tmp_path / "only_here.py").write_text("raise SystemExit('not twice')")
     (result,) = isolated(f, [1]).results()
     assert (result.attempts, result.error.kind) == (1, "permanent")
-    assert result.error.message == "only_here.f can not be imported in a worker process: SystemExit: not twice"
+    assert result.error.message == "only_here.f can't be imported in a worker process: SystemExit: not twice"
 
 
 def test_an_output_that_no_row_can_hold_is_refused_in_the_worker(tmp_path):
@@ -377,8 +386,8 @@ def _local():
     [
         (lambda item: item, "a lambda"),
         (_local(), "is defined inside a function"),
-        (functools.partial(functions.same), "is an object without a name of its own"),
-        (functions.Tools(), "is an object without a name of its own"),
+        (functools.partial(functions.same), "has no name of its own"),
+        (functions.Tools(), "has no name of its own"),
         (functions.Tools().bound, "is not <bound method"),
         (_other_than_named, "_local is not <function"),
     ],
@@ -409,7 +418,7 @@ def test_a_job_whose_function_can_not_be_imported_fails_and_others_do_not():
 
 def test_a_workflow_is_refused(tmp_path):
     path = write_workflow(tmp_path, "name: w\nnodes: [{id: a, type: value, params: {value: 1}}]")
-    with pytest.raises(gm.UsageError, match="a workflow can not run with isolation='process' yet"):
+    with pytest.raises(gm.UsageError, match="isolation='process'"):
         gm.batch(path, [{}], isolation="process")
 
 
@@ -421,7 +430,7 @@ def test_a_guard_of_workers_that_there_are_none_of_is_refused():
 
 
 def test_only_known_forms_of_isolation_are_accepted():
-    with pytest.raises(gm.UsageError, match="isolation is one of process, not 'thread'"):
+    with pytest.raises(gm.UsageError, match="isolation must be one of process, got 'thread'"):
         gm.batch(functions.same, [1], isolation="thread")
 
 

@@ -60,7 +60,7 @@ def test_an_on_result_that_raises_is_reported_once_and_misses_nothing(caplog):
         run = run_virtual(finish(jobs_of(nap, range(20)), on_result=on_result))
     assert len(seen) == 20
     assert (run.statistics().succeeded, run.statistics().hook_errors) == (20, 20)
-    assert [record.message for record in caplog.records] == ["on_result raised; it is called again for the next"]
+    assert [record.message for record in caplog.records] == ["on_result raised; it is called for the next one"]
 
 
 def test_a_slow_on_result_holds_the_source_back():
@@ -209,7 +209,7 @@ def test_an_observer_that_raises_is_reported_once_dropped_and_harms_nothing(capl
     assert len(bad) == 1
     assert len(good) == 50 * 2 + 3
     assert len(caplog.records) == 2
-    assert all("called no more" in record.message for record in caplog.records)
+    assert all("not called again" in record.message for record in caplog.records)
 
 
 def test_a_slow_observer_misses_events_and_the_log_says_how_many(caplog):

@@ -134,7 +134,7 @@ def test_a_batch_takes_inputs_from_a_file_too(project):
         (["name=A", "--inputs", "run_functions.py"], ["--inputs must be a .json or .yaml file"]),
         (["name=A", "--inputs", "list.json"], ["must hold a mapping"]),
         (["name=A", "--inputs", "broken.yaml"], ["broken.yaml: line 2, column 1"]),
-        (["name=A", "--timeout", "0"], ["--timeout is a number of seconds above 0"]),
+        (["name=A", "--timeout", "0"], ["--timeout must be a number of seconds > 0"]),
         (["name=A", "--no-journal", "--run-id", "x"], ["leave one out"]),
     ],
 )

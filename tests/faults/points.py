@@ -8,7 +8,7 @@ FUNCTIONS = {
     "taking": "graphmill.journal.sqlite.store:SqliteStore.take",
     "suspicion": "graphmill.journal.journal:Journal._suspects",
     "attempt": "graphmill.engine.attempts.workers:Workers.begin_step",
-    "end": "graphmill.engine.strands:Strands.step_ended",
+    "end": "graphmill.engine.jobs.life:Lives._end_step",
     "step": "graphmill.journal.writer:JournalWriter.step",
     "row": "graphmill.journal.sqlite.ledger:encode_step",
     "last": "graphmill.journal.bodies:_step",

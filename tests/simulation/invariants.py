@@ -29,7 +29,8 @@ def _broken(trace):
     if trace.statistics is None:
         return [("the scenario makes sense", trace.raised)]
     view = View(trace)
-    checked = {name: INVARIANTS[name] for name in OF_THE_DEAD} if trace.is_dead else INVARIANTS
+    is_untold = trace.is_dead or (trace.scenario.recording is not None and _was_closed_in_haste(view))
+    checked = {name: INVARIANTS[name] for name in OF_THE_DEAD} if is_untold else INVARIANTS
     return [(name, problem) for name, invariant in checked.items() for problem in _problems(invariant, view)]
 
 
@@ -284,7 +285,7 @@ def alerts_are_true(view):
             yield "a failure rate of less than twenty"
 
 
-# What can be said of a process that died in the middle: it never told what became of its jobs.
+# What can be said of a process that died, or stopped waiting for commits: it never told what became of all its jobs.
 OF_THE_DEAD = (
     "no fault of ours",
     "nothing is left",

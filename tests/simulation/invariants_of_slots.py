@@ -51,7 +51,8 @@ def nothing_starts_while_paused(view):
 
 def one_at_a_time_while_the_machine_is_full(view):
     for body in view.trace.bodies:
-        if within(view.full, body.slot_s) and body.inside - body.stuck > 1:
+        is_full = within(view.full, body.slot_s) and within(view.full, body.began_s)
+        if is_full and body.inside - body.stuck > 1:
             yield f"position {body.position} started at {body.began_s:.3f} beside {body.inside - body.stuck - 1} others"
 
 
@@ -221,7 +222,8 @@ def one_probe_at_a_time(view):
 
     spans = _spans_down(view)
     for call in view.trace.calls:
-        if call.began_s is not None and within(spans[call.key], call.began_s):
+        is_of_probe = call.key == call.body.key  # a probe may make calls
+        if call.began_s is not None and not is_of_probe and within(spans[call.key], call.began_s):
             yield f"a call of {call.body.name} began at {call.began_s:.3f}, while {call.key!r} was down"
 
 

@@ -215,6 +215,11 @@ class View:
             story = stories.get(body.position)
             if story is not None:
                 self._task(story, body.path).bodies[body.number] = body
+        for call in self.trace.calls:
+            if call.is_answered and call.key == call.body.key and call.body.position in stories:
+                self._task(stories[call.body.position], call.body.path).probes.discard(
+                    call.body.number
+                )  # it was the call
         for story in stories.values():
             self._end(story)
         for told in self.trace.told:

@@ -66,7 +66,7 @@ class Admission:
         self.is_reordered = False
 
     def open(self, jobs: Any, *, in_order: bool) -> None:
-        """Begin to take jobs: a list by priority over its whole length, unless results are wanted in input order."""
+        """Begin to take jobs. A list is sorted by priority first, unless results are wanted in input order."""
         if self.is_over:
             return
         if self._bind is None and isinstance(jobs, list | tuple) and not in_order and _has_priorities(jobs):
@@ -77,7 +77,7 @@ class Admission:
         self.refill()
 
     def refill(self) -> None:
-        """Ask for more: as soon as slots would stay empty, else only when there is room enough to be worth a thread's while."""
+        """Ask for more items: as soon as slots would stay empty, else only when there is room for a good number."""
         if self.is_over or self._feed is None:
             return
         scheduler = self._scheduler
@@ -94,7 +94,7 @@ class Admission:
             self._feed.close()
 
     async def wait_closed(self, grace_s: float) -> None:
-        """Wait, but not longer than this, until nothing of the source is left."""
+        """Wait at most this long until the source is closed."""
         if self._feed is not None:
             await self._feed.wait_closed(grace_s)
 
@@ -130,36 +130,36 @@ def _source_error(position: int, error: BaseException) -> GraphmillError:
 
 
 class Feed(Protocol):
-    """Calls ``on_item(position, item)`` for items that were asked for, then ``on_end(count, error)`` once."""
+    """Calls ``on_item(position, item)`` for the items that were requested, then ``on_end(count, error)`` once."""
 
     def request(self, count: int) -> None:
-        """Ask for so many items more."""
+        """Request this many more items."""
 
     def close(self) -> None:
-        """Want no more items."""
+        """Request no more items."""
 
     async def wait_closed(self, grace_s: float) -> None:
-        """Wait, but not longer than this, until nothing of the source is left."""
+        """Wait at most this long until the source is closed."""
 
 
 def require_series(items: object) -> None:
-    """Refuse what is not a series of items."""
+    """Refuse anything that is not an iterable of items."""
     if isinstance(items, (str, bytes, Mapping)):
         raise UsageError(
-            f"items is one {type(items).__name__}, not a series of items; pass a list or any iterable (gm.source reads a file)"
+            f"items must be an iterable of items, not a {type(items).__name__}; gm.source(path) reads a file"
         )
     if hasattr(items, "columns") and not isinstance(items, AsyncIterable):
         raise UsageError(
-            f"items is a table ({type(items).__name__}), which iterates its columns; pass its rows, such as df.to_dict('records')"
+            f"items must be an iterable of rows, and a {type(items).__name__} iterates its columns; pass df.to_dict('records')"
         )
     if not isinstance(items, (Iterable, AsyncIterable)) and not hasattr(items, "__getitem__"):
         raise UsageError(
-            f"items is not iterable: {items!r:.80}; pass a list, a generator, or an async generator that was called"
+            f"items must be iterable, got {items!r:.80}; pass a list, a generator, or a called async generator"
         )
 
 
 def open_feed(items: Any, *, workers: Workers, on_item: OnItem, on_end: OnEnd) -> Feed:
-    """Choose how to take items from this source: in place, by a thread, or by a task."""
+    """Choose how to read a source: in place, in a thread, or in a task."""
     if isinstance(items, _CONTAINERS):
         return ContainerFeed(enumerate(items), on_item, on_end)
     if isinstance(items, AsyncIterable):
@@ -173,12 +173,12 @@ def known_length(items: object) -> int | None:
 
 
 def by_priority(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
-    """Give a list's jobs, with their positions, in the order of priority over the whole list."""
+    """Return a list's jobs and their positions, sorted by priority."""
     return iter(sorted(enumerate(jobs), key=lambda entry: -entry[1].priority))
 
 
 class ContainerFeed:
-    """A container in memory can not block: its items are taken on the loop."""
+    """Reads a container on the loop: one in memory can't block."""
 
     def __init__(self, entries: Iterator[tuple[int, Any]], on_item: OnItem, on_end: OnEnd) -> None:
         self._entries = entries
@@ -188,7 +188,7 @@ class ContainerFeed:
         self._is_closed = False
 
     def request(self, count: int) -> None:
-        """Take so many items at once."""
+        """Take this many items now."""
         for _ in range(count):
             if self._is_closed:
                 return
@@ -216,7 +216,7 @@ class ContainerFeed:
 
 
 class ThreadFeed:
-    """Any other iterable may block in ``next``: it is iterated by one thread of its own, always the same."""
+    """Reads any other iterable in one thread of its own: it may block in ``next``."""
 
     def __init__(self, items: Iterable[Any], on_item: OnItem, on_end: OnEnd) -> None:
         loop = asyncio.get_running_loop()
@@ -232,7 +232,7 @@ class ThreadFeed:
         self._is_closed = False
 
     def request(self, count: int) -> None:
-        """Let the thread pull so many items more."""
+        """Let the thread read this many more items."""
         self._asked += count
         if not self._is_pulling and not self._is_closed:
             self._is_pulling = True
@@ -240,7 +240,7 @@ class ThreadFeed:
             self._threads.submit(partial(self._pull, count), self._pulled)
 
     def close(self) -> None:
-        """Pull no more; the iterator is closed by its thread, once it comes back."""
+        """Read no more; the thread closes the iterator once it comes back."""
         if not self._is_closed:
             self._is_closed = True
             self._threads.submit(self._close_iterator, _ignore)
@@ -251,7 +251,7 @@ class ThreadFeed:
         await self._threads.wait_gone(grace_s)
 
     def _pull(self, count: int) -> bool:
-        """Post up to ``count`` items, each at once; tell whether the source has ended. In the thread."""
+        """Post up to ``count`` items; return whether the source has ended. In the thread."""
         if self._iterator is None:
             self._iterator = iter(self._items)
         for _ in range(count):
@@ -287,7 +287,7 @@ class ThreadFeed:
 
 
 class AsyncFeed:
-    """An async iterable is iterated by a task."""
+    """Reads an async iterable in a task."""
 
     def __init__(self, items: AsyncIterable[Any], workers: Workers, on_item: OnItem, on_end: OnEnd) -> None:
         self._items = items
@@ -300,18 +300,18 @@ class AsyncFeed:
         self._task = workers.spawn(self._pull_all())
 
     def request(self, count: int) -> None:
-        """Let the task pull so many items more."""
+        """Let the task read this many more items."""
         self._asked += count
         self._has_room.set()
 
     def close(self) -> None:
-        """Pull no more; the iterator is closed by its task."""
+        """Read no more; the task closes the iterator."""
         if not self._is_closed:
             self._is_closed = True
             self._task.cancel()
 
     async def wait_closed(self, grace_s: float) -> None:
-        """Nothing to wait for: the workers see to the task."""
+        """Nothing to wait for: the workers end the task."""
 
     async def _pull_all(self) -> None:
         error: BaseException | None = None
@@ -345,4 +345,4 @@ class AsyncFeed:
 
 
 def _ignore(_value: object, _error: BaseException | None) -> None:
-    """Do nothing: a source that will not close in order has nothing left that a run needs."""
+    """Do nothing: nothing more is needed of a source that fails to close."""

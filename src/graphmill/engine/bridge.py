@@ -1,4 +1,4 @@
-"""The one bridge from plain code into the loop."""
+"""From plain code into the event loop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Make the plain twin of an async function: the same, run to its end in a loop of its own.
+    """Return the plain version of an async function: it runs to its end in a loop of its own.
 
-    Ctrl-C cancels it, and is raised as KeyboardInterrupt once everything is put in order.
+    Ctrl-C cancels it, and raises KeyboardInterrupt once everything has ended in order.
     """
     name = function.__name__.removeprefix("a")
 
@@ -29,7 +29,7 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if _has_running_loop():
             raise UsageError(
-                f"a loop is already running here (a notebook, or an async function): use `await {function.__name__}(…)`"
+                f"an event loop is already running (in a notebook or async function); use `await {function.__name__}(…)`"
             )
         with asyncio.Runner() as runner, _Interrupts(runner.get_loop()) as interrupts:
             runner.get_loop().set_default_executor(_DaemonExecutor())
@@ -47,8 +47,8 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 class _Interrupts:
     """Turns the first two SIGINTs into cancellations.
 
-    Asyncio raises the second wherever it strikes, be it between two lines that belong together; here only the third is
-    raised, for a loop that user code keeps from turning.
+    Asyncio raises the second one wherever the program happens to be. Here only the third one is raised, for a loop that user code
+    blocks.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -61,7 +61,7 @@ class _Interrupts:
         is_main = threading.current_thread() is threading.main_thread()
         self._is_ours = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._is_ours:
-            signal.signal(signal.SIGINT, self._strike)
+            signal.signal(signal.SIGINT, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,11 +69,11 @@ class _Interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def watched(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do the work in the task that an interrupt cancels."""
+        """Run the work in the task that an interrupt cancels."""
         self._task = asyncio.current_task()
         return await work
 
-    def _strike(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
         if self.count > 2 or self._task is None:
             raise KeyboardInterrupt
@@ -81,7 +81,7 @@ class _Interrupts:
 
 
 class _DaemonExecutor(ThreadPoolExecutor):
-    """What ``asyncio.to_thread`` uses in our loop: a daemon thread per call; no shutdown waits for one that is at work."""
+    """For ``asyncio.to_thread`` in our loop: a daemon thread per call, so that no shutdown waits for a running one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _DaemonExecutor(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002
-        """See those out whose call is over."""
+        """Join the threads whose call is over."""
         del wait, cancel_futures
         for thread, future in list(self._calls.items()):
             if future.done():

@@ -29,12 +29,12 @@ from graphmill.core.result import Failure, Kind
 
 log = logging.getLogger("graphmill")
 
-_MOST_FRAMES = 20
-_MOST_CAUSES = 3
-_MOST_TRACED_CHARS = 200
+_MAX_FRAMES = 20
+_MAX_CAUSES = 3
+_MAX_TRACED_CHARS = 200
 
-# What the same call on the same input will do again. ValueError, LookupError, RuntimeError and AssertionError are
-# not here: over model answers they are what one bad answer looks like, and the next answer may be good.
+# Errors that the same call would raise again. ValueError, LookupError, RuntimeError and AssertionError are not among
+# them: that is what one bad model response looks like, and the next response may be good.
 _PERMANENT = (
     Permanent,
     ArithmeticError,
@@ -56,7 +56,7 @@ _PERMANENT = (
     PermissionError,
 )
 
-_BY_WEIGHT = (
+_DECISIVE_ORDER = (
     Kind.PERMANENT,
     Kind.AMBIGUOUS,
     Kind.CRASH,
@@ -68,7 +68,7 @@ _BY_WEIGHT = (
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Tell an exception's kind by its type; what is not known to be permanent may go well next time."""
+    """Return an exception's kind by its type; anything not known to be permanent is transient."""
     if isinstance(error, Reported):
         return error.failure.kind
     raised = type(error)
@@ -84,21 +84,19 @@ def kind_of(error: BaseException) -> Kind:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Give, of a group of errors such as a TaskGroup raises, the one that decides what becomes of the attempt."""
-    return (
-        min((root_cause(part) for part in error.exceptions), key=_rank)
-        if isinstance(error, BaseExceptionGroup)
-        else error
-    )
+    """Return the error that decides how the attempt ended, of a group such as a TaskGroup raises."""
+    if isinstance(error, BaseExceptionGroup):
+        return min((root_cause(part) for part in error.exceptions), key=_rank)
+    return error
 
 
 def _rank(error: BaseException) -> int:
-    return -1 if isinstance(error, StepError) else _BY_WEIGHT.index(kind_of(error))
+    return -1 if isinstance(error, StepError) else _DECISIVE_ORDER.index(kind_of(error))
 
 
 def failure_of(error: BaseException, kind: Kind) -> Failure:
     """Record an exception without rendering source lines: thousands may fail at once, on the loop."""
-    message, name = "an exception that can not be described", "Exception"
+    message, name = "an exception that can't be described", "Exception"
     try:
         message, name = message_of(error), _type_name(error)
         return Failure(
@@ -114,33 +112,33 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
 
 
 def _answer(error: BaseException) -> str:
-    """Give what a model has said; an error of a user's own may have something else by that name."""
+    """Return the model's response; a user's own error may use that name for something else."""
     found: Any = error.answer if isinstance(error, AttemptError) else ""
     return cut(found, MOST_MESSAGE_CHARS) if isinstance(found, str) else ""
 
 
 def cancelled(message: str) -> Failure:
-    """Record why a job was cancelled; it is no failure, but it is told in the same form."""
+    """Return why a job was cancelled."""
     return Failure(kind=Kind.CANCELLED, message=message, type="Cancelled")
 
 
 def paused(message: str) -> Failure:
-    """Record why a job was left undone; it is no failure either."""
+    """Return why a job was left pending."""
     return Failure(kind=Kind.PAUSED, message=message, type="Paused")
 
 
 def timed_out(message: str) -> Failure:
-    """Record that a time was up."""
+    """Return the failure of a timeout."""
     return Failure(kind=Kind.TIMEOUT, message=message, type="TimeoutError")
 
 
 def crashed(message: str) -> Failure:
-    """Record that a worker process died under an attempt."""
+    """Return the failure of an attempt whose worker process died."""
     return Failure(kind=Kind.CRASH, message=message, type="graphmill.WorkerCrash")
 
 
 def ambiguous(message: str) -> Failure:
-    """Record that nobody knows whether something happened that must not happen twice."""
+    """Return the failure of something that must not happen twice and may have happened."""
     return Failure(kind=Kind.AMBIGUOUS, message=message, type="graphmill.Ambiguous")
 
 
@@ -149,21 +147,21 @@ class NotStarted(Exception):  # noqa: N818  an end, not an error
 
 
 def as_ambiguous(failure: Failure, error: BaseException | None) -> Failure:
-    """Give what a failure means for an attempt that must not happen twice: nobody knows whether it has, unless it surely was not sent."""
+    """Return what a failure means for an attempt that must not happen twice: its outcome is unknown, unless it surely wasn't sent."""
     if failure.kind not in (Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH) or is_unsent(error):
         return failure
-    return replace(failure, kind=Kind.AMBIGUOUS, message=f"it may have happened: {failure.message}")
+    return replace(failure, kind=Kind.AMBIGUOUS, message=f"unknown outcome, not retried: {failure.message}")
 
 
 def is_unsent(error: BaseException | None) -> bool:
-    """Tell whether an error says that what was attempted has surely not happened."""
+    """Whether an error proves that the attempted effect did not happen."""
     if isinstance(error, Reported | Transient):
         return error.is_unsent
     return isinstance(error, ConnectionRefusedError | NotStarted)
 
 
-class Reported(Exception):  # noqa: N818  it carries what has already been named
-    """A failure recorded elsewhere, in a worker process for one, and its exception if that could be sent."""
+class Reported(Exception):  # noqa: N818  it carries a failure
+    """A failure that was recorded elsewhere, such as in a worker process, with its exception if that could be sent."""
 
     def __init__(self, failure: Failure, pickled: bytes | None = None, *, is_unsent: bool = False) -> None:
         self.failure = failure
@@ -172,9 +170,9 @@ class Reported(Exception):  # noqa: N818  it carries what has already been named
         super().__init__(str(failure))
 
     def exception(self) -> BaseException | None:
-        """Give the exception as it was raised, without its frames; None for one that can not be had here."""
+        """Return the exception as it was raised, without its frames; None if it can't be restored."""
         try:
-            error = None if self._pickled is None else pickle.loads(self._pickled)  # noqa: S301  by the private socket of our own worker
+            error = None if self._pickled is None else pickle.loads(self._pickled)  # noqa: S301  from our own worker
         except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001  reading a user's exception runs its code
@@ -188,7 +186,7 @@ def _type_name(error: BaseException) -> str:
 
 
 def _retry_after_s(error: BaseException) -> float | None:
-    """Read ``retry_after_s`` off any exception that carries it, so that other libraries' errors can."""
+    """Read ``retry_after_s`` of any exception that has it."""
     value = getattr(error, "retry_after_s", None)
     return float(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
 
@@ -196,26 +194,26 @@ def _retry_after_s(error: BaseException) -> float | None:
 def _traceback(error: BaseException) -> str:
     parts: list[str] = []
     cause: BaseException | None = error
-    while cause is not None and len(parts) < _MOST_CAUSES:
+    while cause is not None and len(parts) < _MAX_CAUSES:
         parts.append(f"{_frames(cause.__traceback__)}{_last_line(cause)}")
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return "\n\ncaused\n\n".join(reversed(parts))
 
 
 def _last_line(error: BaseException) -> str:
-    name, short, message = _type_name(error), type(error).__name__, message_of(error)[:_MOST_TRACED_CHARS]
+    name, short, message = _type_name(error), type(error).__name__, message_of(error)[:_MAX_TRACED_CHARS]
     return f"{name}{message.removeprefix(short)}" if message.startswith(short) else f"{name}: {message}"
 
 
 def _frames(traceback: TracebackType | None) -> str:
-    """Give the last frames, without our own, which are always the first."""
+    """Return the last frames, without our own."""
     lines = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if not code.co_filename.startswith(_OWN_FOLDER):
             lines.append((code.co_filename, traceback.tb_lineno, code.co_name))
         traceback = traceback.tb_next
-    return "".join(f'  File "{file}", line {line}, in {name}\n' for file, line, name in lines[-_MOST_FRAMES:])
+    return "".join(f'  File "{file}", line {line}, in {name}\n' for file, line, name in lines[-_MAX_FRAMES:])
 
 
 _OWN_FOLDER = str(Path(__file__).parents[1]) + os.sep
@@ -227,14 +225,14 @@ _ALLOWED_KINDS = {
 
 
 class Classifier:
-    """Asks ``classify(error)`` for a kind, if there is such a rule; one that raises or says nonsense is logged once and passed over."""
+    """Classifies errors by the user's rule, if there is one; a rule that raises or returns nonsense is logged once and ignored."""
 
     def __init__(self, classify: Callable[[BaseException], Any] | None) -> None:
         self._classify = classify
         self._has_failed = False
 
     def failure(self, error: BaseException) -> Failure:
-        """Record an error; one that was recorded in a worker process keeps its record."""
+        """Return the failure of an error; one that was recorded elsewhere keeps its record."""
         if isinstance(error, StepError):
             failure: Failure = error.failure
             return replace(failure, message=f"step {error.path}: {failure.message}")
@@ -255,7 +253,7 @@ class Classifier:
                 self._has_failed = True
                 kinds = ", ".join(_ALLOWED_KINDS)
                 log.exception(
-                    "classify failed on %s; it says %s or None; the usual rule is used",
+                    "classify failed on %s; it must return %s or None; using the usual rule",
                     type(error).__name__,
                     kinds,
                     exc_info=fault,

@@ -1,4 +1,4 @@
-"""The rules a batch runs under: frozen, checked when made."""
+"""The rules of a batch: frozen values, checked when they are made."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ Isolation = Literal["process"]
 DEFAULT_CONCURRENCY = 10
 DEFAULT_WINDOW = 1000
 _MB = 1_000_000
-_MOST_S = 1e9  # thirty years
+_MAX_S = 1e9  # thirty years
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often and after what wait a failed attempt is tried again.
+    """How often a failed attempt is retried, and after what wait.
 
-    ``wait_s`` is the least wait; growth and jitter come on top, up to ``cap_s``. A server's own Retry-After stands in
-    for it, even above the cap, unless it is less than ``wait_s``. Throttles use up ``throttle_budget_s`` of waiting instead of
-    attempts; the last wait is cut to what is left of it.
+    ``wait_s`` is the shortest wait; backoff and jitter are added, up to ``cap_s``. A server's Retry-After replaces the wait, even
+    above the cap, unless it is shorter than ``wait_s``. Throttled calls use up ``throttle_budget_s`` of waiting instead of attempts.
     """
 
     attempts: int = 3
@@ -42,19 +41,19 @@ class Retry:
         require_seconds("throttle_budget_s", self.throttle_budget_s)
         _require_choice("backoff", self.backoff, get_args(Backoff))
         if type(self.jitter) is not bool:
-            raise UsageError(f"jitter is True or False, not {self.jitter!r}")
+            raise UsageError(f"jitter must be True or False, got {self.jitter!r:.80}")
         if self.cap_s < self.wait_s:
             raise UsageError(
-                f"cap_s ({self.cap_s}) is less than wait_s ({self.wait_s}); raise the cap or shorten the wait"
+                f"cap_s ({self.cap_s}) must be at least wait_s ({self.wait_s}); raise cap_s or lower wait_s"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """The high-water marks of a run, None for off.
+    """When the machine is too full to start anything new; None turns a guard off.
 
-    ``memory`` and ``cpu`` are shares of what the process may use; nothing is above a share of 1, so a mark there never pauses.
-    ``worker_memory_bytes`` is the most that one worker process may hold.
+    ``memory`` and ``cpu`` are shares of what the process may use; at 1 they never pause a run. ``worker_memory_bytes`` is the limit of
+    one worker process.
     """
 
     memory: float | None = 0.85
@@ -70,10 +69,10 @@ class Guards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerts:
-    """The thresholds above which a run alerts, None for off.
+    """The thresholds above which a run raises an alert; None turns one off.
 
-    ``failure_rate`` is the share of failures among about the last 100 results, ``throttled_share`` that of throttled ones
-    among the recent calls; both are silent until there were 20. ``stalled_s`` is how long no job finishes while some run.
+    ``failure_rate`` is the share of failures among about the last 100 results, ``throttled_share`` that of throttled calls; both need
+    at least 20. ``stalled_s`` is how long no job has finished while some are running.
     """
 
     failure_rate: float | None = 0.5
@@ -86,25 +85,24 @@ class Alerts:
         stalled_s = self.stalled_s
         is_number = isinstance(stalled_s, int | float) and not isinstance(stalled_s, bool)
         if stalled_s is not None and not (is_number and 0 < stalled_s < math.inf):
-            raise UsageError(f"stalled_s is a number of seconds above 0, or None for off, not {stalled_s!r:.80}")
+            raise UsageError(f"stalled_s must be a number of seconds > 0 or None, got {stalled_s!r:.80}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The rules of one batch.
 
-    ``concurrency`` is how many attempts are made at once; unset it is 10 or, if more, the largest ``max_concurrent`` of a workflow
-    that is run. ``timeout_s`` is for one attempt, ``job_timeout_s`` for a job from its first start, waits included,
-    ``batch_timeout_s`` for the whole batch; None means no limit. ``max_failures`` is how many failures are tolerated:
-    a whole number, or a share between 0 and 1 that counts from 20 finished jobs on. ``window`` bounds all unfinished
-    jobs: queued, running, waiting for a retry, not yet taken by the consumer; unset it is 1,000 or twice the
-    concurrency. ``grace_s`` is how long a cancelled function may go on before it is abandoned, ``drain_s`` how long what
-    runs may go on when a run is drained. ``classify`` maps an exception to a kind ("transient", "permanent", …) or to None
-    for the usual rule.
+    ``concurrency`` is how many attempts run at once; the default is 10 or, if larger, the largest ``max_concurrent`` of the workflow.
+    ``timeout_s`` applies to one attempt, ``job_timeout_s`` to a job from its first start, waits included, ``batch_timeout_s`` to
+    the whole batch; None means no limit. ``max_failures`` is how many failures are tolerated: a number, or a share between 0 and 1
+    that counts after 20 finished jobs. ``window`` bounds all unfinished jobs: queued, running, waiting for a retry, or not yet taken
+    by the reader; the default is 1,000 or twice the concurrency. ``grace_s`` is how long a cancelled function may take to end before
+    it is abandoned, ``drain_s`` how long running attempts may take when a run is stopped. ``classify`` maps an exception to a kind
+    ("transient", "permanent", …), or to None for the usual rule.
 
-    With ``adaptive`` the concurrency is a ceiling, and below it each key's own limit is found. ``park_after_s`` is how long
-    what a job depends on may be unavailable before the run is parked. With ``isolation="process"`` attempts run in worker
-    processes, which can be killed, and whose death harms one attempt only.
+    With ``adaptive`` the concurrency is a ceiling, and the limit of each model or key is found below it. ``park_after_s`` is how long
+    something that jobs depend on may be unavailable before the run pauses. With ``isolation="process"`` attempts run in worker
+    processes, which can be killed and whose death fails one attempt only.
     """
 
     concurrency: int | None = None
@@ -132,48 +130,48 @@ class Policy:
         _require_a("alerts", self.alerts, Alerts, example="Alerts(failure_rate=0.2)")
         _require_times(self)
         if self.adaptive is not None and type(self.adaptive) is not bool:
-            raise UsageError(f"adaptive is True, False or None, not {self.adaptive!r:.80}")
+            raise UsageError(f"adaptive must be True, False or None, got {self.adaptive!r:.80}")
         _require_choice("on_failure", self.on_failure, get_args(OnFailure))
         _require_tolerance(self.max_failures, self.on_failure)
         if self.window is not None:
             require_count("window", self.window)
             require_window(self.window, self.slots)
         if self.classify is not None and not callable(self.classify):
-            raise UsageError(f"classify is a function of one exception, not {self.classify!r:.80}")
+            raise UsageError(f"classify must be a function of one exception, got {self.classify!r:.80}")
         if self.isolation is not None:
             _require_choice("isolation", self.isolation, get_args(Isolation))
 
     @property
     def slots(self) -> int:
-        """How many attempts are made at once, also where nobody has said so."""
+        """How many attempts run at once, by default too."""
         return DEFAULT_CONCURRENCY if self.concurrency is None else self.concurrency
 
     def tolerates(self, failed: int, judged: int) -> bool:
-        """Tell whether so many failures among so many that succeeded or failed are within ``max_failures``; unset it is none."""
+        """Whether so many failures, of so many that succeeded or failed, are within ``max_failures``; by default none are."""
         if type(self.max_failures) is float:
             return not judged or failed / judged <= self.max_failures
         return failed <= (self.max_failures or 0)
 
     def window_for(self, concurrency: int) -> int:
-        """Tell how many jobs may be unfinished at once."""
+        """Return how many jobs may be unfinished at once."""
         return self.window or max(DEFAULT_WINDOW, 2 * concurrency)
 
 
 def require_policy(policy: Policy | None) -> Policy:
-    """Give the policy, or the usual one for None; refuse what is none."""
+    """Return the policy, or the default one for None."""
     if policy is not None and not isinstance(policy, Policy):
-        raise UsageError(f"policy is a Policy, not {policy!r:.80}; for example Policy(concurrency=20)")
+        raise UsageError(f"policy must be a Policy, got {policy!r:.80}; for example gm.Policy(concurrency=20)")
     return Policy() if policy is None else policy
 
 
 def require_count(name: str, value: object) -> None:
-    """Refuse what is not a whole number of at least 1; a bool is not a number here."""
+    """Refuse anything but an integer of at least 1; a bool is no number here."""
     if type(value) is not int or value < 1:
-        raise UsageError(f"{name} is a whole number of at least 1, not {value!r:.80}")
+        raise UsageError(f"{name} must be an integer >= 1, got {value!r:.80}")
 
 
 def require_window(window: int, concurrency: int) -> None:
-    """Refuse a window in which the asked concurrency could never be reached."""
+    """Refuse a window in which the concurrency could never be reached."""
     if window < concurrency:
         raise UsageError(
             f"window ({window}) is less than concurrency ({concurrency}); raise the window or leave it unset"
@@ -181,10 +179,11 @@ def require_window(window: int, concurrency: int) -> None:
 
 
 def require_seconds(name: str, value: object, *, zero: bool = True) -> None:
-    """Refuse what is not a number of seconds, 0 included unless told otherwise."""
-    is_sane = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_S
+    """Refuse anything but a number of seconds; ``zero`` says whether 0 is allowed."""
+    is_sane = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MAX_S
     if not is_sane or (value == 0 and not zero):
-        raise UsageError(f"{name} is a number of seconds {'of at least 0' if zero else 'above 0'}, not {value!r:.80}")
+        limit = ">= 0" if zero else "> 0"
+        raise UsageError(f"{name} must be a number of seconds {limit}, got {value!r:.80}")
 
 
 def _require_times(policy: Policy) -> None:
@@ -197,12 +196,12 @@ def _require_times(policy: Policy) -> None:
 
 def _require_a(name: str, value: object, kind: type, *, example: str) -> None:
     if not isinstance(value, kind):
-        raise UsageError(f"{name} is made by {kind.__name__}, not {value!r:.80}; for example {example}")
+        raise UsageError(f"{name} must be a {kind.__name__}, got {value!r:.80}; for example gm.{example}")
 
 
 def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise UsageError(f"{name} is one of {', '.join(choices)}, not {value!r:.80}")
+        raise UsageError(f"{name} must be one of {', '.join(choices)}, got {value!r:.80}")
 
 
 def _require_tolerance(value: object, on_failure: str) -> None:
@@ -210,27 +209,25 @@ def _require_tolerance(value: object, on_failure: str) -> None:
         return
     if on_failure == "fail_fast":
         raise UsageError(
-            "max_failures has no meaning with on_failure='fail_fast', which tolerates none; leave one of them out"
+            "max_failures can't be combined with on_failure='fail_fast', which tolerates no failure; leave one out"
         )
     is_count = type(value) is int and value >= 0
     is_share = type(value) is float and 0 < value <= 1
     if not (is_count or is_share):
-        raise UsageError(
-            f"max_failures is a whole number of at least 0, or a share above 0 and up to 1, not {value!r:.80}"
-        )
+        raise UsageError(f"max_failures must be an integer >= 0 or a share > 0 and <= 1, got {value!r:.80}")
 
 
 def require_share(name: str, value: object) -> None:
-    """Refuse what is neither None nor a share above 0 and up to 1; a bool is not a number here."""
+    """Refuse anything but None or a share above 0 and up to 1."""
     if value is None:
         return
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
     if not 0 < number <= 1:
         hint = f"; for {number:g} % write {number / 100:g}" if 1 < number <= 100 else ""
-        raise UsageError(f"{name} is a share above 0 and up to 1, or None for off, not {value!r:.80}{hint}")
+        raise UsageError(f"{name} must be a share > 0 and <= 1, or None, got {value!r:.80}{hint}")
 
 
 def _require_bytes(name: str, value: object) -> None:
     if type(value) is not int or value < _MB:
         hint = f"; for {value} MB write {value}_000_000" if type(value) is int and value > 0 else ""
-        raise UsageError(f"{name} is a whole number of bytes, at least 1_000_000, not {value!r:.80}{hint}")
+        raise UsageError(f"{name} must be a number of bytes >= 1_000_000, got {value!r:.80}{hint}")

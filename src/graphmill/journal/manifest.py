@@ -17,7 +17,7 @@ from typing import Any
 from graphmill.core.errors import UsageError, described
 from graphmill.core.fingerprint import callable_name
 from graphmill.core.version import __version__
-from graphmill.engine.attempts.processes.importable import imported, require_importable
+from graphmill.engine.attempts.processes.importable import import_name, require_importable
 from graphmill.engine.policy import Alerts, Guards, Policy, Retry
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -75,7 +75,7 @@ def _classify(name: str) -> Any:
     module, colon, rule = name.partition(":")
     try:
         if colon:
-            return imported(module, rule)
+            return import_name(module, rule)
     except Exception as error:  # noqa: BLE001  importing runs user code
         reason = described(error)
     else:

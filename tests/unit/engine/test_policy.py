@@ -5,33 +5,33 @@ import graphmill as gm
 
 @pytest.mark.parametrize("value", [0, -1, True, False, 2.0, "8", float("nan")])
 def test_a_concurrency_that_is_no_whole_number_above_zero_is_refused(value):
-    with pytest.raises(gm.UsageError, match="concurrency is a whole number of at least 1, not"):
+    with pytest.raises(gm.UsageError, match="concurrency must be an integer >= 1"):
         gm.Policy(concurrency=value)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"timeout_s": 0}, "timeout_s is a number of seconds above 0"),
+        ({"timeout_s": 0}, "timeout_s must be a number of seconds > 0"),
         ({"timeout_s": float("inf")}, "timeout_s"),
         ({"job_timeout_s": -1}, "job_timeout_s"),
         ({"batch_timeout_s": True}, "batch_timeout_s"),
-        ({"on_failure": "stop"}, "on_failure is one of continue, fail_fast"),
+        ({"on_failure": "stop"}, "on_failure must be one of continue, fail_fast"),
         ({"max_failures": -1}, "max_failures"),
         ({"max_failures": True}, "max_failures"),
         ({"max_failures": 0.0}, "max_failures"),
         ({"max_failures": 1.5}, "max_failures"),
-        ({"max_failures": 3, "on_failure": "fail_fast"}, "leave one of them out"),
+        ({"max_failures": 3, "on_failure": "fail_fast"}, "leave one out"),
         ({"window": 5, "concurrency": 6}, "raise the window"),
-        ({"window": 0}, "window is a whole number"),
-        ({"retry": 3}, "retry is made by Retry, not 3; for example Retry"),
-        ({"guards": 0.9}, "guards is made by Guards, not 0.9; for example Guards"),
-        ({"alerts": True}, "alerts is made by Alerts"),
-        ({"adaptive": "yes"}, "adaptive is True, False or None"),
-        ({"drain_s": -1}, "drain_s is a number of seconds of at least 0"),
-        ({"park_after_s": None}, "park_after_s is a number of seconds"),
-        ({"isolation": "thread"}, "isolation is one of process"),
-        ({"classify": "transient"}, "classify is a function"),
+        ({"window": 0}, "window must be an integer"),
+        ({"retry": 3}, "retry must be a Retry, got 3; for example gm.Retry"),
+        ({"guards": 0.9}, "guards must be a Guards, got 0.9; for example gm.Guards"),
+        ({"alerts": True}, "alerts must be a Alerts"),
+        ({"adaptive": "yes"}, "adaptive must be True, False or None"),
+        ({"drain_s": -1}, "drain_s must be a number of seconds >= 0"),
+        ({"park_after_s": None}, "park_after_s must be a number of seconds"),
+        ({"isolation": "thread"}, "isolation must be one of process"),
+        ({"classify": "transient"}, "classify must be a function"),
         ({"grace_s": -1}, "grace_s"),
     ],
 )
@@ -43,11 +43,11 @@ def test_a_policy_that_can_not_be_meant_is_refused_when_it_is_made(arguments, me
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"attempts": 0}, "attempts is a whole number"),
+        ({"attempts": 0}, "attempts must be an integer"),
         ({"wait_s": -1}, "wait_s"),
-        ({"backoff": "quadratic"}, "backoff is one of fixed, linear, exponential"),
-        ({"wait_s": 10, "cap_s": 5}, "raise the cap"),
-        ({"jitter": 1}, "jitter is True or False"),
+        ({"backoff": "quadratic"}, "backoff must be one of fixed, linear, exponential"),
+        ({"wait_s": 10, "cap_s": 5}, "raise cap_s"),
+        ({"jitter": 1}, "jitter must be True or False"),
         ({"throttle_budget_s": "15"}, "throttle_budget_s"),
     ],
 )

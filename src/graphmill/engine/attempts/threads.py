@@ -1,6 +1,6 @@
 """Daemon threads for plain functions, and the mailbox through which threads reach the loop.
 
-Daemon, because a thread can not be stopped: one that is stuck must not hold the interpreter's exit.
+Daemon, because a thread can't be stopped: a stuck one must not prevent the interpreter's exit.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ Ended = Callable[[Any, BaseException | None], None]
 
 
 class Mailbox:
-    """What other threads leave for the loop: many letters, one wake-up."""
+    """Messages of other threads for the loop: many messages, one wake-up."""
 
     def __init__(self, loop: AbstractEventLoop, receive: Callable[[Any], None]) -> None:
         self._loop = loop
         self._receive = receive
-        self._letters: deque[Any] = deque()
+        self._messages: deque[Any] = deque()
         self._is_woken = False
 
-    def post(self, letter: Any) -> None:
-        """Leave a letter; from any thread. One for a loop that is gone is lost."""
-        self._letters.append(letter)
+    def post(self, message: Any) -> None:
+        """Post a message from any thread; it is lost if the loop is gone."""
+        self._messages.append(message)
         if not self._is_woken:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self.empty)
             except RuntimeError:
-                self._letters.clear()
+                self._messages.clear()
 
     def empty(self) -> None:
-        """Receive all letters; on the loop."""
+        """Receive all messages; on the loop."""
         self._is_woken = False  # first: what is posted from here on wakes the loop again
         try:
-            while self._letters:
-                self._receive(self._letters.popleft())
+            while self._messages:
+                self._receive(self._messages.popleft())
         finally:
-            if self._letters:  # one that could not be received must not hold back the others
+            if self._messages:  # one that could not be received must not hold back the others
                 self._loop.call_soon(self.empty)
 
 
-class Call:
-    """One call in a thread; ``ended`` is told its value or error unless it was abandoned before."""
+class ThreadCall:
+    """One call in a thread; ``ended`` gets its value or error unless it was abandoned before."""
 
     __slots__ = ("ended", "function", "is_abandoned", "is_over")
 
@@ -67,15 +67,15 @@ class Threads:
         self._name = name
         self._most = most
         self._is_idle = asyncio.Event()
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._mailbox = Mailbox(loop, self._end)
         self._threads: list[Thread] = []
         self._busy = 0
         self.stuck = 0
 
-    def submit(self, function: Callable[[], Any], ended: Ended) -> Call:
-        """Call a function in a thread and tell ``ended``, on the loop, how it went."""
-        call = Call(function, ended)
+    def submit(self, function: Callable[[], Any], ended: Ended) -> ThreadCall:
+        """Call a function in a thread; ``ended`` gets its value or error on the loop."""
+        call = ThreadCall(function, ended)
         self._busy += 1
         self._is_idle.clear()
         if len(self._threads) < min(self._busy, self._most):
@@ -93,8 +93,8 @@ class Threads:
         else:
             self._threads.append(thread)
 
-    def abandon(self, call: Call) -> bool:
-        """Wait no longer for a call: its thread counts as stuck until it comes back. Tell whether it was under way."""
+    def abandon(self, call: ThreadCall) -> bool:
+        """Wait no longer for a call: its thread counts as stuck until it returns. Return whether the call was running."""
         if call.is_over or call.is_abandoned:
             return False
         call.is_abandoned = True
@@ -102,12 +102,12 @@ class Threads:
         return True
 
     def dismiss(self) -> None:
-        """Send the threads home once they have done what was submitted; a stuck one goes when its function returns."""
+        """End the threads once they have done what was submitted; a stuck one ends when its function returns."""
         for _ in self._threads:
             self._calls.put(None)
 
     async def wait_gone(self, grace_s: float) -> None:
-        """Wait for dismissed threads, but for calls under way only so long."""
+        """Wait for dismissed threads, at most this long for running calls."""
         if self._busy > self.stuck:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s):
@@ -116,7 +116,7 @@ class Threads:
             self.join()
 
     def join(self) -> None:
-        """See dismissed threads out that have nothing left to do."""
+        """Join dismissed threads that have nothing left to do."""
         for thread in self._threads:
             thread.join()
 
@@ -124,20 +124,17 @@ class Threads:
         while (call := self._calls.get()) is not None:
             try:
                 value, error = None if call.is_abandoned else call.function(), None
-            except BaseException as raised:  # noqa: BLE001  a surprise in user code is that call's outcome
+            except BaseException as raised:  # noqa: BLE001  whatever user code raises is the outcome
                 value, error = None, raised
             self._mailbox.post((call, value, error))
             del call, value, error  # an idle thread keeps nothing alive
 
-    def _end(self, letter: tuple[Call, Any, BaseException | None]) -> None:
-        call, value, error = letter
+    def _end(self, message: tuple[ThreadCall, Any, BaseException | None]) -> None:
+        call, value, error = message
         call.is_over = True
         self._busy -= 1
-        ended, call.function, call.ended = (
-            call.ended,
-            _nothing,
-            _nothing,
-        )  # they may hold the call, and all that it was for
+        ended = call.ended
+        call.function = call.ended = _nothing  # they may keep the call alive, and everything it was for
         if call.is_abandoned:
             self.stuck -= 1
         else:
@@ -147,4 +144,4 @@ class Threads:
 
 
 def _nothing(*_: Any) -> None:
-    """Stand for what was let go."""
+    """Do nothing."""

@@ -243,7 +243,7 @@ class LoopAttempt:
             except KeyboardInterrupt as raised:
                 self._end(None, raised)
                 raise
-            except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
+            except BaseException as raised:  # noqa: BLE001  whatever user code raises is the outcome
                 error = raised
             self._end(output, error)
             output = error = None  # an error holds the frames that it came through, and this one would hold it
@@ -313,7 +313,7 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 
 
 def _plainly(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a plain function; no Ctrl-C strikes in a thread, so a KeyboardInterrupt there is its own failure and ends no loop."""
+    """Call a plain function. Ctrl-C never interrupts a thread, so a KeyboardInterrupt there is the function's own failure."""
     try:
         return function(*args, **kwargs)
     except KeyboardInterrupt as error:
@@ -321,7 +321,7 @@ def _plainly(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def is_async(function: object) -> bool:
-    """Tell whether calling this gives a coroutine: an async function, a partial of one, an object whose call is one."""
+    """Whether calling this returns a coroutine: an async function, a partial of one, an object with an async call."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
@@ -333,7 +333,7 @@ def _is_awaitable(value: Any) -> bool:
 
 
 def _cancel(task: Task[Any]) -> None:
-    """Cancel a task and make the loop forget it, so that no shutdown waits forever for one that will not end."""
+    """Cancel a task and make the loop forget it: no shutdown must wait forever for one that doesn't end."""
     task.cancel()
     asyncio._unregister_task(task)
     task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -347,7 +347,7 @@ def _set(future: Future[Any], value: Any, error: BaseException | None) -> None:
     else:
         future.set_exception(
             RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
-        )  # a future can not hold it
+        )  # a future can't hold it
 
 
 class ThreadCalls:

@@ -251,10 +251,16 @@ class Branches:
                 self.schedule_replay(job)
             return
         for branch, fork, left_s in replay.take_timed():
-            if left_s > 0:
-                branch.waits_for = self._loop.call_later(left_s, self._fork_expired, branch, fork)
-            else:
-                self._fork_expired(branch, fork)
+            self._resume_timer(branch, fork, left_s)
         for branch in replay.take_waiting():
             if not branch.is_dropped:
                 self._driver.resume(branch)
+
+    def _resume_timer(self, branch: Branch, fork: Fork, left_s: float) -> None:
+        """Give a fork the rest of its time, unless what expired just before has dropped it or let it end."""
+        if branch.fork is not fork or branch.is_dropped:
+            return
+        if left_s > 0:
+            branch.waits_for = self._loop.call_later(left_s, self._fork_expired, branch, fork)
+        else:
+            self._fork_expired(branch, fork)

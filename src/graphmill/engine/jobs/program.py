@@ -1,4 +1,4 @@
-"""What a job that is made of steps asks of the engine: a step, several strands side by side, something to be noted, or room."""
+"""Programs: jobs made of steps. A program is a generator that asks the engine for steps, decisions and forks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from graphmill.engine.scheduling.rate_limits import Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRules:
-    """How steps of one kind are attempted. Without a ``lane`` of their own they go in their job's; ``limits`` are those of the lane.
+    """How steps of one kind are attempted. Without a ``lane`` of their own they use their job's; ``limits`` belong to the lane.
 
-    One that is not recorded is done again after a restart; one with an unsafe effect must not happen twice, unless it
-    ``is_retried_if_ambiguous``. ``redact`` removes secrets from the failure of an attempt.
+    A step that is not recorded is repeated after a restart. One with an unsafe effect must not happen twice, unless it
+    ``is_retried_if_ambiguous``. ``redact`` removes secrets from failures.
     """
 
     retry: Retry
@@ -36,7 +36,7 @@ class StepRules:
 
 
 class Step:
-    """Something to be attempted until it ends; ``path`` tells it from all other steps of its job, the same after a restart."""
+    """Something to attempt; ``path`` identifies it in its job, also after a restart."""
 
     __slots__ = ("path", "rules")
 
@@ -46,19 +46,19 @@ class Step:
 
     @property
     def estimated_tokens(self) -> int:
-        """How many tokens an attempt may take, where the rules limit them."""
+        """How many tokens an attempt may use, if the rules limit them."""
         return 0
 
     def content(self) -> bytes:
-        """Hash what decides its outcome: one that was recorded under the same path and hash stands."""
+        """Hash everything that decides its outcome: one recorded under the same path and hash is reused."""
         raise NotImplementedError
 
     def act(self) -> Awaitable[Any]:
-        """Make one attempt, on the loop."""
+        """Attempt it once, on the loop."""
         raise NotImplementedError
 
     def call(self) -> tuple[Callable[[Any], Any], Any]:
-        """Give the function to call in a worker process, and what with: where its rules ask for one, that is an attempt."""
+        """Return function and argument of an attempt in a worker process."""
         raise NotImplementedError
 
 
@@ -77,10 +77,10 @@ _NOTHING = object()
 
 
 class Decision:
-    """Something that a program decides itself and must decide the same after a restart; it takes no slot, no attempt and no time.
+    """A value that a program decides itself and must decide the same way after a restart; it takes no slot and no attempt.
 
-    It gets what was noted first under this ``path`` and ``content()``, as JSON gives it back; without a value it only asks, and gets
-    None where nothing is noted. A retry of the job keeps it, unless it ``is_temporary``: then that decides anew.
+    The answer is what was recorded first under this ``path`` and ``content()``, as JSON returns it. Without a value it only asks, and
+    gets None if nothing is recorded. A retry of the job keeps it, unless it ``is_temporary``.
     """
 
     __slots__ = ("body", "content", "is_temporary", "path", "value")
@@ -99,43 +99,43 @@ class Decision:
         self.body: bytes | None = None
         self.value: Any = None
         if value is not _NOTHING:
-            self._hold(value)
+            self._set(value)
 
-    def _hold(self, value: Any) -> None:
+    def _set(self, value: Any) -> None:
         try:
             self.body = json_bytes(value)
             self.value = json.loads(self.body)
         except (TypeError, ValueError, RecursionError) as error:
-            raise Permanent(f"what is noted as {self.path} is not JSON: {error}") from error
+            raise Permanent(f"the value recorded as {self.path} is not JSON: {error}") from error
 
 
 class Fork(Protocol):
-    """Several programs side by side, each on a strand of its own, until there are no more and all have ended.
+    """Several programs side by side, each in a branch of its own, until there are no more and all have ended.
 
-    Once ``is_stopped`` those under way are cancelled. With ``timeout_s`` it is stopped after that time by ``expire``.
+    Once ``is_stopped`` the running ones are cancelled. After ``timeout_s``, ``expire`` stops it.
     """
 
     is_stopped: bool
     timeout_s: float | None
 
     def more(self) -> Program | None:
-        """Give the next program that may begin now; None for none now, until another has ended."""
+        """Return the next program that may begin now; None if there is none until another has ended."""
 
     def ended(self, program: Program, value: Any, failure: Failure | None) -> None:
-        """Take what a program has given, or the failure it ended with. One that was cancelled is not heard of again."""
+        """Take what a program returned, or its failure. Cancelled ones are not reported."""
 
     def expire(self) -> None:
         """Stop: the time is up."""
 
 
 class NeedSpill:
-    """Room outside of memory is wanted; the answer are Pages, or None where there are none."""
+    """Asks for disk space; the answer is a SpilledOutcomes, or None if there is none."""
 
     __slots__ = ()
 
 
 class Series(Protocol):
-    """Items of a job, one after the other or several at once; ``count`` is None while nobody knows how many there are."""
+    """Items inside a job; ``count`` is None while it is unknown."""
 
     path: str
 
@@ -149,7 +149,7 @@ class Series(Protocol):
 
 
 class SeriesStarted:
-    """A series has begun, and may be told of while it is under way; there is no answer."""
+    """Reports that a series has begun, for progress; there is no answer."""
 
     __slots__ = ("series",)
 
@@ -157,19 +157,18 @@ class SeriesStarted:
         self.series = series
 
 
-# It asks for a step and gets its StepEnd, for a note and gets what it says, for pages, or for a fork and goes on when that is over.
-# It may tell that a series has begun. What it returns is its value.
+# A program yields a step and gets its StepEnd, a decision and gets its value, or a fork and continues when that is over.
 Program: TypeAlias = Generator[Step | Decision | NeedSpill | SeriesStarted | Fork, Any, Any]
 
 
 class Finished(NamedTuple):
-    """What the program of a whole job returns: its output, and what is to be noted beside it."""
+    """What the program of a job returns: its output, and metadata for its result."""
 
     output: Any
     metadata: Mapping[str, Any]
 
 
-class Failed(Exception):  # noqa: N818  it carries what has been recorded already
+class Failed(Exception):  # noqa: N818  it carries a failure
     """Raised by a program that ends with a failure."""
 
     def __init__(self, failure: Failure) -> None:
@@ -183,5 +182,5 @@ class Programmed:
     __slots__ = ()
 
     def program(self, value: Any, policy: Policy) -> Program:
-        """Begin a job with this input; it must only decide, and touch nothing outside."""
+        """Begin a job with this input. A program only decides; it must touch nothing outside."""
         raise NotImplementedError

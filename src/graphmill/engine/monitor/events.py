@@ -1,4 +1,4 @@
-"""Facts about a run, as they happen: frozen, named in the past tense, for observers."""
+"""Events of a run, for observers: frozen values, named in the past tense."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AlertName = Literal["failure_rate", "stalled", "throttled_share", "unavailable",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What somebody should know: a threshold was crossed, or what the jobs depend on is down, which has none."""
+    """Something to look at: a threshold was crossed, or a dependency is unavailable, which has no threshold."""
 
     name: AlertName
     message: str
@@ -31,7 +31,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """A run began; ``total`` is None where the number of items is not known."""
+    """A run began; ``total`` is None if the number of items is unknown."""
 
     concurrency: int
     total: int | None
@@ -39,7 +39,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStarted(Event):
-    """A job was given a slot, or, where it is made of steps, the step at this path was."""
+    """A job got a slot, or its step at this path did."""
 
     job_id: str
     attempt: int
@@ -48,7 +48,7 @@ class AttemptStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled(Event):
-    """An attempt failed and the job, or its step at this path, waits for its next."""
+    """An attempt failed and the job, or its step at this path, waits for the next one."""
 
     job_id: str
     attempt: int
@@ -66,7 +66,7 @@ class JobFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrencyChanged(Event):
-    """The limit of attempts at once was changed; ``key`` is None where it is that of the whole run, changed by hand."""
+    """The concurrency changed: that of a key or, changed by hand, that of the whole run (None)."""
 
     before: int
     after: int
@@ -76,7 +76,7 @@ class ConcurrencyChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthChanged(Event):
-    """What the jobs of a key depend on became unavailable (open), is probed (half_open), answers (closed), or was given up (parked)."""
+    """The dependency of a key became unavailable (open), is probed (half_open), answers (closed), or was given up (parked)."""
 
     key: str
     state: HealthState
@@ -92,19 +92,19 @@ class StartsHeld(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartsReleased(Event):
-    """What held the starts is over."""
+    """Jobs are started again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRaised(Event):
-    """A threshold of the policy's alerts was crossed."""
+    """An alert was raised."""
 
     alert: Alert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEnded(Event):
-    """All items are in; ``error`` says why if the source failed."""
+    """All items were read; ``error`` says why if the source failed."""
 
     count: int
     error: str | None
@@ -112,7 +112,7 @@ class SourceEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped(Event):
-    """The run was told to end early; ``reason`` is the word also found in its report."""
+    """The run ends early; ``reason`` is the word that its report uses too."""
 
     reason: StopReason
     message: str
@@ -120,6 +120,6 @@ class RunStopped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
-    """Nothing is left to do."""
+    """The run has ended."""
 
     statistics: Statistics

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-_MOST_BYTES = 65_536
+_MAX_BYTES = 65_536
 _NUMBER = re.compile(rb"\A(\d{1,20})\s*\Z")  # "max" is no number, and so no limit
 _QUOTA = re.compile(rb"\A(\d{1,20}) (\d{1,20})\s*\Z")
 _INACTIVE = re.compile(rb"^inactive_file (\d{1,20})$", re.MULTILINE)
@@ -18,7 +18,7 @@ _USAGE = re.compile(rb"^usage_usec (\d{1,20})$", re.MULTILINE)
 
 
 class Cgroup:
-    """One control group: how much of its limits is used, by all processes in it. A file that can not be read or understood is no limit."""
+    """One control group: how much of its limits its processes use. A file that can't be read is no limit."""
 
     def __init__(self, folder: Path) -> None:
         self._memory_limits = (folder / "memory.max", folder / "memory.high")
@@ -29,7 +29,7 @@ class Cgroup:
         self._usage_before: list[int] = []
 
     def memory(self) -> float:
-        """Tell the share of the memory limit in use, file cache that can be dropped left out; 0 without a limit."""
+        """Return the share of the memory limit in use, without file cache that can be dropped; 0 without a limit."""
         limits = [limit for path in self._memory_limits for limit in _numbers(path, _NUMBER)]
         if not limits:
             return 0.0
@@ -37,7 +37,7 @@ class Cgroup:
         return (current[0] - inactive[0]) / max(1, min(limits)) if current and inactive else 0.0
 
     def cpu(self, elapsed_s: float) -> float:
-        """Tell the share of the CPU quota used since the last call, which was ``elapsed_s`` ago; 0 at the first or without a quota."""
+        """Return the share of the CPU quota used since the last call, ``elapsed_s`` ago; 0 at first or without a quota."""
         quota = _numbers(self._cpu_max, _QUOTA)
         usage = _numbers(self._cpu_stat, _USAGE) if quota else []
         before, self._usage_before = self._usage_before, usage
@@ -48,7 +48,7 @@ class Cgroup:
 
 
 def own_cgroups(root: Path, proc: Path) -> list[Cgroup]:
-    """Find the groups from our own up to the root, which in a container is often our own; none where there is no version 2."""
+    """Return the groups from our own up to the root; none without cgroup v2."""
     try:
         found = re.search(r"^0::/(.*)$", (proc / "self" / "cgroup").read_text(errors="replace"), re.MULTILINE)
     except OSError:
@@ -61,11 +61,9 @@ def own_cgroups(root: Path, proc: Path) -> list[Cgroup]:
 
 def _numbers(path: Path, pattern: re.Pattern[bytes]) -> list[int]:
     try:
-        descriptor = os.open(
-            path, os.O_RDONLY
-        )  # at half the cost of a file object, and the kernel gives such a file in one piece
+        descriptor = os.open(path, os.O_RDONLY)  # half the cost of a file object; the kernel returns it in one piece
         try:
-            found = pattern.search(os.read(descriptor, _MOST_BYTES))
+            found = pattern.search(os.read(descriptor, _MAX_BYTES))
         finally:
             os.close(descriptor)
     except (OSError, ValueError):  # ValueError: a path with a null character
@@ -73,7 +71,7 @@ def _numbers(path: Path, pattern: re.Pattern[bytes]) -> list[int]:
     return [int(number) for number in found.groups()] if found else []
 
 
-_LEAST_APART_S = 0.25  # the system counts CPU time in steps of 10 ms
+_MIN_INTERVAL_S = 0.25  # the system counts CPU time in steps of 10 ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +83,16 @@ class Reading:
 
 
 class Readable(Protocol):
-    """What tells how full the machine is."""
+    """Measures how full the machine is."""
 
     def read(self) -> Reading:
-        """Read it now."""
+        """Take a reading."""
 
 
 class Machine:
-    """Reads the system and the control groups this process was in when the machine was made; the fullest of them counts.
+    """Reads the system and the control groups of this process; the fullest of them counts.
 
-    What can not be read counts as empty.
+    What can't be read counts as empty.
     """
 
     def __init__(
@@ -114,10 +112,10 @@ class Machine:
         self._cpu_before: tuple[float, float] | None = None
 
     def read(self) -> Reading:
-        """Take a reading; runs that share this machine, and ask one after the other, share it."""
+        """Take a reading; runs that share this machine share it."""
         now = self._clock()
         elapsed_s = now - self._read_at
-        if self._last is not None and elapsed_s < _LEAST_APART_S:
+        if self._last is not None and elapsed_s < _MIN_INTERVAL_S:
             return self._last
         self._read_at = now
         self._last = Reading(
@@ -141,14 +139,13 @@ class Machine:
         return busy_s / passed_s if passed_s > 0 else 0.0
 
     def _cpu_seconds(self) -> tuple[float, float] | None:
-        """Tell the seconds that all CPUs together were busy, and those that passed."""
+        """Return the seconds that all CPUs together were busy, and those that passed."""
         try:
             times = self._psutil.cpu_times()._asdict()
         except OSError:
             return None
-        passed_s = sum(
-            seconds for name, seconds in times.items() if not name.startswith("guest")
-        )  # guest time is part of user time
+        # Guest time is part of user time.
+        passed_s = sum(seconds for name, seconds in times.items() if not name.startswith("guest"))
         return passed_s - times["idle"] - times.get("iowait", 0.0), passed_s
 
 

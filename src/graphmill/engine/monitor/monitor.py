@@ -120,10 +120,7 @@ class Monitor:
 
 
 class AlertWatch:
-    """Gives each alert once when its threshold is crossed, and again only after all was well in between.
-
-    Well is a share below 0.8 of its threshold, or a result after a stall.
-    """
+    """Raises each alert once when its threshold is crossed, and again only after it was clearly below in between."""
 
     def __init__(self, alerts: Alerts, now: float) -> None:
         self._failures = Share()
@@ -134,16 +131,15 @@ class AlertWatch:
         self._waiting_since = now
 
     def result(self, now: float, *, is_failure: bool) -> None:
-        """Note a result; a cancelled one is none."""
+        """Note a result."""
         self._failures.add(hit=is_failure)
         self._is_stalled = False
         self._waiting_since = now
 
     def check(self, now: float, *, is_idle: bool, throttled: Iterable[Share]) -> list[Alert]:
-        """Give the alerts that are new.
+        """Return the new alerts.
 
-        ``is_idle`` is for a run that is paused or waits for its source, and so can not stall; ``throttled`` holds the
-        share of each key, of which the worst counts.
+        A run that ``is_idle``, paused or waiting for its source, can't stall. Of the ``throttled`` shares, one per key, the worst counts.
         """
         found = [
             _crossed("failure_rate", self._failure_rate, [self._failures], "the last results failed"),
@@ -172,14 +168,14 @@ def _crossed(name: AlertName, latch: Latch, shares: Iterable[Share], what: str) 
 
 
 class Guard:
-    """Pauses above a high-water mark and until below the low-water mark, which is 0.9 of it."""
+    """Pauses above a high-water mark until below 0.9 of it."""
 
     def __init__(self, guards: Guards) -> None:
         self._memory = Latch(guards.memory, low_share=LOW_WATER)
         self._cpu = Latch(guards.cpu, low_share=LOW_WATER)
 
     def judge(self, reading: Reading) -> str | None:
-        """Give the reason for which nothing new may start now, or None."""
+        """Return why nothing new may start now, or None."""
         reasons = [_reason("memory", self._memory, reading.memory), _reason("CPU", self._cpu, reading.cpu)]
         return "; ".join(filter(None, reasons)) or None
 
@@ -193,7 +189,7 @@ def _reason(name: str, latch: Latch, share: float) -> str | None:
 
 
 class Latch:
-    """On once a figure is above ``high`` (None: never), off again only when it is below the ``low_share`` of that."""
+    """A switch: on above ``high`` (None: never), off again below ``low_share`` of it."""
 
     __slots__ = ("high", "is_on", "low")
 
@@ -203,12 +199,12 @@ class Latch:
         self.is_on = False
 
     def feed(self, figure: float) -> bool:
-        """Take the newest figure; tell whether the latch went on by it."""
+        """Take the newest figure; return whether it turned the switch on."""
         was_on = self.is_on
         self.is_on = figure > self.high or (was_on and figure >= self.low)
         return self.is_on and not was_on
 
 
 def percent(share: float) -> str:
-    """Tell a share in words: ``62.5 %``."""
+    """Format a share: ``62.5 %``."""
     return f"{100 * share:.3g} %"

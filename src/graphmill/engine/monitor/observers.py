@@ -30,7 +30,7 @@ SETTLE_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What a person wants called: each may be a plain or an async function."""
+    """The functions a user passes; each may be plain or async."""
 
     on_result: Callable[[Job, Result], Any] | None = None
     on_progress: Callable[[Progress], Any] | None = None
@@ -41,9 +41,9 @@ class Hooks:
         for name in ("on_result", "on_progress", "on_alert"):
             hook = getattr(self, name)
             if hook is not None and not callable(hook):
-                raise UsageError(f"{name} is a function, not {hook!r:.80}")
+                raise UsageError(f"{name} must be a function, got {hook!r:.80}")
         if not isinstance(self.observers, Sequence) or not all(callable(observer) for observer in self.observers):
-            raise UsageError(f"observers is a list of functions, not {self.observers!r:.80}")
+            raise UsageError(f"observers must be a list of functions, got {self.observers!r:.80}")
 
 
 class Observers:
@@ -75,30 +75,30 @@ class Observers:
         return sum(hook.errors for hook in self._hooks)
 
     def notify(self, kind: Callable[..., Event], **facts: Any) -> None:
-        """Tell the observers of an event."""
+        """Notify the observers of an event."""
         if self._observers:
             event = kind(at_s=self._loop.time() - self._started_at, **facts)
             for observer in self._observers:
                 observer.offer(event)
 
     def report_hold(self, reason: str | None) -> None:
-        """Tell that nothing new is started, and why, or that it is again; in the log too, where somebody reads it in the morning."""
+        """Report that nothing new is started, and why, or that jobs are started again; to the log too."""
         if reason is None:
-            log.info("starting again")
+            log.info("starting jobs again")
             self.notify(events.StartsReleased)
         else:
-            log.warning("nothing new is started: %s", reason)
+            log.warning("not starting anything new: %s", reason)
             self.notify(events.StartsHeld, reason=reason)
 
     def alert(self, alert: Alert) -> None:
-        """Tell of an alert: the log, the observers, and ``on_alert``."""
+        """Report an alert: to the log, the observers, and ``on_alert``."""
         log.warning("alert: %s", alert.message)
         self.notify(events.AlertRaised, alert=alert)
         if self._on_alert is not None:
             self._on_alert.offer(alert)
 
     def report_progress(self, progress: Callable[[], Progress]) -> None:
-        """Tell how far the run is."""
+        """Report the run's progress."""
         if self._on_progress is not None:
             self._on_progress.offer(progress())
 
@@ -110,16 +110,16 @@ class Observers:
             self._on_result.offer(job, result)
 
     def unhang_results(self) -> None:
-        """Let results pass an ``on_result`` that has hung since this was last called."""
+        """Let results pass an ``on_result`` that has made no progress since the last call."""
         if self._on_result is not None:
             self._on_result.unhang()
 
     def need_pause(self) -> bool:
-        """Tell whether an observer asks for a pause."""
+        """Whether an observer needs a pause to catch up."""
         return any(observer.need_pause() for observer in self._observers)
 
     async def settle(self, within_s: float) -> None:
-        """Wait, but not longer than this, until everybody has seen everything."""
+        """Wait at most this long until the hooks have seen everything."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 for hook in self._hooks:
@@ -129,11 +129,11 @@ class Observers:
 
 
 class HookQueue:
-    """A callback and the queue before it.
+    """One hook and its queue.
 
-    A listener has a ``capacity``: beyond it the oldest entries are dropped and counted. If it raises, that is reported and
-    it is called no more. With ``then`` the callback is a stage on a entry's way instead: nothing is dropped (the window
-    bounds what can wait), ``then`` gets each entry once the callback has seen it, and one that raises is called again.
+    A listener has a ``capacity``: beyond it the oldest entries are dropped and counted. If it raises, that is logged and it is not
+    called again. With ``then`` the hook is a stage that every entry passes: nothing is dropped (the window bounds what can wait),
+    ``then`` gets each entry after the hook, and a hook that raises is called for the next entry.
     """
 
     def __init__(
@@ -152,8 +152,8 @@ class HookQueue:
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=capacity)
         self._then = then
         self._seen = Mailbox(workers.loop, self._pass_on)
-        self._owed: dict[int, tuple[Any, ...]] = {}
-        self._last_in_hand: tuple[Any, ...] | None = None
+        self._passing: dict[int, tuple[Any, ...]] = {}
+        self._last_current: tuple[Any, ...] | None = None
         self.errors = 0
         self._dropped = 0
         self._pauses_left = MAX_PAUSES
@@ -164,7 +164,7 @@ class HookQueue:
         workers.spawn(self._serve())
 
     def offer(self, *entry: Any) -> None:
-        """Let the callback see this when it gets to it."""
+        """Queue an entry for the hook."""
         if self._is_gone:
             if self._then is not None:
                 self._then(entry)
@@ -172,38 +172,35 @@ class HookQueue:
         self._dropped += len(self._entries) == self._entries.maxlen
         self._entries.append(entry)
         if self._then is not None:
-            self._owed[id(entry)] = entry
+            self._passing[id(entry)] = entry
         self._is_idle.clear()
         self._has_entries.set()
 
     def need_pause(self) -> bool:
-        """Ask for a breath's pause while the queue is more than half full, as often as patience lasts.
+        """Ask for a short pause while the queue is more than half full, a limited number of times.
 
-        A busy loop starves the threads in which plain callbacks run. So a quick one gets the time it needs, and a slow one
-        holds the run for a second in all, then misses entries.
+        A busy loop starves the threads in which plain hooks run. So a quick one gets the time it needs, and a slow one delays the run
+        by a second in all, then misses entries.
         """
         is_behind = self._pauses_left > 0 and 2 * len(self._entries) > (self._entries.maxlen or 0)
         self._pauses_left -= is_behind
         return is_behind
 
     def unhang(self) -> None:
-        """Wait no longer for a stage that is where it was when last asked: pass on what it holds up, and call it no more.
-
-        To be called now and then; a slow stage that gets on is left in peace.
-        """
-        in_hand = next(iter(self._owed.values()), None)
-        if in_hand is not None and in_hand is self._last_in_hand:
+        """Give up a stage that has made no progress since the last call: pass on its entries, and don't call it again."""
+        current = next(iter(self._passing.values()), None)
+        if current is not None and current is self._last_current:
             self._is_gone = True
-            for entry in list(self._owed.values()):
+            for entry in list(self._passing.values()):
                 self._pass_on(entry)
-        self._last_in_hand = in_hand
+        self._last_current = current
 
     async def wait_idle(self) -> None:
-        """Wait until the callback has seen everything."""
+        """Wait until the hook has seen everything."""
         await self._is_idle.wait()
 
     def report_drops(self) -> None:
-        """Say how much a listener has missed; a newest reading that replaced an older one is not missed."""
+        """Log how many entries a listener has missed."""
         if self._dropped and self._entries.maxlen != 1:
             log.warning("%s was too slow: %d events were not shown to it", self._name, self._dropped)
 
@@ -248,12 +245,12 @@ class HookQueue:
                 self._seen.post(entry)
 
     def _pass_on(self, entry: tuple[Any, ...]) -> None:
-        if self._then is not None and self._owed.pop(id(entry), None) is not None:
+        if self._then is not None and self._passing.pop(id(entry), None) is not None:
             self._then(entry)
 
     def _report(self, error: BaseException) -> None:
         self.errors += 1
         if self.errors == 1:
-            then = "it is called no more" if self._then is None else "it is called again for the next"
+            then = "it is not called again" if self._then is None else "it is called for the next one"
             log.error("%s raised; %s", self._name, then, exc_info=error)
         self._is_gone = self._is_gone or self._then is None

@@ -1,4 +1,4 @@
-"""How many attempts at once: found by trying higher limits, and going back from those that are throttled or no faster."""
+"""Adaptive concurrency: tries higher limits, and goes back from those that are throttled or no faster."""
 
 from __future__ import annotations
 
@@ -10,28 +10,22 @@ Stamp = tuple[int, float]
 
 _FIRST_LIMIT = 8
 _CUT = 0.7
-_EDGE = (
-    1.15  # limits nearer to each other than this are not told apart: not searched between, their latencies not compared
-)
-_FEWEST_CALLS = (
-    16  # to judge a limit by, and at least two for each place, so that slow calls count as well as quick ones
-)
-_ALARM = 5.0  # throttles beyond twice the floor: that many by chance come once in tens of thousands of calls
-_LEAST_FLOOR, _FIRST_FLOOR, _MOST_FLOOR = 0.01, 0.05, 0.15  # above the most, a full server would pass for a moody one
-_FLOOR_CALLS = 200  # over how many calls the floor is learned
-_REST_CALLS = 165  # for each throttle that a failed limit has cost: trying higher then costs less than one in a hundred
-_MOST_REST_CALLS = 3000
-_REST_TIMES = 20  # a gate or a cut holds all up; so it may take a twentieth of the time
-_DOUBT = 1.5  # standard errors granted to a limit that seems no faster
-_SURE_FAILURES = (
-    4  # before so many limits have failed, little is known, and a failure may have been bad luck: the rests are shorter
-)
-_MOST_GATE_S = 60.0
-_LEAST_S = 1e-6
+_EDGE = 1.15  # limits closer than this are the same: not searched between, their latencies not compared
+_MIN_CALLS = 16  # to judge a limit by, and at least two per slot, so that slow calls count as well as quick ones
+_ALARM = 5.0  # throttles beyond twice the floor: so many happen by chance once in tens of thousands of calls
+_MIN_FLOOR, _FIRST_FLOOR, _MAX_FLOOR = 0.01, 0.05, 0.15  # above the maximum, a full server would pass for a flaky one
+_FLOOR_CALLS = 200  # the number of calls over which the floor is learned
+_REST_CALLS = 165  # per throttle that a failed limit has cost: trying higher then costs less than one call in a hundred
+_MAX_REST_CALLS = 3000
+_REST_TIMES = 20  # a gate or a cut stops everything, so it may take a twentieth of the time
+_DOUBT = 1.5  # standard errors of doubt for a limit that seems no faster
+_SURE_FAILURES = 4  # before so many limits have failed, a failure may have been bad luck: rests are shorter
+_MAX_GATE_S = 60.0
+_MIN_S = 1e-6
 
 
 class _Level:
-    """Latencies at one limit, as logarithms, whose mean a heavy tail hardly moves."""
+    """Latencies at one limit, as logarithms: a heavy tail hardly moves their mean."""
 
     __slots__ = ("_squares", "_total", "calls", "limit")
 
@@ -42,7 +36,7 @@ class _Level:
         self._squares = 0.0
 
     def add(self, seconds: float) -> None:
-        value = log(max(_LEAST_S, seconds))
+        value = log(max(_MIN_S, seconds))
         self.calls += 1
         self._total += value
         self._squares += value * value
@@ -53,23 +47,23 @@ class _Level:
 
     @property
     def variance(self) -> float:
-        """That of the mean."""
+        """The variance of the mean."""
         return max(0.0, self._squares / self.calls - self.mean**2) / self.calls
 
     def is_worth_more_than(self, lower: _Level) -> bool:
-        """Whether it may give at least half of what so many more places should, doubt granted."""
+        """Whether it may give at least half of the speed that so many more slots should give."""
         possible = log(self.limit / lower.limit)
         gain = possible - (self.mean - lower.mean)
         return gain + _DOUBT * sqrt(self.variance + lower.variance) >= possible / 2
 
 
 class Controller:
-    """Finds by itself how many attempts at once what they depend on can bear.
+    """Finds how many attempts at once a server can handle.
 
-    A limit holds once calls enough have passed under it; then a higher one is tried: twice as high at first, later between
-    the one that holds and the one that failed, and near the edge, after a rest, a little higher, then ever more.
-    A limit fails if more calls are throttled than the *floor*, the share that is throttled below it too, explains, or
-    if it is no faster than one well below. Then the limit is cut, so that the floor and the latency below are seen afresh.
+    A limit holds once enough calls have succeeded under it. Then a higher one is tried: twice as high at first, later between the one
+    that holds and the one that failed, and near the edge, after a rest, slightly higher. A limit fails if more calls are throttled
+    than the *floor* explains, the share that is throttled at lower limits too, or if it is no faster than one well below.
+    Then the limit is cut, so that floor and latency are measured again.
     """
 
     def __init__(self, *, ceiling: int) -> None:
@@ -77,21 +71,19 @@ class Controller:
         self.reason = "first guess"
         self._gated_until = 0.0
         self._may_probe = False
-        self._probe = 0  # the attempt that was let through the gate, while it is under way
+        self._probe = 0  # the attempt that was let through the gate, while it runs
         self._ceiling = ceiling
         self._running = 0
         self._starts = 0
-        self._goal = self.limit  # what the limit climbs to
+        self._goal = self.limit  # what the limit rises to
         self._pace = 0.0
         self._climbed = 0.0
         self._step = 2.0
-        self._holds = self.limit  # the highest limit known to hold
+        self._holds = self.limit  # the highest limit that is known to hold
         self._failed: float = inf  # the lowest above it known to fail
         self._failures = 0
         self._floor = _FIRST_FLOOR
-        self._score = (
-            0.0  # throttles beyond what the floor explains: a CUSUM, quick to see a storm and slow to see chance
-        )
+        self._score = 0.0  # throttles that the floor doesn't explain: a CUSUM, quick for a storm, slow for chance
         self._is_cut = False
         self._cut_at_start = 0
         self._is_resting = False
@@ -101,7 +93,7 @@ class Controller:
         self._open_level()
 
     def started(self, now: float) -> Stamp:
-        """Count an attempt that starts; its end brings the stamp back."""
+        """Count a start; its end returns the stamp."""
         self._running += 1
         self._starts += 1
         if self._running >= self.limit:
@@ -112,11 +104,11 @@ class Controller:
 
     @property
     def gated_until(self) -> float:
-        """Until when nothing may start. Through each gate one attempt may: that it is answered opens it, that it is refused renews it."""
+        """When the next attempt may start. One attempt passes each gate: a response opens it, a refusal renews it."""
         return 0.0 if self._may_probe else self._gated_until
 
     def ended(self, stamp: Stamp, now: float, kind: Kind | None, retry_after_s: float | None = None) -> None:
-        """Learn from an attempt's end; a kind of None is a success, and only a success or a throttle says anything."""
+        """Learn from the end of an attempt; only success (None) and throttling say anything."""
         self._running -= 1
         if stamp[0] == self._probe:
             self._probed(now, kind, retry_after_s or 0.0)
@@ -130,26 +122,26 @@ class Controller:
         if kind is None:
             self._gated_until = 0.0
         elif kind is Kind.THROTTLED:
-            self._gated_until = now + min(retry_after_s, _MOST_GATE_S)
+            self._gated_until = now + min(retry_after_s, _MAX_GATE_S)
 
     def _succeeded(self, start: int, began: float, now: float) -> None:
         self._rest_calls -= 1
-        if start <= self._cut_at_start:  # it says nothing about the time after the cut
+        if start <= self._cut_at_start:  # it began before the cut
             return
         if self._score > 0:
             self._score = max(0.0, self._score - 2 * self._floor)
         if self._goal <= self._holds:
-            self._floor = max(_LEAST_FLOOR, self._floor - self._floor / _FLOOR_CALLS)
+            self._floor = max(_MIN_FLOOR, self._floor - self._floor / _FLOOR_CALLS)
         self._advance(start, began, now)
 
     def _advance(self, start: int, began: float, now: float) -> None:
-        """Climb, rest, or learn about the limit that is being judged."""
+        """Rise, rest, or learn about the present limit."""
         if self.limit < self._goal:
             self._climb()
         elif self._is_resting:
             if self._rest_calls <= 0 and now >= self._rest_until:
                 self._failed, self._step = inf, sqrt(_EDGE)
-                self._go_on()
+                self._try_next()
         elif start > self._opened_at_start:
             self._level.add(now - began)
             if self._level.calls >= self._enough_calls and self._is_used:
@@ -157,19 +149,19 @@ class Controller:
 
     def _throttled(self, start: int, now: float, retry_after_s: float) -> None:
         if start <= self._cut_at_start:
-            self._rest_calls = min(self._rest_calls + _REST_CALLS, _MOST_REST_CALLS)
+            self._rest_calls = min(self._rest_calls + _REST_CALLS, _MAX_REST_CALLS)
             return
         self._score += 1 - 2 * self._floor
         if self._goal <= self._holds:
-            self._floor = min(_MOST_FLOOR, self._floor + (1 - self._floor) / _FLOOR_CALLS)
+            self._floor = min(_MAX_FLOOR, self._floor + (1 - self._floor) / _FLOOR_CALLS)
         if self._score >= _ALARM:
-            gate_s = min(retry_after_s, _MOST_GATE_S)
+            gate_s = min(retry_after_s, _MAX_GATE_S)
             self._gated_until, self._may_probe = now + gate_s, True
             self._rest_until = now + _REST_TIMES * gate_s
             self._cut(f"throttled too often at {self.limit}", throttles=_ALARM)
 
     def _climb(self) -> None:
-        """Reach the goal within as many calls as there were places: a storm is met by its first few calls."""
+        """Reach the goal within as many calls as there were slots: a storm is noticed after its first few calls."""
         self._climbed += self._pace
         if self._climbed >= 1 and self._is_used:
             self._climbed -= 1
@@ -179,7 +171,7 @@ class Controller:
 
     def _open_level(self) -> None:
         self._level = _Level(self.limit)
-        self._enough_calls = max(_FEWEST_CALLS, 2 * self.limit)
+        self._enough_calls = max(_MIN_CALLS, 2 * self.limit)
         self._opened_at_start = self._starts
         self._is_used = False
         self._is_resting = False
@@ -191,9 +183,9 @@ class Controller:
         elif level.limit >= _EDGE * lower.limit and not level.is_worth_more_than(lower):
             self._cut(f"no faster above {lower.limit}")
             return
-        self._go_on()
+        self._try_next()
 
-    def _go_on(self) -> None:
+    def _try_next(self) -> None:
         limit = self.limit
         if limit < self._holds:
             self._aim(self._holds)
@@ -211,7 +203,7 @@ class Controller:
         goal = min(goal, self._ceiling)
         if goal <= self.limit:
             self._is_resting = True
-            self._rest_calls = _MOST_REST_CALLS
+            self._rest_calls = _MAX_REST_CALLS
             return
         if goal >= _EDGE * self.limit:
             self._lower = self._level
@@ -222,9 +214,9 @@ class Controller:
         self.reason = "found free room"
 
     def _cut(self, reason: str, *, throttles: float = 0.0) -> None:
-        if not self._is_cut:  # below a first cut others may follow; what failed is where they began
+        if not self._is_cut:  # further cuts may follow; the first one says what failed
             self._failed = self.limit
-            rest = min(max(0.0, self._rest_calls) + throttles * _REST_CALLS, _MOST_REST_CALLS)
+            rest = min(max(0.0, self._rest_calls) + throttles * _REST_CALLS, _MAX_REST_CALLS)
             self._failures = min(self._failures + 1, _SURE_FAILURES)
             self._rest_calls = max(rest, _REST_TIMES * self.limit) * self._failures / _SURE_FAILURES
         cut = max(1, int(_CUT * min(self.limit, self._holds)))
@@ -234,7 +226,5 @@ class Controller:
         self.reason = reason
         self._is_cut = True
         self._cut_at_start = self._starts
-        self._score = -min(
-            _ALARM, 2 * self._floor * cut
-        )  # throttles come back at once, the successes beside them later
+        self._score = -min(_ALARM, 2 * self._floor * cut)  # throttles return at once, successes of the same time later
         self._open_level()

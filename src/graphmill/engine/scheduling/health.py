@@ -1,4 +1,4 @@
-"""The health of what jobs depend on: closed while it answers, open while it is down, parked when it stays so."""
+"""A circuit breaker for what jobs depend on: closed while it answers, open while it is down, parked when it stays down."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import StrEnum
 from graphmill.core.result import Failure, Kind
 
 _FIRST_PROBE_S = 1.0
-_MOST_BETWEEN_PROBES_S = 15.0
-_SAYS_NOTHING = frozenset({Kind.CANCELLED, Kind.PAUSED, Kind.CRASH})
+_MAX_BETWEEN_PROBES_S = 15.0
+_INCONCLUSIVE = frozenset({Kind.CANCELLED, Kind.PAUSED, Kind.CRASH})
 
 
 class HealthState(StrEnum):
-    """Where a dependency stands, in the words of a circuit breaker."""
+    """The state of a dependency, in the words of a circuit breaker."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -27,9 +27,9 @@ CLOSED = HealthState.CLOSED  # a global is found faster than a member
 
 
 class Health:
-    """One circuit breaker: an attempt that finds its dependency unavailable opens it, and nothing starts but a probe now and then.
+    """One circuit breaker. An attempt that finds its dependency unavailable opens it; then nothing starts but a probe now and then.
 
-    A probe that is answered, be it by a failure of its own, closes it; ``park_after_s`` of failed probes park it for good.
+    A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes nothing is started any more.
     """
 
     __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state")
@@ -44,24 +44,24 @@ class Health:
 
     @property
     def is_closed(self) -> bool:
-        """Whether all is well."""
+        """Whether the dependency answers."""
         return self.state is CLOSED
 
     def opens_at(self) -> float | None:
-        """Tell from when on an attempt may start; None while that depends on the probe under way, or on nothing any more."""
+        """Return when an attempt may start; None while a probe is running, or if nothing may start any more."""
         if self.state is CLOSED:
             return 0.0
         return self._probe_at if self.state is HealthState.OPEN else None
 
     def started(self) -> bool:
-        """Note the start of an attempt; tell whether it is a probe."""
+        """Note the start of an attempt; return whether it is a probe."""
         if self.state is CLOSED:
             return False
         self.state = HealthState.HALF_OPEN
         return True
 
     def ended(self, failure: Failure | None, now: float, *, is_probe: bool) -> None:
-        """Note how an attempt went; None means well."""
+        """Note how an attempt ended; None means well."""
         if failure is not None and failure.kind is Kind.UNAVAILABLE and self.state is CLOSED:
             self.since, self._wait_s = now, _FIRST_PROBE_S
             self._open(failure, now)
@@ -69,19 +69,19 @@ class Health:
             self._judge(failure, now)
 
     def park(self, reason: str) -> None:
-        """Let nothing start any more."""
+        """Start nothing any more."""
         self.state = HealthState.PARKED
         self.reason = reason
 
     def _judge(self, failure: Failure | None, now: float) -> None:
-        if failure is not None and failure.kind in _SAYS_NOTHING:
+        if failure is not None and failure.kind in _INCONCLUSIVE:
             self.state = HealthState.OPEN
         elif failure is None or failure.kind not in (Kind.UNAVAILABLE, Kind.TIMEOUT):
             self.state, self.reason = HealthState.CLOSED, ""
         elif now - self.since >= self._park_after_s:
-            self.park(f"{failure.message} (no probe went well for {now - self.since:.0f} s)")
+            self.park(f"{failure.message} (no probe succeeded for {now - self.since:.0f} s)")
         else:
-            self._wait_s = min(2 * self._wait_s, _MOST_BETWEEN_PROBES_S)
+            self._wait_s = min(2 * self._wait_s, _MAX_BETWEEN_PROBES_S)
             self._open(failure, now)
 
     def _open(self, failure: Failure, now: float) -> None:

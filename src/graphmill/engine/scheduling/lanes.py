@@ -244,7 +244,8 @@ class Lane:
 
     def _opens_at(self, first: SlotRequest | None, now: float) -> float | None:
         health = self.health
-        at = 0.0 if health.state is CLOSED else health.opens_at()
+        is_of_probe = first is not None and first.is_probe  # a nested call of the probe: nobody else waits as one
+        at = 0.0 if health.state is CLOSED or is_of_probe else health.opens_at()
         if at is None:
             return None
         at = max(at, self._gate)

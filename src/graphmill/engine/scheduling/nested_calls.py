@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
+from math import inf
 from typing import Protocol, TypeVar
 
 from graphmill.core.errors import Unavailable
@@ -38,7 +39,14 @@ class NestedCall(SlotRequest):
     __slots__ = ("admitted", "attempt", "is_admitted")
 
     def __init__(self, attempt: AttemptState, lane: Lane, estimated_tokens: int) -> None:
-        super().__init__(lane, attempt.step.branch.job.rank, next(_positions), None, is_call=True)
+        slot = attempt.step.slot
+        # The attempt may be the probe of this lane, and so is its call then: else both would wait for each other for ever.
+        is_probe = (
+            slot is not None and slot.lane is lane and slot.is_probe and lane.health.state is HealthState.HALF_OPEN
+        )
+        rank = -inf if is_probe else attempt.step.branch.job.rank
+        super().__init__(lane, rank, next(_positions), None, is_call=True)
+        self.is_probe = is_probe
         self.attempt = attempt
         self.estimated_tokens = estimated_tokens
         self.admitted: asyncio.Future[None] | None = None
@@ -136,14 +144,14 @@ class NestedCalls:
         """Wait until the lane admits a call."""
         lane, attempt = call.lane, call.attempt
         self._lanes.join(lane)
-        now = self._loop.time()
+        now, is_probed = self._loop.time(), call.is_probe
         opens_at = lane.opens_at(now, call) if lane.queue.is_behind(call) else None
         if opens_at is not None and opens_at <= now:
             call.admit(now)
         else:
             self._lanes.push(call)
             await self._wait(call, lane, attempt)
-        if call.is_probe:
+        if call.is_probe and not is_probed:
             self._run.lane_changed(lane, lane.limit, HealthState.OPEN)
 
     async def _wait(self, call: NestedCall, lane: Lane, attempt: AttemptState) -> None:
@@ -169,6 +177,12 @@ class NestedCalls:
     def _leave(self, call: NestedCall, failure: Failure | None) -> None:
         lane = call.lane
         limit, state = lane.limit, lane.health.state
+        slot = call.attempt.step.slot
+        if call.is_probe and slot is not None and slot.lane is lane and slot.is_probe:
+            if failure is not None and failure.kind is Kind.CANCELLED:
+                call.is_probe = False  # it says nothing: how its attempt ends does
+            else:
+                slot.is_probe = False
         lane.end(call, failure, self._loop.time())
         self._lanes.leave(lane)
         if failure is not None and failure.kind in (Kind.THROTTLED, Kind.UNAVAILABLE):

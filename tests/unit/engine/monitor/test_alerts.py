@@ -129,14 +129,14 @@ def test_the_defaults_are_half_of_the_results_half_of_the_calls_and_five_minutes
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"failure_rate": 0}, "failure_rate is a share above 0 and up to 1"),
+        ({"failure_rate": 0}, "failure_rate must be a share > 0 and <= 1"),
         ({"failure_rate": 20}, r"for 20 % write 0\.2"),
-        ({"throttled_share": False}, "throttled_share is a share"),
-        ({"stalled_s": 0}, "stalled_s is a number of seconds above 0, or None for off, not 0"),
-        ({"stalled_s": True}, "stalled_s is"),
-        ({"stalled_s": "300"}, "stalled_s is"),
-        ({"stalled_s": float("inf")}, "stalled_s is"),
-        ({"stalled_s": float("nan")}, "stalled_s is"),
+        ({"throttled_share": False}, "throttled_share must be a share"),
+        ({"stalled_s": 0}, "stalled_s must be a number of seconds > 0 or None, got 0"),
+        ({"stalled_s": True}, "stalled_s must be"),
+        ({"stalled_s": "300"}, "stalled_s must be"),
+        ({"stalled_s": float("inf")}, "stalled_s must be"),
+        ({"stalled_s": float("nan")}, "stalled_s must be"),
     ],
 )
 def test_alerts_that_can_not_be_meant_are_refused_when_they_are_made(arguments, message):

@@ -72,12 +72,12 @@ def test_by_default_only_memory_is_guarded():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"memory": 0}, "memory is a share above 0 and up to 1"),
+        ({"memory": 0}, "memory must be a share > 0 and <= 1"),
         ({"memory": 85}, r"for 85 % write 0\.85"),
-        ({"cpu": True}, "cpu is a share"),
-        ({"worker_memory_bytes": True}, "worker_memory_bytes is a whole number of bytes"),
-        ({"worker_memory_bytes": 5e8}, "worker_memory_bytes is a whole number of bytes"),
-        ({"worker_memory_bytes": -1}, "at least 1_000_000, not -1$"),
+        ({"cpu": True}, "cpu must be a share"),
+        ({"worker_memory_bytes": True}, "worker_memory_bytes must be a number of bytes"),
+        ({"worker_memory_bytes": 5e8}, "worker_memory_bytes must be a number of bytes"),
+        ({"worker_memory_bytes": -1}, "1_000_000, got -1$"),
         ({"worker_memory_bytes": 512}, "for 512 MB write 512_000_000"),
     ],
 )

@@ -46,12 +46,12 @@ def test_a_share_or_none_may_be_asked_for(value):
 
 @pytest.mark.parametrize("value", [0, -0.5, 1.01, True, False, "0.5", float("nan"), float("inf"), 10**400])
 def test_what_is_no_share_is_refused(value):
-    with pytest.raises(gm.UsageError, match="memory is a share above 0 and up to 1, or None for off, not"):
+    with pytest.raises(gm.UsageError, match="memory must be a share > 0 and <= 1, or None, got"):
         require_share("memory", value)
 
 
 def test_who_writes_a_share_in_percent_is_told_how_to_write_it():
-    with pytest.raises(gm.UsageError, match=r"not 85; for 85 % write 0\.85$"):
+    with pytest.raises(gm.UsageError, match=r"got 85; for 85 % write 0\.85$"):
         require_share("memory", 85)
 
 

@@ -85,7 +85,7 @@ def test_failed_probes_come_ever_less_often_and_after_a_minute_it_is_parked(fail
         times.append(probe(health, failure) - 100.0)
     assert times == [1.0, 3.0, 7.0, 15.0, 30.0, 45.0, 60.0]
     assert (health.state, health.opens_at()) == (HealthState.PARKED, None)
-    assert health.reason == "no credit (no probe went well for 60 s)"
+    assert health.reason == "no credit (no probe succeeded for 60 s)"
 
 
 def test_without_patience_the_first_failed_probe_parks_it():

@@ -28,10 +28,10 @@ from graphmill.engine.attempts.threads import Ended, Threads
 from graphmill.engine.failures import Reported, crashed, failure_of
 
 
-class Child:
-    """One child, the leader of a session and process group of its own, which may be killed at any time: before it is born, after it died.
+class ChildProcess:
+    """A child process that leads its own session and process group. It may be killed at any time, also before it is started.
 
-    Its number is given up to the system only under the lock, so that a late kill never strikes a stranger.
+    Its pid is given back to the system only under the lock, so that a late kill never hits another process.
     """
 
     def __init__(self, command: Sequence[str], connection: socket.socket) -> None:
@@ -39,100 +39,100 @@ class Child:
         self._command = command
         self._connection = connection
         self._lock = Lock()
-        self._is_condemned = False
+        self._is_killed = False
         self._is_reaped = False
 
-    def live(self) -> int:
-        """Start it, wait for its death, kill what is left of its group; give its status as subprocess does.
+    def run(self) -> int:
+        """Start it, wait for its end, kill what is left of its group; return its status as subprocess does.
 
-        This is for a thread of its own: starting takes milliseconds, and the signal of a parent's death comes when the thread ends that
-        made the child.
+        Run this in a thread of its own: starting takes milliseconds, and the parent-death signal is sent when the thread ends that
+        started the child.
         """
         with self._connection:
-            if self._is_condemned:
+            if self._is_killed:
                 return -signal.SIGKILL
             process = Popen(  # noqa: S603
                 self._command, stdin=DEVNULL, pass_fds=[self._connection.fileno()], start_new_session=True
             )
         with self._lock:
             self.pid = process.pid
-            if self._is_condemned:
-                self._strike(process.pid)
-        return self._see_out(process)
+            if self._is_killed:
+                self._kill_group(process.pid)
+        return self._wait(process)
 
     def kill(self) -> None:
-        """Kill it with all that it started, or keep it from being born."""
+        """Kill it with everything it started, or prevent it from being started."""
         with self._lock:
-            self._is_condemned = True
+            self._is_killed = True
             if self.pid is not None and not self._is_reaped:
-                self._strike(self.pid)
+                self._kill_group(self.pid)
 
-    def _see_out(self, process: Popen[bytes]) -> int:
+    def _wait(self, process: Popen[bytes]) -> int:
         if hasattr(os, "waitid"):
-            with suppress(ChildProcessError):  # somebody else has reaped it
+            with suppress(ChildProcessError):  # reaped by somebody else
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:  # macOS before Python 3.13
             process.wait()
         with self._lock:
             self._is_reaped = True
-            self._strike(process.pid)
+            self._kill_group(process.pid)
             return process.wait()
 
-    def _strike(self, pid: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):  # nobody is left, or only the dead
+    def _kill_group(self, pid: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # nothing is left, or only zombies
             os.killpg(pid, signal.SIGKILL)
 
 
-EVERY_S = 0.1
+MEASURE_EVERY_S = 0.1
 
 
 class MemoryWatch:
-    """Weighs groups ten times a second, in a thread of its own, and tells the weights of each round.
+    """Measures the memory of process groups ten times a second, in a thread of its own.
 
-    ``groups`` gives those to weigh, each with whatever is to be known of it again at ``weighed(groups, bytes by group)``.
+    ``groups`` returns the groups, each with data of the caller; ``measured(groups, bytes by group)`` gets both back.
     """
 
     def __init__(
         self,
         loop: AbstractEventLoop,
         groups: Callable[[], dict[int, Any]],
-        weighed: Callable[[dict[int, Any], Counter[int]], None],
+        measured: Callable[[dict[int, Any], Counter[int]], None],
     ) -> None:
         self._loop = loop
         self._groups = groups
-        self._weighed = weighed
+        self._measured = measured
         self._system: Any = import_module("psutil")
         self._threads = Threads(loop, "graphmill-memory", most=1)
-        self._timer = loop.call_later(EVERY_S, self._weigh)
+        self._timer = loop.call_later(MEASURE_EVERY_S, self._measure)
         self._is_closed = False
 
     def dismiss(self) -> None:
-        """Weigh no more."""
+        """Stop measuring."""
         self._is_closed = True
         self._timer.cancel()
         self._threads.dismiss()
 
     async def wait_gone(self, grace_s: float) -> None:
-        """Wait until nothing is left of it."""
+        """Wait for its thread."""
         await self._threads.wait_gone(grace_s)
 
-    def _weigh(self) -> None:
+    def _measure(self) -> None:
         groups = self._groups()
         try:
             self._threads.submit(partial(resident_bytes, self._system, groups), partial(self._tell, groups))
         except RuntimeError:  # the system gives no thread now
-            self._timer = self._loop.call_later(EVERY_S, self._weigh)
+            self._timer = self._loop.call_later(MEASURE_EVERY_S, self._measure)
 
     def _tell(self, groups: dict[int, Any], weights: Counter[int] | None, _error: BaseException | None) -> None:
         if self._is_closed:
             return
-        self._timer = self._loop.call_later(EVERY_S, self._weigh)
+        self._timer = self._loop.call_later(MEASURE_EVERY_S, self._measure)
         if weights:
-            self._weighed(groups, weights)
+            self._measured(groups, weights)
 
 
 def resident_bytes(system: Any, groups: Collection[int]) -> Counter[int]:
-    """Add up the resident memory of each process group's members."""
+    """Return the resident memory of each process group."""
     weights: Counter[int] = Counter()
     for pid in system.pids() if groups else ():
         try:
@@ -144,12 +144,12 @@ def resident_bytes(system: Any, groups: Collection[int]) -> Counter[int]:
     return weights
 
 
-_MOST_MISSES = 3  # workers that die before they read their request; then it is a crash, lest it go on for ever
+_MAX_MISSES = 3  # workers that die before they read the request; then it counts as a crash
 _REAPED_S = 5.0  # a killed process is gone in milliseconds, unless it hangs in a driver
 
 
 class Processes:
-    """As many workers as there are attempts at once; idle ones are used again, the latest first. They end when closed."""
+    """A pool with as many workers as there are attempts at once; idle ones are reused, the latest first."""
 
     def __init__(
         self, loop: AbstractEventLoop, *, accept: Callable[[Any], Any] | None, memory_bytes: int | None
@@ -157,22 +157,22 @@ class Processes:
         self.loop = loop
         self._accept = None if accept is None else require_importable(accept)
         self._memory_bytes = memory_bytes
-        self._watch = None if memory_bytes is None else MemoryWatch(loop, self._busy, self._weighed)
-        self._workers: set[Worker] = set()
-        self._idle: list[Worker] = []
+        self._watch = None if memory_bytes is None else MemoryWatch(loop, self._busy, self._measured)
+        self._workers: set[WorkerProcess] = set()
+        self._idle: list[WorkerProcess] = []
         self._is_empty = asyncio.Event()
         self._last_graph: tuple[object, tuple[str, str]] = (None, ("", ""))
 
     def begin(
         self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False
     ) -> ProcessAttempt:
-        """Start an attempt; ``ended`` is told its value or error, once, on the loop, and never before this returns.
+        """Start an attempt; ``ended`` gets its value or error, once, on the loop, and never before this returns.
 
-        A suspect, whose worker has died before, gets a new one: what an earlier item left in a used one must not be held against it.
+        A suspect, whose worker died before, gets a new one: what an earlier item left behind in a used one must not count against it.
         """
         attempt = ProcessAttempt(ended, needs_new=is_suspect)
         try:
-            attempt.request = message(CALL, self._packed(graph, value))
+            attempt.request = message(CALL, self._pickle(graph, value))
         except Reported as error:
             self.loop.call_soon(attempt.end, None, error)
         else:
@@ -182,36 +182,36 @@ class Processes:
     def place(self, attempt: ProcessAttempt) -> None:
         """Give an attempt to an idle worker, or to a new one."""
         try:
-            worker = self._idle.pop() if self._idle and not attempt.needs_new else self._started()
+            worker = self._idle.pop() if self._idle and not attempt.needs_new else self._start_worker()
         except (OSError, RuntimeError) as error:  # no more descriptors, no more threads
             self.loop.call_soon(attempt.end, None, _not_started(error))
         else:
             worker.run(attempt)
 
-    def rest(self, worker: Worker) -> None:
+    def return_worker(self, worker: WorkerProcess) -> None:
         """Take back a worker whose attempt is over."""
         self._idle.append(worker)
 
-    def retire(self, worker: Worker) -> None:
+    def retire(self, worker: WorkerProcess) -> None:
         """Give no more work to a worker that is about to end."""
         with suppress(ValueError):
             self._idle.remove(worker)
 
-    def forget(self, worker: Worker) -> None:
-        """Let go of a worker that is dead."""
+    def forget(self, worker: WorkerProcess) -> None:
+        """Remove a dead worker."""
         self._workers.discard(worker)
         if not self._workers:
             self._is_empty.set()
 
     def dismiss(self) -> None:
-        """Let the idle leave in order, so that their exit functions run; kill the busy."""
+        """End idle workers in order, so that their exit functions run; kill busy ones."""
         if self._watch is not None:
             self._watch.dismiss()
         for worker in tuple(self._workers):
             worker.dismiss()
 
     async def close(self, grace_s: float) -> None:
-        """Wait within the grace for those who leave; kill the rest. When this is over, or cancelled, all are dead or dying."""
+        """Wait at most the grace period for workers to end; kill the rest. Even if this is cancelled, all are dead or dying then."""
         self.dismiss()
         try:
             await self._wait_empty(grace_s)
@@ -228,13 +228,13 @@ class Processes:
                 async with asyncio.timeout(longest_s):
                     await self._is_empty.wait()
 
-    def _started(self) -> Worker:
-        worker = Worker(self, self._accept)
+    def _start_worker(self) -> WorkerProcess:
+        worker = WorkerProcess(self, self._accept)
         self._workers.add(worker)
         self._is_empty.clear()
         return worker
 
-    def _packed(self, graph: Callable[[Any], Any], value: Any) -> bytes:
+    def _pickle(self, graph: Callable[[Any], Any], value: Any) -> bytes:
         try:
             if self._last_graph[0] is not graph:
                 self._last_graph = (graph, require_importable(graph))
@@ -244,21 +244,21 @@ class Processes:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            said = f"the item ({type(value).__qualname__}) can not be sent to a worker process: {described(error)}"
-            raise Reported(replace(failure_of(error, Kind.PERMANENT), message=said)) from error
+            message = f"the item ({type(value).__qualname__}) can't be pickled for a worker process: {described(error)}"
+            raise Reported(replace(failure_of(error, Kind.PERMANENT), message=message)) from error
 
-    def _busy(self) -> dict[int, tuple[Worker, ProcessAttempt]]:
+    def _busy(self) -> dict[int, tuple[WorkerProcess, ProcessAttempt]]:
         return {worker.pid: (worker, worker.attempt) for worker in self._workers if worker.attempt and worker.pid}
 
-    def _weighed(self, busy: dict[int, tuple[Worker, ProcessAttempt]], weights: Counter[int]) -> None:
+    def _measured(self, busy: dict[int, tuple[WorkerProcess, ProcessAttempt]], weights: Counter[int]) -> None:
         limit = self._memory_bytes or 0
         for group, (worker, attempt) in busy.items():
             if weights[group] > limit:
-                worker.overweight(attempt, f"its worker process used more than {limit / 1e6:,.0f} MB and was killed")
+                worker.exceed_memory(attempt, f"its worker process used more than {limit / 1e6:,.0f} MB and was killed")
 
 
-class Worker:
-    """One worker process as the loop sees it: what is sent to it, what comes back, its death."""
+class WorkerProcess:
+    """One worker process as the loop sees it: what is sent, what comes back, its end."""
 
     __slots__ = (
         "_child",
@@ -284,38 +284,38 @@ class Worker:
         self._is_retired = False
         self._is_closed = False
         self._socket, theirs = socket.socketpair()
-        self._child = Child(_command(theirs.fileno(), accept), theirs)
+        self._child = ChildProcess(_command(theirs.fileno(), accept), theirs)
         self._threads = Threads(pool.loop, f"graphmill-worker-{theirs.fileno()}", most=1)
         try:
             self._socket.setblocking(False)  # noqa: FBT003
             pool.loop.add_reader(self._socket, self._readable)
-            self._threads.submit(self._child.live, self._died)
+            self._threads.submit(self._child.run, self._died)
         except BaseException:
             theirs.close()
             self._close()
             raise
-        self._threads.dismiss()  # once it has seen its child die
+        self._threads.dismiss()  # once its child has ended
 
     @property
     def pid(self) -> int | None:
-        """Its process and process group; None before it is born."""
+        """Its process and process group; None before it is started."""
         return self._child.pid
 
     def run(self, attempt: ProcessAttempt) -> None:
-        """Let it run an attempt; it may not be born yet, and finds the request when it is."""
+        """Run an attempt; a process that is still starting finds the request then."""
         self.attempt = attempt
         attempt.worker = self
         self._send(memoryview(attempt.request))
 
     def kill(self) -> None:
-        """Kill it with all that it started; its attempt is for the caller to end."""
+        """Kill it with everything it started; the caller ends its attempt."""
         self.attempt = None
         self._child.kill()
         self._pool.retire(self)
         self._close()
 
     def dismiss(self) -> None:
-        """Let it leave if it is idle, kill it if it is not."""
+        """End it if it is idle, else kill it."""
         if self.attempt is not None:
             attempt = self.attempt
             self.kill()
@@ -325,8 +325,8 @@ class Worker:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
 
-    def overweight(self, attempt: ProcessAttempt, message: str) -> None:
-        """Kill it for its memory; if another attempt, which may be innocent, has begun since it was weighed, only after that one."""
+    def exceed_memory(self, attempt: ProcessAttempt, message: str) -> None:
+        """Kill it for its memory; if another attempt has begun since it was measured, only after that one."""
         if self.attempt is attempt:
             self.kill()
             attempt.end(None, Reported(crashed(message)))
@@ -340,7 +340,7 @@ class Worker:
             sent = self._socket.send(data)
         except (BlockingIOError, InterruptedError):
             sent = 0
-        except OSError:  # it is dead; that will be told
+        except OSError:  # it is dead; its end will be reported
             self._is_unread = True
             sent = len(data)
         if sent < len(data):
@@ -361,10 +361,10 @@ class Worker:
             self._is_unread = True
             piece = b""
         if not (piece and self._take(piece)):
-            self._hang_up()
+            self._disconnect()
 
     def _take(self, piece: bytes) -> bool:
-        """Take what it said; tell whether it may go on. A copy that the function forked off might speak here unasked."""
+        """Take what it sent; return whether it may continue. A process that the function forked might write here too."""
         try:
             received = self._incoming.add(piece)
         except ConnectionError:
@@ -378,12 +378,12 @@ class Worker:
         if self._is_retired:
             self.kill()
         else:
-            self._pool.rest(self)
+            self._pool.return_worker(self)
         attempt.end(*_outcome(*received))
         return True
 
-    def _hang_up(self) -> None:
-        """Listen no more to a worker that is dying, or should be; its attempt ends when its death is told."""
+    def _disconnect(self) -> None:
+        """Stop listening to a worker that is dying; its attempt ends when its end is reported."""
         self._pool.retire(self)
         self._pool.loop.remove_reader(self._socket)
         self._pool.loop.remove_writer(self._socket)
@@ -392,7 +392,7 @@ class Worker:
     def _died(self, status: int | None, error: BaseException | None) -> None:
         self._threads.join()
         if not self._is_closed:
-            self._hear_out()
+            self._read_rest()
         self._pool.retire(self)
         self._pool.forget(self)
         self._close()
@@ -401,18 +401,18 @@ class Worker:
             return
         if error is not None:
             attempt.end(None, _not_started(error))
-        elif self._is_unread and attempt.misses < _MOST_MISSES:  # it died before this attempt could begin
+        elif self._is_unread and attempt.misses < _MAX_MISSES:  # it died before this attempt could begin
             attempt.misses += 1
             self._pool.place(attempt)
         else:
             attempt.end(None, Reported(crashed(f"its worker process died: {_death(status or 0)}")))
 
-    def _hear_out(self) -> None:
-        """Take what it said before it died."""
+    def _read_rest(self) -> None:
+        """Take what it sent before it died."""
         try:
             while (piece := self._socket.recv(PIECE_BYTES)) and self._take(piece):
                 pass
-        except BlockingIOError:  # somebody holds a copy of its end
+        except BlockingIOError:  # another process has a copy of its socket
             pass
         except OSError:
             self._is_unread = True
@@ -434,7 +434,7 @@ class ProcessAttempt:
         self.needs_new = needs_new
         self.misses = 0
         self.request = b""
-        self.worker: Worker | None = None
+        self.worker: WorkerProcess | None = None
         self._ended = ended
         self._is_over = False
 
@@ -446,7 +446,7 @@ class ProcessAttempt:
             self.end(None, CancelledError())
 
     def end(self, output: Any, error: BaseException | None) -> None:
-        """Tell the end, unless it was told before."""
+        """Report the end, once."""
         if not self._is_over:
             self._is_over = True
             self.worker = None
@@ -468,8 +468,8 @@ def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  reading a user's object runs its code
-        said = f"the output can not be read back from a worker process: {described(error)}"
-        return None, Reported(replace(failure_of(error, Kind.PERMANENT), message=said))
+        message = f"the output can't be unpickled: {described(error)}"
+        return None, Reported(replace(failure_of(error, Kind.PERMANENT), message=message))
     if sort == VALUE:
         return received, None
     failure, exception, is_unsent = received
@@ -477,8 +477,8 @@ def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]
 
 
 def _not_started(error: BaseException) -> Reported:
-    said = f"a worker process could not be started: {described(error)}"
-    return Reported(Failure(kind=Kind.TRANSIENT, message=said, type="graphmill.WorkerNotStarted"), is_unsent=True)
+    message = f"a worker process could not be started: {described(error)}"
+    return Reported(Failure(kind=Kind.TRANSIENT, message=message, type="graphmill.WorkerNotStarted"), is_unsent=True)
 
 
 def _death(status: int) -> str:

@@ -20,7 +20,7 @@ from threading import Thread
 from typing import Any
 
 from graphmill.core.errors import Permanent, described
-from graphmill.engine.attempts.processes.importable import imported
+from graphmill.engine.attempts.processes.importable import import_name
 from graphmill.engine.failures import failure_of, is_unsent, kind_of, root_cause
 from graphmill.engine.jobs import context
 
@@ -31,12 +31,12 @@ _HEADER = Struct("!QB")
 
 
 def message(sort: int, pickled: bytes) -> bytes:
-    """Give a message as it is sent, in one piece: a second send would wake the other side twice."""
+    """Encode a message in one piece: a second send would wake the other side twice."""
     return _HEADER.pack(len(pickled), sort) + pickled
 
 
 class Incoming:
-    """Puts a message together from the pieces that a socket gives. Each side speaks once and then listens, so there is one at a time."""
+    """Assembles a message from the pieces that a socket returns. Each side sends once and then listens, so there is one at a time."""
 
     __slots__ = ("_pieces",)
 
@@ -44,7 +44,7 @@ class Incoming:
         self._pieces = bytearray()
 
     def add(self, piece: bytes) -> tuple[int, memoryview] | None:
-        """Give sort and pickle of the message that is now whole, if it is; ConnectionError if there is more than one."""
+        """Return type and pickle of a message that is complete now; ConnectionError if there is more than one."""
         if self._pieces:
             self._pieces += piece
             return self._whole(self._pieces)
@@ -61,7 +61,7 @@ class Incoming:
         if missing > 0:
             return None
         if missing < 0:
-            raise ConnectionError("the other side spoke out of turn")
+            raise ConnectionError("unexpected message")
         self._pieces = bytearray()
         return sort, memoryview(data)[_HEADER.size :]
 
@@ -70,15 +70,15 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(descriptor: int, parent: int, accept: tuple[str, str] | None) -> None:
-    """Serve until the other side is done with us; end at once, with all that was started here, when it dies."""
+    """Serve until the other side is done; when it dies, end at once, with everything that was started here."""
     _die_with(parent)
     os.set_inheritable(descriptor, False)  # noqa: FBT003
     Thread(target=_watch, args=(descriptor,), name="graphmill-watch", daemon=True).start()
     connection = socket(fileno=descriptor)
-    with asyncio.Runner() as runner, suppress(ConnectionError):  # the other side died; so do we, in silence
+    with asyncio.Runner() as runner, suppress(ConnectionError):  # the other side died; end silently
         context.is_worker_process = True
         _serve(connection, _Calls(runner, accept))
-    connection.detach()  # its end tells the other side that this process is over, which it is only after its exit functions
+    connection.detach()  # only the end of the process closes it: the other side waits for our exit functions
 
 
 def _serve(connection: socket, calls: _Calls) -> None:
@@ -94,17 +94,17 @@ def _serve(connection: socket, calls: _Calls) -> None:
 
 
 class _Calls:
-    """Calls functions; whatever one does, short of ending the process, becomes an answer."""
+    """Calls functions. Whatever one does, except for ending the process, becomes an answer."""
 
     def __init__(self, runner: asyncio.Runner, accept: tuple[str, str] | None) -> None:
         self._runner = runner
-        self._accept = None if accept is None else imported(*accept)
+        self._accept = None if accept is None else import_name(*accept)
 
     def answer(self, request: memoryview) -> bytes:
-        """Do what is asked and give the message that says how it went."""
+        """Make a call and return the message with its outcome."""
         try:
-            return message(VALUE, _packed(self._output(*_unpacked(request))))
-        except BaseException as raised:  # noqa: BLE001  a surprise in user code is that attempt's outcome
+            return message(VALUE, _pickle(self._output(*_unpickle(request))))
+        except BaseException as raised:  # noqa: BLE001  whatever user code raises is the outcome
             error = root_cause(raised)
             report = failure_of(error, kind_of(error)), _exception(error), is_unsent(error)
             return message(FAILURE, pickle.dumps(report, pickle.HIGHEST_PROTOCOL))
@@ -115,7 +115,7 @@ class _Calls:
         function = _function(*names)
         output = copy_context().run(function, value)
         if inspect.isawaitable(output):
-            output, error = self._runner.run(_awaited(output), context=copy_context())
+            output, error = self._runner.run(_outcome_of(output), context=copy_context())
             if error is not None:
                 raise error
         return output if self._accept is None else self._accept(output)
@@ -124,38 +124,38 @@ class _Calls:
 @cache
 def _function(module: str, name: str) -> Callable[[Any], Any]:
     try:
-        function: Callable[[Any], Any] = imported(module, name)
+        function: Callable[[Any], Any] = import_name(module, name)
     except BaseException as error:
-        raise Permanent(f"{module}.{name} can not be imported in a worker process: {described(error)}") from error
+        raise Permanent(f"{module}.{name} can't be imported in a worker process: {described(error)}") from error
     return function
 
 
-async def _awaited(awaitable: Any) -> tuple[Any, BaseException | None]:
-    """Give the outcome as a value: a SystemExit that leaves a task would leave its loop half way."""
+async def _outcome_of(awaitable: Any) -> tuple[Any, BaseException | None]:
+    """Return the outcome as a value: a SystemExit that leaves a task would stop its loop halfway."""
     try:
         return await awaitable, None
     except BaseException as error:  # noqa: BLE001
         return None, error
 
 
-def _unpacked(request: memoryview) -> tuple[tuple[str, str], Any]:
+def _unpickle(request: memoryview) -> tuple[tuple[str, str], Any]:
     try:
         names, value = pickle.loads(request)  # noqa: S301  from our own parent, by the private socket
     except BaseException as error:
-        raise Permanent(f"the item can not be read in a worker process: {described(error)}") from error
+        raise Permanent(f"the item can't be unpickled in a worker process: {described(error)}") from error
     return names, value
 
 
-def _packed(output: Any) -> bytes:
+def _pickle(output: Any) -> bytes:
     try:
         return pickle.dumps(output, pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         kind = type(output).__qualname__
-        raise Permanent(f"the output ({kind}) can not be sent back by a worker process: {described(error)}") from error
+        raise Permanent(f"the output ({kind}) can't be pickled by a worker process: {described(error)}") from error
 
 
 def _exception(error: BaseException) -> bytes | None:
-    """Give an exception in a form that can be sent; None for one that would not arrive."""
+    """Pickle an exception; None if it can't be restored."""
     try:
         pickled = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
         is_whole = type(pickle.loads(pickled)) is type(error)  # noqa: S301  made in the line above
@@ -174,7 +174,7 @@ def _flush() -> None:
 def _die_with(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we had asked to be told
+    if os.getppid() != parent:  # it died before prctl
         os._exit(1)
 
 

@@ -19,5 +19,5 @@ def test_a_message_is_whole_when_its_last_piece_is_in_however_it_was_cut(pickled
 
 
 def test_more_than_one_message_at_a_time_is_an_error():
-    with pytest.raises(ConnectionError, match="out of turn"):
+    with pytest.raises(ConnectionError, match="unexpected"):
         Incoming().add(message(VALUE, b"a") * 2)

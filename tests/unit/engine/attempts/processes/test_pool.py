@@ -233,9 +233,9 @@ def test_a_child_killed_before_its_birth_is_never_born(monkeypatch):
 
     here, there = socket.socket(), socket.socket()
     monkeypatch.setattr(pool_module, "Popen", refuse)
-    child = pool_module.Child(["never"], there)
+    child = pool_module.ChildProcess(["never"], there)
     child.kill()
-    assert child.live() == -signal.SIGKILL
+    assert child.run() == -signal.SIGKILL
     assert there.fileno() == -1
     here.close()
 
@@ -276,7 +276,7 @@ def test_a_worker_that_grew_too_large_is_replaced_at_no_cost_of_the_next_attempt
         (worker,) = pool._workers
         ends = Ends()
         pool.begin(functions.pid_of, 1, ends)
-        worker.overweight(object(), "too much")
+        worker.exceed_memory(object(), "too much")
         return value, await ends.first, await outcome(pool, functions.pid_of, 1)
 
     before, (during, _), (after, _) = in_pool(play)
