@@ -83,7 +83,7 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         bool | None,
         Meta(
             description="Whether an answer that is known may be used again, and this one by others; without it, at temperature 0. "
-            "[More](models.md#answers-that-are-known)."
+            "[More](models.md#cached-answers)."
         ),
     ] = None
     timeout: Annotated[
