@@ -32,7 +32,7 @@ from graphmill.journal.cache import SUFFIX, AnswerCache
 from graphmill.journal.intake import Identify, ItemDraft
 from graphmill.journal.journal import Journal, RecordingPlan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable, policy_note
-from graphmill.journal.records import Entry
+from graphmill.journal.records import Entry, RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import BESIDE_THE_PROJECT, fixed
 from graphmill.report.report import StoredResults
@@ -105,6 +105,7 @@ def plan_recording(  # noqa: PLR0913
     policy: Policy,
     options: Mapping[str, Any],
     run_id: str | None,
+    run: RunRecord | None = None,
     total: int | None,
     on_change: OnChange,
     effect: Effect,
@@ -136,6 +137,7 @@ def plan_recording(  # noqa: PLR0913
             packages=packages_of(graph),
         ),
         run_id=run_id,
+        run=run,
         total=total,
         on_change=on_change,
         is_elsewhere=is_elsewhere,
@@ -153,10 +155,13 @@ def _samples_note(samples: int) -> dict[str, int]:
 
 def _compared(plan: RecordingPlan, journal: Journal, graph: Callable[[Any], Any]) -> RecordingPlan:
     """Add which models were chosen differently, if a run is resumed."""
-    if plan.run_id is None or (run := journal.find(plan.run_id)) is None:
+    run = plan.run
+    if run is None and plan.run_id is not None:
+        run = journal.find(plan.run_id)
+    if run is None:
         return plan
     words, remedy = describe_model_changes(run, graph)
-    return replace(plan, words=words, remedy=remedy)
+    return replace(plan, run=run, words=words, remedy=remedy)
 
 
 def plan_retry(  # noqa: PLR0913

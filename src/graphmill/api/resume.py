@@ -26,7 +26,7 @@ from graphmill.report.report import Report
 
 
 async def aresume(  # noqa: PLR0913  one parameter per choice
-    run_id: str,
+    run_id: str | RunRecord,
     *,
     answers: Mapping[str, Any] | None = None,
     graph: GraphLike | None = None,
@@ -45,7 +45,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     """Resume a run: run what has no result yet, and report on the whole run.
 
     Graph, items and policy are loaded again as the run's manifest names them; a lambda or a generator cannot be, and must
-    be passed. ``run_id`` may be the unambiguous beginning of an id.
+    be passed. ``run_id`` may be the unambiguous beginning of an id, or the run's record in an open ``journal``.
 
     ``answers`` are answers to questions by item id; an item with several open questions takes a mapping by their paths.
     They are stored before the first job starts. Items without an answer keep waiting.
@@ -80,6 +80,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         options={"id_field": None}
         | {name: value for name, value in options.items() if name not in ("effect", "version")},
         run_id=run.id,
+        run=run,
         total=total,
         on_change=on_change or "refuse",
         other=other,
@@ -93,7 +94,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
 
 
 async def aretry(  # noqa: PLR0913
-    run_id: str,
+    run_id: str | RunRecord,
     *,
     items: Iterable[str] | None = None,
     kinds: Iterable[str] | None = None,
@@ -187,7 +188,9 @@ def _of_jobs(run: RunRecord) -> UsageError:
     )
 
 
-def _found(journal: JournalRef | None, run_id: str) -> RunRecord:
+def _found(journal: JournalRef | None, run_id: str | RunRecord) -> RunRecord:
+    if isinstance(run_id, RunRecord):
+        return run_id
     with open_briefly(journal) as opened:
         return opened.archive.find(run_id)
 

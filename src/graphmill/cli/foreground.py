@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -41,9 +41,9 @@ from graphmill.engine.executor import Run
 from graphmill.engine.monitor.tracing import flush_telemetry
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
-from graphmill.journal.store import fixed
+from graphmill.journal.store import Store, fixed
 from graphmill.report.batch_text import batch_lines, batches_of
-from graphmill.report.report import Report, report_record
+from graphmill.report.report import Report, StoredResults, report_record
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
 from graphmill.report.text import count_text, job_lines, output_text
@@ -55,8 +55,8 @@ from graphmill.report.usage import usage_record
 class Foreground:
     """How a command shows its run.
 
-    ``is_recorded`` says that its results are read from ``journal`` when it has ended; ``if_idle`` is printed if there
-    was nothing to do, ``if_empty`` if there was no item.
+    ``is_recorded`` says that its results are read from ``journal`` when it has ended, or from ``store`` if that is open;
+    ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item.
     """
 
     title: str
@@ -65,6 +65,7 @@ class Foreground:
     as_json: bool
     is_recorded: bool
     journal: str | Path | None = None
+    store: Store | None = None
     if_idle: str = ""
     if_empty: str = ""
 
@@ -180,8 +181,18 @@ class Foreground:
         """Name the commands for what is left; a ChangedError names its own."""
         if report.run_id is None or isinstance(error, JournalError | ChangedError):
             return []
-        with open_existing(self.journal) as store:
-            return next_lines(view_of(store.archive, store.archive.find(report.run_id)), is_written=is_written)
+        with self._open_store() as store:
+            run = report.stored.run if isinstance(report.stored, StoredResults) else None
+            run = run or store.archive.find(report.run_id)
+            return next_lines(view_of(store.archive, run), is_written=is_written)
+
+    @contextmanager
+    def _open_store(self) -> Iterator[Store]:
+        if self.store is not None:
+            yield self.store
+        else:
+            with open_existing(self.journal) as store:
+                yield store
 
 
 def _write_results(report: Report, target: Sink, error: RunError | None) -> RunError | None:
@@ -247,7 +258,7 @@ class SingleForeground(Foreground):
         """Read the steps of a job that is recorded."""
         if report.run_id is None:
             return trace_of(())
-        with open_existing(self.journal) as store:
+        with self._open_store() as store:
             return trace_of(store.archive.history(store.archive.find(report.run_id), item_key(JOB_ID)).steps)
 
 

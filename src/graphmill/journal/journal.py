@@ -32,17 +32,18 @@ _REMEDY_OF_RETRY = "--on-change keep (on_change='keep': keep what is not retried
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingPlan:
-    """What a run is to do: ``manifest`` is noted when it is new, and its fingerprints compared when it is not.
+    """A run to start, or to resume if it exists: ``run`` is its record, where that was read already.
 
-    ``on_graph`` says what a change of the graph comes to, where that is not what one of an item does; ``words`` tell changes better, and
-    ``remedy`` how to go on if there are no others. ``is_elsewhere`` says that its items may come from another file than before;
-    ``answers`` are those to its items that wait for one.
+    The ``manifest`` is stored when the run is new; otherwise it is compared with the stored one. ``on_graph`` says what to do if the graph
+    has changed, where that differs from ``on_change`` for items; ``words`` describe such changes better, and ``remedy`` is the command to
+    continue with if there are no others. With ``is_elsewhere`` items may come from another file than before.
     """
 
     items: Any
     identify: Identify
     manifest: Mapping[str, Any]
     run_id: str | None = None
+    run: RunRecord | None = None
     total: int | None = None
     on_change: OnChange = "refuse"
     on_graph: OnChange | None = None
@@ -100,7 +101,9 @@ class Journal:
 
     def begin(self, plan: RecordingPlan) -> JournalWriter:
         """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""
-        run = None if plan.run_id is None else self.find(plan.run_id)
+        run = plan.run
+        if run is None and plan.run_id is not None:
+            run = self.find(plan.run_id)
         if run is None:
             if plan.answers:
                 raise UsageError(f"no run {plan.run_id} to answer; start it first, without answers")

@@ -239,22 +239,24 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
 
 
 class StoredResults:
-    """The results of a recorded run, in input order; each iteration reads the journal again."""
+    """The results of a recorded run, in input order; each iteration reads the journal again. ``run`` is its record at the end."""
 
     def __init__(self, journal: Callable[[], AbstractContextManager[Journal]], run_id: str) -> None:
         self._journal = journal
         self._run_id = run_id
+        self.run: RunRecord | None = None
 
     def __iter__(self) -> Iterator[Result]:
         with self._journal() as journal:
-            for entry in journal.archive.entries(journal.archive.find(self._run_id), EVERYTHING):
+            run = self.run or journal.archive.find(self._run_id)
+            for entry in journal.archive.entries(run, EVERYTHING):
                 yield entry.result
 
     def complete(self, live: Report) -> Report:
         """Turn the report of what this process saw into the report of the whole run."""
         with self._journal() as journal:
             archive = journal.archive
-            run = archive.find(self._run_id)
+            run = self.run = archive.find(self._run_id)
             statistics = _whole_statistics(archive, run, live.statistics)
             failed: Iterable[Result] = ()
             if statistics.failed or statistics.timed_out:

@@ -30,6 +30,7 @@ from graphmill.cli.options import (
 )
 from graphmill.cli.terminal import AsJson, print_lines
 from graphmill.datasets.source import source
+from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.journal.records import RunRequest, RunState
 from graphmill.report.run_view import graph_name
 
@@ -77,30 +78,30 @@ def resume(  # noqa: PLR0913  one parameter per option
             now = send_request(store.archive, found, RunRequest("unpause"), lambda now: now.state is not RunState.HELD)
             print_lines([reply_text(found, now)])
             return
-        results = sum(count.number for count in store.archive.counts(found))
-    target = output or output_of(found)
-    require_own_file(target, items=source_name)
-    place = journal_place(journal, found.id)
-    items = None if source_name is None else source(source_name, format=source_format)
-    foreground = foreground_of(
-        found,
-        title=f"resuming {graph_name(found.manifest)}",
-        output=target,
-        as_json=as_json,
-        journal=place,
-        details=model_details(found, choices, on_change, results=results),
-        if_idle="nothing to do: every item already has a result",
-    )
-    foreground.perform(
-        lambda watching: api.resume(
-            found.id,
-            answers=answers,
-            items=items,
-            journal=place,
-            policy=policy_with_timeout(found, timeout),
-            concurrency=concurrency,
-            on_change=on_change,
-            **choices,
-            **watching,
+        results = sum(count.number for count in store.archive.counts(found)) if choices else 0
+        target = output or output_of(found)
+        require_own_file(target, items=source_name)
+        items = None if source_name is None else source(source_name, format=source_format)
+        foreground = foreground_of(
+            found,
+            title=f"resuming {graph_name(found.manifest)}",
+            output=target,
+            as_json=as_json,
+            journal=journal_place(journal, found.id),
+            store=store,
+            details=model_details(found, choices, on_change, results=results),
+            if_idle="nothing to do: every item already has a result",
         )
-    )
+        foreground.perform(
+            lambda watching: api.resume(
+                found,
+                answers=answers,
+                items=items,
+                journal=OpenJournal(store),
+                policy=policy_with_timeout(found, timeout),
+                concurrency=concurrency,
+                on_change=on_change,
+                **choices,
+                **watching,
+            )
+        )

@@ -22,6 +22,7 @@ from graphmill.cli.options import (
     policy_with_timeout,
 )
 from graphmill.cli.terminal import AsJson
+from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.report.run_view import graph_name
 
 
@@ -67,26 +68,26 @@ def retry(  # noqa: PLR0913  one parameter per option
     """
     with open_existing(journal) as store:
         found = store.archive.find(run)
-    choices = model_choices(models, temperature, max_tokens)
-    place = journal_place(journal, found.id)
-    foreground = foreground_of(
-        found,
-        title=f"retrying the failed items of {graph_name(found.manifest)}",
-        output=output or output_of(found),
-        as_json=as_json,
-        journal=place,
-        details=model_details(found, choices, on_change),
-    )
-    foreground.perform(
-        lambda watching: api.retry(
-            found.id,
-            items=items,
-            kinds=kinds,
-            journal=place,
-            policy=policy_with_timeout(found, timeout),
-            concurrency=concurrency,
-            on_change=on_change,
-            **choices,
-            **watching,
+        choices = model_choices(models, temperature, max_tokens)
+        foreground = foreground_of(
+            found,
+            title=f"retrying the failed items of {graph_name(found.manifest)}",
+            output=output or output_of(found),
+            as_json=as_json,
+            journal=journal_place(journal, found.id),
+            store=store,
+            details=model_details(found, choices, on_change),
         )
-    )
+        foreground.perform(
+            lambda watching: api.retry(
+                found,
+                items=items,
+                kinds=kinds,
+                journal=OpenJournal(store),
+                policy=policy_with_timeout(found, timeout),
+                concurrency=concurrency,
+                on_change=on_change,
+                **choices,
+                **watching,
+            )
+        )
