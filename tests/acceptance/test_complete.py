@@ -292,7 +292,7 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         (
             "fast",
             {"temperature": "hot"},
-            "gm.complete: temperature: a number or null is wanted, not text (How freely it answers)",
+            "gm.complete: temperature: a number or null is wanted, not text (Sampling temperature)",
         ),
         ("fast", {"temperature": float("inf")}, "gm.complete: temperature: a number <= 100.0 is wanted"),
         ("fast", {"temperature": float("nan")}, "gm.complete: temperature: a number >= 0.0 is wanted"),

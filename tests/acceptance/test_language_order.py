@@ -512,7 +512,7 @@ def test_with_edges_an_action_named_end_leads_along_its_edge(flow):
 
 def test_a_branch_can_not_return_the_action_of_a_failure(flow):
     problem = flow.problem("nodes: [{id: b, type: branch, params: {on: 1, cases: {1: error}, default: go}}]")
-    assert "stands for a failure" in problem
+    assert "reserved for failures" in problem
 
 
 PICK = """

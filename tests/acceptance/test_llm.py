@@ -141,8 +141,8 @@ class TestNames:
         [
             ("{prompt: x, model: fst}", "no model 'fst' (did you mean 'fast'?); write provider/model"),
             ("{prompt: x, model: scriptd/a}", "unknown provider 'scriptd' (did you mean 'scripted'?)"),
-            ("{prompt: x, model: fast, role: judge}", "model and role are both given"),
-            ("{model: fast}", "prompt or messages is missing"),
+            ("{prompt: x, model: fast, role: judge}", "either model or role"),
+            ("{model: fast}", "prompt or messages is required"),
             (
                 "{model: fast, prompt: x, output_schema: {type: objct}}",
                 'the JSON Schema is not valid: type: "objct"',

@@ -83,7 +83,7 @@ REMEDIES = {
         "stands under 'params'",
     ),
     "a type alone": ("inputs: {o: string}\nnodes: [{id: a, type: value}]", "{type: string} is wanted"),
-    "a return": ("nodes: [{id: a, type: code, params: {code: return 1}}]", "assign to result instead"),
+    "a return": ("nodes: [{id: a, type: code, params: {code: return 1}}]", "use result = … instead"),
     "another word for from": (
         "nodes: [{id: a, type: value}, {id: b, type: value}]\nedges: [{source: a, to: b}]",
         "write 'from'",

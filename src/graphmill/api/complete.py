@@ -28,11 +28,11 @@ from graphmill.graph.models.request import estimated_tokens, messages_of, reques
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_params import given_params
 from graphmill.graph.node_type import Context
-from graphmill.nodes.llm import Llm
+from graphmill.nodes.llm import LlmNode
 
 _STEP = "complete"
 T = TypeVar("T")
-_LLM = Llm()
+_LLM = LlmNode()
 
 
 def complete(  # noqa: PLR0913  one parameter per choice

@@ -20,18 +20,18 @@ from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 
 
 class LangGraphConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What LangGraph takes beside the input."""
+    """LangGraph's run config."""
 
     recursion_limit: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="The most steps that the graph may take.")
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The most steps the graph may take.")
     ] = None
-    configurable: Annotated[dict[str, Any], Meta(description="Values that its nodes read from their config.")] = {}
-    tags: Annotated[list[str], Meta(description="Tags of its traces.")] = []
-    metadata: Annotated[dict[str, Any], Meta(description="Metadata of its traces and checkpoints.")] = {}
+    configurable: Annotated[dict[str, Any], Meta(description="Values for its nodes to read from their config.")] = {}
+    tags: Annotated[list[str], Meta(description="Tags for its traces.")] = []
+    metadata: Annotated[dict[str, Any], Meta(description="Metadata for its traces and checkpoints.")] = {}
 
 
 class LangGraphParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The graph, and what it is given."""
+    """The graph, and its input."""
 
     graph: Annotated[str, Meta(description="`module:name` of a compiled graph; modules are found as for `python`.")]
     input: Annotated[
@@ -39,18 +39,18 @@ class LangGraphParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     ] = {}
     config: Annotated[
         LangGraphConfig | None,
-        Meta(description="What is merged into the graph's own config. The thread id is the step's."),
+        Meta(description="Merged into the graph's own config. The thread id is the step's."),
     ] = None
 
 
 class LangGraphNode(NodeType[LangGraphParams]):
-    """Runs the graph on the loop; its own checkpointer, if it has one, is kept."""
+    """Runs the graph on the event loop, with its own checkpointer if it has one."""
 
     name = "langgraph"
     summary = "Runs a compiled LangGraph graph; needs `pip install graphmill[langgraph]`."
     Params = LangGraphParams
     outputs: ClassVar[Mapping[str, str]] = {
-        "state": "the final state, as JSON gives it back: messages and models are mappings"
+        "state": "the final state as JSON data: messages and models become mappings"
     }
     untemplated = frozenset({"graph"})
     packages = PACKAGES
@@ -64,23 +64,23 @@ class LangGraphNode(NodeType[LangGraphParams]):
 """
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:
-        """Import the graph now: a wrong name is found before the first item."""
+        """Import the graph, so that a wrong name is found before the first item."""
         try:
             _graph(params["graph"], site.root)
         except (ValueError, UsageError) as error:
             raise ParamError(str(error), at=("graph",)) from error
 
     def actions(self, params: Mapping[str, Any]) -> Collection[str]:
-        """Name the one of a node that chooses none."""
+        """Return the only action."""
         del params
         return ("default",)
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Give that of all parts of the graph."""
+        """Return those of all parts of the graph."""
         return " ".join(_found(params["graph"]).fingerprints.values())
 
     async def run(self, params: LangGraphParams, context: Context) -> Mapping[str, Any]:
-        """Run the graph with containers of its own."""
+        """Run the graph with a copy of the input."""
         del context
         config = (
             {}

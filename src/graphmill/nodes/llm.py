@@ -1,4 +1,4 @@
-"""The llm node: asks a model, and gives its whole answer or fails."""
+"""The llm node: asks a model and returns its complete answer, or fails."""
 
 from __future__ import annotations
 
@@ -20,91 +20,92 @@ from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 
 
 class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is asked, of which model, and how its answer must be."""
+    """What to ask, which model, and what the answer must look like."""
 
-    prompt: Annotated[Any, Meta(description="What the model is asked; what is no text is sent as JSON.")] = None
-    system: Annotated[Any, Meta(description="What it is told first.")] = None
+    prompt: Annotated[Any, Meta(description="The question; anything but text is sent as JSON.")] = None
+    system: Annotated[Any, Meta(description="The system prompt.")] = None
     messages: Annotated[
         list[Any] | None,
         Meta(
-            description="What was said before the prompt, or instead of it: `{role, content}`, of system, user, assistant or tool; "
+            description="The conversation before the prompt, or instead of it: `{role, content}`, of system, user, assistant or tool; "
             "content is text, or a list of `{type: text, text}` and `{type: image, url}` or `{type: image, data, media_type}`."
         ),
     ] = None
-    model: Annotated[str | None, Meta(description="`provider/model`, or a name that `graphmill.yaml` gives one.")] = (
-        None
-    )
+    model: Annotated[str | None, Meta(description="`provider/model`, or a name defined in `graphmill.yaml`.")] = None
     role: Annotated[
         str | None,
-        Meta(description="A role that `graphmill.yaml`, or `--model ROLE=NAME`, gives a model; instead of `model`."),
+        Meta(description="A role that `graphmill.yaml` or `--model ROLE=NAME` assigns a model; instead of `model`."),
     ] = None
-    temperature: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, Meta(description="How freely it answers.")] = (
+    temperature: Annotated[Annotated[float, Meta(ge=0, le=100)] | None, Meta(description="Sampling temperature.")] = (
         None
     )
     top_p: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="The share of likely tokens it chooses among.")
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Nucleus sampling: the share of likely tokens to choose among."),
     ] = None
     max_tokens: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="The most tokens of an answer; one that is cut there is a permanent failure."),
+        Meta(description="The most tokens of an answer; an answer cut there is a permanent failure."),
     ] = None
-    stop: Annotated[
-        str | list[str] | None, Meta(description="Where the answer ends, before this text or any of these.")
-    ] = None
+    stop: Annotated[str | list[str] | None, Meta(description="The answer ends before this text, or any of these.")] = (
+        None
+    )
     seed: Annotated[
-        int | None, Meta(description="For answers that are nearly the same each time, where the provider can.")
+        int | None, Meta(description="For nearly the same answer each time, if the provider supports it.")
     ] = None
     reasoning_effort: Annotated[
-        str | None, Meta(description="How much a reasoning model thinks, in the provider's words.")
+        str | None, Meta(description="How much a reasoning model thinks, as the provider names it.")
     ] = None
     output_schema: Annotated[
         dict[str, Any] | None,
         Meta(
-            description="A JSON Schema that the answer must fit; `response` is then the data. What does not fit is asked for again, "
+            description="A JSON Schema for the answer; `response` is then the data. An answer that does not fit is asked for again, "
             "with the reason, at most twice."
         ),
     ] = None
     images: Annotated[
         list[str | dict[str, Any]],
         Meta(
-            description="Shown with the prompt: addresses, files beside the workflow, or `{data, media_type}` in base64."
+            description="Images sent with the prompt: URLs, files beside the workflow, or `{data, media_type}` in base64."
         ),
     ] = []
     tools: Annotated[
         list[dict[str, Any]],
-        Meta(description="Tools that it may call: `{name, description, parameters}`, with a JSON Schema."),
+        Meta(description="Tools the model may call: `{name, description, parameters}`, with a JSON Schema."),
     ] = []
     logprobs: Annotated[
         bool | Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Whether to give the tokens' log probabilities, or with how many others each."),
+        Meta(description="Return the tokens' log probabilities, or also those of this many alternatives."),
     ] = None
-    extra: Annotated[dict[str, Any], Meta(description="Put into what is sent as it is, over all else.")] = {}
+    extra: Annotated[
+        dict[str, Any], Meta(description="Added to the request unchanged, overriding everything else.")
+    ] = {}
     cache: Annotated[
         bool | None,
         Meta(
-            description="Whether an answer that is known may be used again, and this one by others; without it, at temperature 0. "
+            description="Whether to use cached answers and cache this one; by default, at temperature 0. "
             "[More](models.md#cached-answers)."
         ),
     ] = None
     timeout: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type."),
+        Meta(description="Seconds per attempt; same as the node's own `timeout`."),
     ] = None
 
 
-class Llm(NodeType[LlmParams]):
-    """One attempt is one answer; it takes more calls only where an answer has not the shape it must have."""
+class LlmNode(NodeType[LlmParams]):
+    """One attempt is one answer; it takes more calls only if an answer does not fit the schema."""
 
     name = "llm"
-    summary = "Asks a model; an answer that is cut, refused or of the wrong shape is a failure, never a result."
+    summary = "Asks a model; an answer that is cut, refused or does not fit the schema is a failure, never a result."
     Params = LlmParams
     outputs: ClassVar[Mapping[str, str]] = {
-        "response": "the answer: text, or the data where `output_schema` is given",
-        "usage": "requests, tokens and cost of all calls of the attempt that went well",
+        "response": "the answer: text, or data with `output_schema`",
+        "usage": "requests, tokens and cost of all calls of the successful attempt",
         "finish_reason": "`stop`, or `tool_calls`",
         "model": "the model that answered, as the provider names it",
-        "tool_calls": "the calls that the model asks for: `{id, name, arguments}`",
-        "logprobs": "of each token `{token, logprob, top}`; null where they were not asked for",
+        "tool_calls": "the calls the model asks for: `{id, name, arguments}`",
+        "logprobs": "for each token `{token, logprob, top}`; null unless requested",
         "metadata": "`calls`, how many it took; `repaired`, where a `fence` or `text` around the data was left out; "
         "`cached: true` with its `original_usage`, where it was known",
     }
@@ -122,12 +123,12 @@ class Llm(NodeType[LlmParams]):
 """
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:
-        """Refuse, before the first item, a question without words, an unknown model, and messages, tools or a schema that are none."""
+        """Refuse an empty question, an unknown model, and invalid messages, tools, images and schemas."""
         del site
         if not any(params.get(name) for name in ("prompt", "messages", "images")):
-            raise ParamError("prompt or messages is missing")
+            raise ParamError("prompt or messages is required")
         if params.get("model") is not None and params.get("role") is not None:
-            raise ParamError("model and role are both given; leave one out", at=("role",))
+            raise ParamError("give either model or role, not both", at=("role",))
         self._check_model(params.get("model"))
         past, tools = params.get("messages"), params.get("tools")
         if isinstance(past, list):
@@ -148,28 +149,28 @@ class Llm(NodeType[LlmParams]):
             raise ParamError(str(error), at=("model",)) from None
 
     def actions(self, params: Mapping[str, Any]) -> Collection[str]:
-        """Name the one of a node that chooses none."""
+        """Return the only action."""
         del params
         return ("default",)
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Its params and its model say it all: with a new version of Graphmill no answer is asked for again."""
+        """Return nothing: params and model decide, so a new version of Graphmill asks nothing again."""
         del params
         return ""
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
-        """Give the param of that name."""
+        """Return the param of that name."""
         return params.get("timeout")
 
     async def run(self, params: LlmParams, context: Context) -> Mapping[str, Any]:
-        """Ask, and give the answer."""
+        """Ask, and return the answer."""
         target = context.target
         if target is None:
             raise InternalError(f"the llm node {context.path} was run without a model")
         images = await images_of(params.images, context.root) if params.images else ()
         messages = messages_of(params.prompt, params.system, params.messages, images)
         if not messages:
-            raise Permanent("prompt and messages are both empty: there is nothing to ask")
+            raise Permanent("prompt and messages are both empty")
         schema = None if params.output_schema is None else schema_of(params.output_schema)
         request = request_of(
             target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context)

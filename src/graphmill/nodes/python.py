@@ -1,4 +1,4 @@
-"""The python node: a function named by module and name, or code written in the workflow, with its inputs by name."""
+"""The python node, also called code: runs a function named by module and name, or code written in the workflow."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from graphmill.core.json import fresh, require_json
 from graphmill.engine.attempts.workers import call, is_async
 from graphmill.graph.named import find_named
 from graphmill.graph.node_type import Context, Isolation, NodeCall, NodeType, ParamError, Site
-from graphmill.nodes.code_check import assigns, require_code
-from graphmill.nodes.code_worker import CodeCall, run_code
+from graphmill.nodes.code import CodeCall, assigns, check_code, run_code
 
 
 class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Either code or a function, and what it is given."""
+    """Either code or a function, and its inputs."""
 
     code: Annotated[
         str | None,
         Meta(
-            description="Python that assigns to `result`; the inputs are its variables. Runs in a worker process, with a namespace of "
-            "its own each time. Text assigned to `next` is the action."
+            description="Python that assigns to `result`; the inputs are its variables. Runs in a worker process, each time with a "
+            "new namespace. Text assigned to `next` is the action."
         ),
     ] = None
     function: Annotated[str | None, Meta(description="`module:name`, called with the inputs as keyword arguments.")] = (
@@ -39,24 +38,24 @@ class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     isolation: Annotated[
         Literal["process"] | None,
         Meta(
-            description="`process` calls the function in a worker process that can be killed; code always runs in one."
+            description="`process` calls the function in a worker process, which can be killed; code always runs in one."
         ),
     ] = None
     timeout: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Meta(description="Seconds per attempt; the node's own `timeout` says the same for any type."),
+        Meta(description="Seconds per attempt; same as the node's own `timeout`."),
     ] = None
-    requires: Annotated[list[str], Meta(description="Packages that the code needs, for the reader.")] = []
+    requires: Annotated[list[str], Meta(description="Packages that the code needs; for readers only.")] = []
 
 
-class Python(NodeType[PythonParams]):
-    """Calls an async function on the loop, a plain one in a thread; code, and on request functions, in a worker process."""
+class PythonNode(NodeType[PythonParams]):
+    """Runs async functions on the event loop and plain ones in threads; code, and functions on request, in worker processes."""
 
     name = "python"
     summary = "Runs Python: a function named by module and name, or code written in the workflow."
     Params = PythonParams
     outputs: ClassVar[Mapping[str, str]] = {
-        "result": "what the function returned, or what the code assigned to `result`, as JSON gives it back: a tuple is a list",
+        "result": "what the function returned or the code assigned to `result`, as JSON data: a tuple becomes a list",
         "stdout": 'what the code printed, at most 100,000 bytes; "" for a function',
         "stderr": 'the same of the standard error; "" for a function',
     }
@@ -76,44 +75,45 @@ class Python(NodeType[PythonParams]):
 """
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:
-        """Import the function, or parse the code, now: a wrong name or a slip is found before the first item."""
+        """Import the function or compile the code, so that mistakes are found before the first item."""
         code, function, inputs = params.get("code"), params.get("function"), params.get("inputs", {})
         if (code is None) == (function is None):
-            both = "code or function is missing" if code is None else "code and function are both given; leave one out"
-            raise ParamError(both)
+            raise ParamError(
+                "give either code or function, not both" if code is not None else "code or function is required"
+            )
         known = inputs if isinstance(inputs, Mapping) else None
         if code is not None:
-            require_code(code, known)
+            check_code(code, known)
         else:
-            _require_function(function, known, site.root)
+            _check_function(function, known, site.root)
 
     def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
-        """Any, of code that assigns to ``next``."""
+        """Return any action for code that assigns to ``next``, else the default one."""
         code = params.get("code")
         return None if isinstance(code, str) and assigns(code, "next") else ("default",)
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Give the function's; code is among the params."""
+        """Return the function's; code is a param."""
         return "" if params.get("function") is None else known_fingerprint(find_function(params["function"]))
 
     async def run(self, params: PythonParams, context: Context) -> Mapping[str, Any]:
-        """Call the function here, with containers of its own; what it goes on to do with those that it gave is not seen."""
+        """Call the function in this process, with copies of its inputs, and copy what it returns."""
         del context
         function, is_on_loop = _found(str(params.function))
         inputs = fresh(params.inputs)
         made = await function(**inputs) if is_on_loop else await call(function, **inputs)
         try:
             return {"result": fresh(made), "stdout": "", "stderr": ""}
-        except RecursionError:  # it holds itself, or is very deep: JSON has the words for that
+        except RecursionError:  # it contains itself or is very deep; require_json explains that
             require_json(made)
             raise
 
     def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
-        """Run code, and functions on request, in a worker process."""
+        """Return process for code, and for functions on request."""
         return "process" if params.get("code") is not None or params.get("isolation") is not None else None
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
-        """Give the param of that name."""
+        """Return the param of that name."""
         return params.get("timeout")
 
     def call(self, params: PythonParams, context: Context) -> NodeCall:
@@ -126,14 +126,14 @@ class Python(NodeType[PythonParams]):
 
 
 class FunctionCall(NamedTuple):
-    """What a worker process is sent of a function: where it is found, and its arguments by name."""
+    """What is sent to the worker process: where the function is, and its arguments by name."""
 
     function: str
     inputs: Mapping[str, Any]
 
 
 def call_function(call: FunctionCall) -> Any:
-    """Call a function in this process; give its outputs, or what is to be awaited for them."""
+    """Call a function in this process; return its outputs, or an awaitable of them."""
     made = find_function(call.function)(**call.inputs)
     return _awaited(made) if inspect.isawaitable(made) else _outputs(made)
 
@@ -146,13 +146,13 @@ def _outputs(result: Any) -> dict[str, Any]:
     return {"result": result, "stdout": "", "stderr": ""}
 
 
-def _require_function(name: str | None, inputs: Mapping[str, Any] | None, root: Path | None) -> None:
+def _check_function(name: str | None, inputs: Mapping[str, Any] | None, root: Path | None) -> None:
     try:
         function = find_function(name, root)
     except ValueError as error:
         raise ParamError(str(error), at=("function",)) from error
     try:
-        _require_fit(function, inputs or {})
+        _check_inputs(function, inputs or {})
     except ValueError as error:
         if inputs is not None:
             raise ParamError(str(error), at=("inputs",)) from error
@@ -160,16 +160,16 @@ def _require_function(name: str | None, inputs: Mapping[str, Any] | None, root: 
 
 @cache
 def _found(name: str) -> tuple[Callable[..., Any], bool]:
-    """Find a function, and whether it is async."""
+    """Return a function, and whether it is async."""
     function = find_function(name)
     return function, is_async(function)
 
 
-def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> None:
-    """Refuse inputs that the function does not take, or that it lacks, before the first item."""
+def _check_inputs(function: Callable[..., Any], inputs: Mapping[str, Any]) -> None:
+    """Refuse unknown or missing inputs before the first item."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtins do not tell
+    except (TypeError, ValueError):  # some builtins have no signature
         return
     try:
         signature.bind(**inputs)
@@ -180,7 +180,7 @@ def _require_fit(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Non
 
 
 def find_function(name: object, root: Path | None = None) -> Callable[..., Any]:
-    """Import the function ``module:name``, also from the folder ``root`` from now on; ValueError says what was not found."""
+    """Import the function ``module:name``, also from the folder ``root`` from then on."""
     found = find_named(name, root, what="function")
     if not callable(found):
         raise ValueError(f"{name} is not a function but {type(found).__name__}")

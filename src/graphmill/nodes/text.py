@@ -1,4 +1,4 @@
-"""A value as the text, and the bytes, that a node hands to the world; Permanent names the param that can not be such."""
+"""Values of params as text and bytes; Permanent names the param that cannot be converted."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from graphmill.graph.template import text_of
 
 
 def param_text(value: Any, at: str) -> str:
-    """Give a value as it stands in a text."""
+    """Return a value as text, as templates write it."""
     try:
         return text_of(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"{at}: the value can not stand in a text: {message_of(error)}") from error
+        raise Permanent(f"{at}: the value cannot be written as text: {message_of(error)}") from error
 
 
 def param_bytes(text: str, at: str) -> bytes:
-    """Give a text as UTF-8."""
+    """Encode text as UTF-8."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise Permanent(
-            f"{at}: half of a surrogate pair stands at position {error.start}, and is no text that can be sent"
+            f"{at}: half of a surrogate pair at position {error.start} cannot be encoded as UTF-8"
         ) from error

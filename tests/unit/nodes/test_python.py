@@ -214,8 +214,8 @@ def test_a_module_that_fails_while_it_is_imported_is_a_problem_of_the_workflow(t
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ("{}", "code or function is missing"),
-        ("{function: null}", "code or function is missing"),
+        ("{}", "code or function is required"),
+        ("{function: null}", "code or function is required"),
         (
             "{function: 5}",
             "function: text or null is wanted, not a whole number (module:name, called with the inputs as keyword arguments)",

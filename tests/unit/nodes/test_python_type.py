@@ -74,10 +74,10 @@ def test_a_function_that_is_not_there_is_a_problem(function, message):
 
 
 def test_one_of_code_and_function_is_wanted():
-    assert problem_of("python") == ((), "code or function is missing")
+    assert problem_of("python") == ((), "code or function is required")
     assert problem_of("python", code="result = 1", function="json:loads") == (
         (),
-        "code and function are both given; leave one out",
+        "give either code or function, not both",
     )
 
 

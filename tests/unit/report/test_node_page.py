@@ -38,6 +38,6 @@ def test_a_page_shows_params_outputs_and_an_example():
     page = "\n".join(node_page(find_node_type("branch")))
     assert "  on: any value, required\n      The value to look at.\n" in page
     assert "  default: text, optional, taken as written\n" in page
-    assert "outputs:\n  action   the action that was chosen\n" in page
+    assert "outputs:\n  action   the chosen action\n" in page
     assert "example:\n  - id: route\n" in page
     assert "  any\n" in "\n".join(node_page(find_node_type("value")))

@@ -97,7 +97,7 @@ class ReadFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     allow_paths: AllowPaths = []
 
 
-class ReadFile(FileNode[ReadFileParams]):
+class ReadFileNode(FileNode[ReadFileParams]):
     """Reads a regular file to its end."""
 
     name = "read-file"
@@ -159,7 +159,7 @@ class WriteFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     allow_paths: AllowPaths = []
 
 
-class WriteFile(FileNode[WriteFileParams]):
+class WriteFileNode(FileNode[WriteFileParams]):
     """Replaces or appends to a regular file."""
 
     name = "write-file"
@@ -217,7 +217,7 @@ class CopyFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     allow_paths: AllowPaths = []
 
 
-class CopyFile(FileNode[CopyFileParams]):
+class CopyFileNode(FileNode[CopyFileParams]):
     """Copies a regular file: bytes, permissions and time."""
 
     name = "copy-file"
@@ -264,7 +264,7 @@ class MoveFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     allow_paths: AllowPaths = []
 
 
-class MoveFile(FileNode[MoveFileParams]):
+class MoveFileNode(FileNode[MoveFileParams]):
     """Moves a regular file, or a link itself."""
 
     name = "move-file"
@@ -315,7 +315,7 @@ class DeleteFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     allow_paths: AllowPaths = []
 
 
-class DeleteFile(FileNode[DeleteFileParams]):
+class DeleteFileNode(FileNode[DeleteFileParams]):
     """Deletes a regular file, or a link itself."""
 
     name = "delete-file"

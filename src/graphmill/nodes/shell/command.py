@@ -80,7 +80,7 @@ def script_of(texts: Sequence[str]) -> str:
     """Join the texts between the templates of a command by references to the variables; ShellValueError where that is unsafe."""
     if len(texts) == 1:
         return texts[0]
-    scanner = _Scanner(VALUE.join(texts))
+    scanner = _CommandScanner(VALUE.join(texts))
     scanner.scan()
     references = [form.format(variable(number)) for number, form in enumerate(scanner.forms)]
     return "".join([text + reference for text, reference in zip(texts, [*references, ""], strict=True)])
@@ -115,7 +115,7 @@ def is_special_variable(name: str) -> bool:
     return _SPECIAL_VARIABLE.fullmatch(name) is not None
 
 
-class _Scanner:
+class _CommandScanner:
     """Reads a command once. ``forms`` are the references for its templates, in order."""
 
     def __init__(self, text: str) -> None:

@@ -71,7 +71,7 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     strip_newline: Annotated[bool, Meta(description="Remove newlines at the end of `stdout`, as `$(…)` does.")] = False
 
 
-class Shell(NodeType[ShellParams]):
+class ShellNode(NodeType[ShellParams]):
     """Runs a command in a session of its own; what is left in its process group is killed when it ends."""
 
     name = "shell"
