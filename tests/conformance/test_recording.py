@@ -8,7 +8,7 @@ import pytest
 from graphmill.core.errors import OwnedError
 from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Failure, Kind, Result, Status
-from graphmill.core.usage import Usage, with_more
+from graphmill.core.usage import Usage, add_by_model
 from graphmill.engine.results.recorder import LastStep, StepOutcome
 from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from
 from graphmill.journal.records import (
@@ -398,11 +398,11 @@ def test_what_rows_have_spent_adds_up_whichever_they_are_and_however_often_the_r
     found = {}
     for row in rows:
         taken.append([row])
-        found = with_more(found, row.spent or {})
+        found = add_by_model(found, row.spent or {})
         assert store.archive.find("r").usage == taken.usage == found
     assert found["own/a"] == Usage(requests=203, input_tokens=5 * 203, cost_usd=0.0)
     taken.append(results(100, first=300, spent={"own/b": other}))
-    found = with_more(found, {"own/b": Usage(**{name: 100 * count for name, count in other.counts.items()})})
+    found = add_by_model(found, {"own/b": Usage(**{name: 100 * count for name, count in other.counts.items()})})
     taken.append([results(1, first=500)[0]])
     taken.release()
     again = store.take("r")

@@ -16,7 +16,7 @@ from graphmill.api.items import id_rule, job_among_items, repeat_samples, requir
 from graphmill.api.reader import ResultReader
 from graphmill.api.recording import JournalRef, Recording, cache_for_run, plan_recording
 from graphmill.core.errors import UsageError
-from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapted
+from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapt_graph
 from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import require_json
 from graphmill.core.result import Result
@@ -184,7 +184,7 @@ def _checked(reader: ResultReader, report: Report) -> Report:
 
 def function_of(graph: Any) -> Callable[[Any], Any]:
     """Give the function that is called with each item."""
-    function = load(graph) if isinstance(graph, str | Path) else adapted(graph)
+    function = load(graph) if isinstance(graph, str | Path) else adapt_graph(graph)
     if not callable(function):
         raise UsageError(
             f"graph must be a function, a workflow, its path or a compiled LangGraph graph, got {graph!r:.80}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from graphmill.core.errors import ChangedError, ExportError, JournalError, SourceError, described
+from graphmill.core.errors import ChangedError, ExportError, JournalError, SourceError, describe_error
 from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
 from graphmill.engine.executor import Run
@@ -138,4 +138,4 @@ def _guarded(act: Callable[..., None], *args: Any, **kwargs: Any) -> None:
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(f"a sink failed: {described(error)}") from error
+        raise ExportError(f"a sink failed: {describe_error(error)}") from error

@@ -213,7 +213,7 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an exception's type and message, the type once."""
     name, message = type(error).__name__, message_of(error)
     return message if message.startswith(name) else f"{name}: {message}"

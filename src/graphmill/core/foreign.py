@@ -52,7 +52,7 @@ class AdaptedGraph(ABC):
         """The fingerprint of each part."""
 
 
-def adapted(graph: Any) -> Any:
+def adapt_graph(graph: Any) -> Any:
     """Return the AdaptedGraph for a graph of another library, and anything else as it is; UsageError if it cannot be run."""
     if callable(graph):
         return graph

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from graphmill.core.errors import UsageError
-from graphmill.core.foreign import adapted
+from graphmill.core.foreign import adapt_graph
 from graphmill.core.usage import Usage
 
 Effect = Literal["repeatable", "unsafe"]
@@ -59,7 +59,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         if type(self.id) is not str:
             raise UsageError(f"a job's id must be text, got {type(self.id).__name__}: {self.id!r:.80}")
         if not callable(self.graph):
-            msgspec.structs.force_setattr(self, "graph", adapted(self.graph))
+            msgspec.structs.force_setattr(self, "graph", adapt_graph(self.graph))
         if not callable(self.graph):
             raise UsageError(
                 f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load"

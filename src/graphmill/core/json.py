@@ -272,14 +272,14 @@ class Part:
     parts: dict[str | int, Part] = field(default_factory=dict)
 
 
-def decoded(text: bytes) -> str:
+def decode_text(text: bytes) -> str:
     """Decode a text as the JSON reader does, in the encoding it detects."""
     return text.decode(json.detect_encoding(text), "surrogatepass")
 
 
 def scan(text: str) -> Part:
     """Find the positions of all parts of a JSON text; TextError for a repeated key, and for too many levels."""
-    scanner = _Scanner(text)
+    scanner = _PartScanner(text)
     tokens = list(_TOKEN.finditer(text))
     for token, after in zip_longest(tokens, tokens[1:]):
         mark = token[0]
@@ -292,7 +292,7 @@ def scan(text: str) -> Part:
     return scanner.root or Part(0)
 
 
-class _Scanner:
+class _PartScanner:
     """The parts found so far: the outermost, the open ones, and the key whose value comes next."""
 
     def __init__(self, text: str) -> None:

@@ -110,14 +110,14 @@ class RateLimits:
     retry_after_s: float | None = None
 
 
-def added(used: Usage | None, more: Usage | None) -> Usage | None:
+def add_usage(used: Usage | None, more: Usage | None) -> Usage | None:
     """Add two usages; None is no usage."""
     if used is None or more is None:
         return more if used is None else used
     return used + more
 
 
-def with_more(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mapping[str, Usage]:
+def add_by_model(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mapping[str, Usage]:
     """Add up usages by model."""
     sums = dict(used)
     for each in more:

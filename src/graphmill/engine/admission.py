@@ -25,7 +25,7 @@ from graphmill.core.errors import (
     JournalError,
     SourceError,
     UsageError,
-    described,
+    describe_error,
     message_of,
 )
 from graphmill.core.job import Job
@@ -123,7 +123,7 @@ def _has_priorities(jobs: Sequence[Any]) -> bool:
 def _source_error(position: int, error: BaseException) -> GraphmillError:
     if isinstance(error, SourceError | ChangedError | JournalError):
         return error
-    reason = message_of(error) if isinstance(error, GraphmillError) else described(error)
+    reason = message_of(error) if isinstance(error, GraphmillError) else describe_error(error)
     found = SourceError(f"the source failed after {position:,} items: {reason}", position=position)
     found.__cause__ = error
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError, described
+from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError, describe_error
 from graphmill.core.result import Failure, Result, StopReason
 from graphmill.engine.admission import Admission, Bind
 from graphmill.engine.attempts.workers import Workers
@@ -415,7 +415,7 @@ class Engine:
     def crash(self, error: BaseException) -> None:
         """End the run with a bug of ours."""
         if self._fault is None:
-            self._fault = InternalError(described(error))
+            self._fault = InternalError(describe_error(error))
             self._fault.__cause__ = error
         self._outbox.wake()
         self._driver.starts.is_quiet.set()

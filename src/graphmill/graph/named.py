@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from graphmill.core.errors import described, message_of
+from graphmill.core.errors import describe_error, message_of
 from graphmill.core.suggest import suggestion
 
 
@@ -39,7 +39,7 @@ def _import(module_name: str, root: Path | None) -> Any:
         where = f"modules are looked for in {here}{beside} and among the installed packages"
         raise ValueError(f"can not import {module_name!r}: {message_of(error)}; {where}") from error
     except (Exception, SystemExit) as error:  # a script without a __main__ guard leaves while it is imported
-        raise ValueError(f"importing {module_name!r} raised {described(error)}") from error
+        raise ValueError(f"importing {module_name!r} raised {describe_error(error)}") from error
     _require_no_other(module, root, Path(here))
     return module
 

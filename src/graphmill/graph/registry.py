@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Generic, TypeVar
 
-from graphmill.core.errors import described
+from graphmill.core.errors import describe_error
 from graphmill.core.suggest import suggestion
 from graphmill.graph.models.provider import Provider
 from graphmill.graph.node_type import NodeType
@@ -62,7 +62,7 @@ class _Registry(ABC, Generic[T]):
         try:
             made = self._make(entry.load(), _package(entry))
         except (Exception, SystemExit) as error:  # third-party code
-            raise ValueError(f"cannot load {where}: {described(error)}; update or remove that package") from error
+            raise ValueError(f"cannot load {where}: {describe_error(error)}; update or remove that package") from error
         if missing := [name for name in self.required if not hasattr(made, name)]:
             raise ValueError(f"{where} lacks {', '.join(missing)}; update or remove that package")
         return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from graphmill.core.errors import described
+from graphmill.core.errors import describe_error
 
 
 class HttpError(Exception):
@@ -55,7 +55,7 @@ def translate_error(error: Exception) -> HttpError:
         return HttpError(f"response is not valid HTTP: {' '.join(error.message.split()):.200}")
     if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
         return HttpError("connection closed before the response arrived")
-    return HttpError(f"{described(error):.200}")
+    return HttpError(f"{describe_error(error):.200}")
 
 
 def _translate_connecting(error: Exception) -> NotSentError:
@@ -81,4 +81,4 @@ def _refusal(error: OSError) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or described(error)
+    return getattr(error, "strerror", None) or describe_error(error)

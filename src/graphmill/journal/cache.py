@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple
 
-from graphmill.core.errors import DamagedError, JournalError, described
+from graphmill.core.errors import DamagedError, JournalError, describe_error
 from graphmill.engine.attempts.threads import Mailbox
 from graphmill.journal.sqlite.database import connect, write_alone, writing
 from graphmill.journal.sqlite.files import make_file, make_folder, require_base
@@ -116,7 +116,7 @@ class AnswerCache:
             _warned.add(self._path)
             log.warning(
                 "answers are not kept: %s. Calls go on without it",
-                error if isinstance(error, JournalError) else described(error),
+                error if isinstance(error, JournalError) else describe_error(error),
             )
 
 

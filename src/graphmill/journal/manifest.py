@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePath
 from typing import Any
 
-from graphmill.core.errors import UsageError, described
+from graphmill.core.errors import UsageError, describe_error
 from graphmill.core.fingerprint import callable_name
 from graphmill.core.version import __version__
 from graphmill.engine.attempts.processes.importable import import_name, require_importable
@@ -77,7 +77,7 @@ def _classify(name: str) -> Any:
         if colon:
             return import_name(module, rule)
     except Exception as error:  # noqa: BLE001  importing runs user code
-        reason = described(error)
+        reason = describe_error(error)
     else:
         reason = "it has no name to import it by"
     raise UsageError(

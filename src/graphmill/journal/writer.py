@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import GraphmillError, InternalError, JournalError, described
+from graphmill.core.errors import GraphmillError, InternalError, JournalError, describe_error
 from graphmill.core.job import Job
 from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
-from graphmill.core.usage import Usage, with_more
+from graphmill.core.usage import Usage, add_by_model
 from graphmill.engine.attempts.threads import Mailbox
 from graphmill.engine.results.recorder import (
     GATHER_S,
@@ -132,7 +132,7 @@ class JournalWriter:
         """Keep it for the job's next row; what comes too late for any has none."""
         if job.id in self._records:
             before, now = self._spent.get(job.id), {model: usage}
-            self._spent[job.id] = now if before is None else with_more(before, now)
+            self._spent[job.id] = now if before is None else add_by_model(before, now)
 
     @property
     def usage(self) -> Spent:
@@ -350,7 +350,7 @@ def _outcome(order: int, step: StepRow) -> StepOutcome:
 
 
 def _fault(error: BaseException) -> InternalError:
-    fault = InternalError(f"the journal's thread failed: {described(error)}")
+    fault = InternalError(f"the journal's thread failed: {describe_error(error)}")
     fault.__cause__ = error
     return fault
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from graphmill.core.errors import UsageError
-from graphmill.core.foreign import adapted
+from graphmill.core.foreign import adapt_graph
 from graphmill.core.json import fresh
 from graphmill.graph.langgraph.adapter import PACKAGES, LangGraph
 from graphmill.graph.named import find_named
@@ -98,7 +98,7 @@ def _found(name: str) -> LangGraph:
 def _graph(name: object, root: Path | None) -> LangGraph:
     if find_spec("langgraph") is None:
         raise ValueError("LangGraph is not installed: pip install graphmill[langgraph]")
-    found = adapted(find_named(name, root))
+    found = adapt_graph(find_named(name, root))
     if not isinstance(found, LangGraph):
         raise ValueError(f"{name} is not a compiled LangGraph graph but {type(found).__name__}")
     return found

@@ -5,7 +5,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.core import errors
-from graphmill.core.errors import described, message_of
+from graphmill.core.errors import describe_error, message_of
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
 
@@ -89,7 +89,7 @@ def noted(error):
     ],
 )
 def test_an_exception_always_says_something_and_its_type_once(error, message, description):
-    assert (message_of(error), described(error)) == (message, description)
+    assert (message_of(error), describe_error(error)) == (message, description)
 
 
 def test_a_long_message_is_cut():

@@ -18,7 +18,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from graphmill.core.errors import UsageError, described
+from graphmill.core.errors import UsageError, describe_error
 from graphmill.core.json import fresh
 from graphmill.engine.attempts.processes.pool import Processes
 from graphmill.engine.attempts.threads import Threads
@@ -458,4 +458,4 @@ class SharedResources:
                 async with asyncio.timeout(within_s):
                     await made.close()
             except Exception as error:  # noqa: BLE001  what it held is lost in any case
-                log.warning("closing %r failed: %s", key, described(error))
+                log.warning("closing %r failed: %s", key, describe_error(error))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from graphmill.core.errors import Permanent, UsageError, cut, message_of
 from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, to_json
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import RateLimits, Usage, added
+from graphmill.core.usage import RateLimits, Usage, add_usage
 from graphmill.engine.failures import paused
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class AttemptContext:
         """Count usage that is recorded already."""
         context: AttemptContext | None = self
         while context is not None:
-            context.usage = added(context.usage, usage)
+            context.usage = add_usage(context.usage, usage)
             context = context.parent
 
     def add_unrecorded(self, usage: Usage) -> None:
@@ -147,7 +147,7 @@ class AttemptContext:
         if self.is_left and self.parent is not None:
             self.parent.add_unrecorded(usage)
         else:
-            self.unrecorded = added(self.unrecorded, usage)
+            self.unrecorded = add_usage(self.unrecorded, usage)
 
     def leave(self) -> None:
         """Leave the unrecorded usage of an attempt that does not count to the caller, also what its threads have yet to report."""
@@ -157,7 +157,7 @@ class AttemptContext:
 
     def unrecorded_usage(self) -> Usage | None:
         """Return usage that no step is recorded with, that of the running step included: an attempt may end before its step."""
-        return self.unrecorded if self.child is None else added(self.unrecorded, self.child.unrecorded_usage())
+        return self.unrecorded if self.child is None else add_usage(self.unrecorded, self.child.unrecorded_usage())
 
     # -- nested calls --------------------------------------------------------------------------------------------------
 

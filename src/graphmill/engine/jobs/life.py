@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol, get_args
 from graphmill.core.errors import StepError
 from graphmill.core.job import Effect
 from graphmill.core.result import PENDING, RETRYING, RUNNING, Failure, Kind
-from graphmill.core.usage import Usage, added
+from graphmill.core.usage import Usage, add_usage
 from graphmill.engine.attempts.workers import Workers
 from graphmill.engine.failures import Classifier, NotStarted, ambiguous, as_ambiguous, cancelled, root_cause
 from graphmill.engine.jobs.context import AttemptContext, is_question, question_metadata, waiting_for_answers
@@ -320,7 +320,7 @@ class Lives:
         if failure is not None or branch.is_dropped:
             self._release_slot(branch, failure)
         if state.usage is not None:
-            record.usage = added(record.usage, state.usage)
+            record.usage = add_usage(record.usage, state.usage)
         if failure is not None and failure is self._scheduler.stop_failure:
             raise _dropped(job, failure)
         job.attempts = max(job.attempts, state.attempts)
@@ -422,7 +422,7 @@ class Lives:
         else:
             value, error, context = yield RUN_ATTEMPT
         if context is not None and context.usage is not None:
-            state.usage = added(state.usage, context.usage)
+            state.usage = add_usage(state.usage, context.usage)
         if isinstance(error, CancelledError) and attempt.cancel_reason is None and self._workers.is_owner_cancelled:
             self._run.cancel()  # gives this attempt a reason too: cancelled is not failed
         if error is not None or attempt.cancel_reason is not None or attempt.questions:
@@ -516,7 +516,7 @@ class Lives:
     def _recall_step(self, job: JobState, outcome: StepOutcome) -> StepEnd:
         record = job.record
         job.attempts = max(job.attempts, outcome.attempts)
-        record.usage = added(record.usage, outcome.usage)
+        record.usage = add_usage(record.usage, outcome.usage)
         record.add_models(*outcome.models)
         output = None if outcome.body is None else json.loads(outcome.body)
         return StepEnd(output, outcome.failure, outcome.attempts, outcome.duration_s, outcome.usage, outcome.began_s)

@@ -18,7 +18,7 @@ from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.job import Effect, Job
 from graphmill.core.json import canonical, digest, json_of
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import Usage, added
+from graphmill.core.usage import Usage, add_usage
 from graphmill.engine.attempts.workers import SharedResources, Workers, call
 from graphmill.engine.failures import Classifier, ambiguous, as_ambiguous, paused, root_cause
 from graphmill.engine.jobs.context import ASK, AttemptContext, Question, Waiting, current_context, find_context
@@ -144,7 +144,7 @@ class Steps:
             inner = AttemptContext(self, context.attempt, path, parent=context)
             body, failure, is_final = await self._attempt(context, inner, number, effect, function)
             counted += failure is not None
-            usage = added(usage, inner.usage)
+            usage = add_usage(usage, inner.usage)
             wait_s = None
             if failure is not None and not is_final:
                 wait_s = self._next_wait_s(failure, counted)

@@ -9,7 +9,7 @@ from uuid import uuid4
 from graphmill.core.errors import GraphmillError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status
-from graphmill.core.usage import Usage, with_more
+from graphmill.core.usage import Usage, add_by_model
 
 GATHER_S = 0.03  # a commit costs as much as thirty rows: one that nobody waits for is shared by all that come meanwhile
 
@@ -200,7 +200,7 @@ class NullRecorder:
         return 0
 
     def spend(self, job: Job, model: str, usage: Usage) -> None:
-        self.usage = with_more(self.usage, {model: usage})
+        self.usage = add_by_model(self.usage, {model: usage})
 
     def recall(self, job: Job) -> None:
         return None

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from graphmill.core.errors import Unavailable
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import RateLimits, added
+from graphmill.core.usage import RateLimits, add_usage
 from graphmill.engine.failures import Classifier, cancelled, root_cause
 from graphmill.engine.jobs.context import AttemptContext
 from graphmill.engine.jobs.state import AttemptState
@@ -103,7 +103,7 @@ class NestedCalls:
         if lane.rate_limiter is None:
             return
         slot.usage = (
-            context.usage if context.nested_call is not None else added(context.attempt.step.usage, context.usage)
+            context.usage if context.nested_call is not None else add_usage(context.attempt.step.usage, context.usage)
         )
         lane.end_call(slot, self._loop.time())
         call = NestedCall(context.attempt, lane, estimated_tokens)

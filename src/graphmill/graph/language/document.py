@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.core.json import MOST_LEVELS, decoded, from_json, is_too_deep, scan
+from graphmill.core.json import MOST_LEVELS, decode_text, from_json, is_too_deep, scan
 from graphmill.core.positions import Problem, TextError, place
 from graphmill.core.suggest import file_suggestion
 from graphmill.core.yaml import compose_yaml
@@ -144,10 +144,10 @@ def json_data(text: bytes) -> Any:
     except TextError:
         raise
     except ValueError as error:
-        scan(decoded(text))  # says where, if it is a key or the depth
+        scan(decode_text(text))  # says where, if it is a key or the depth
         raise TextError(f"not JSON: {error.__cause__}", line=1, column=1) from error
     if is_too_deep(data):
-        scan(decoded(text))  # says where
+        scan(decode_text(text))  # says where
     return data
 
 

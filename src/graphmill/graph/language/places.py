@@ -8,7 +8,7 @@ from typing import Protocol
 
 import yaml
 
-from graphmill.core.json import Part, decoded, scan
+from graphmill.core.json import Part, decode_text, scan
 from graphmill.core.positions import text_place
 
 At = tuple[str | int, ...]
@@ -59,7 +59,7 @@ class JsonPlaces:
 
     @cached_property
     def _text(self) -> str:
-        return decoded(self._bytes)
+        return decode_text(self._bytes)
 
     @cached_property
     def _root(self) -> Part:

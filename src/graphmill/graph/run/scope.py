@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.result import Failure
-from graphmill.core.usage import Usage, added
+from graphmill.core.usage import Usage, add_usage
 from graphmill.engine.failures import failure_of, kind_of
 from graphmill.engine.jobs.context import is_question
 from graphmill.engine.jobs.program import StepEnd
@@ -105,7 +105,7 @@ class Meter:
         self.attempts = max(self.attempts, end.attempts)
         self._began_s = min(self._began_s, end.began_s)
         self._ended_s = max(self._ended_s, end.began_s + end.duration_s)
-        self.usage = added(self.usage, end.usage)
+        self.usage = add_usage(self.usage, end.usage)
 
 
 class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded already

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from graphmill.core.errors import OwnedError
 from graphmill.core.json import KEY_BYTES
-from graphmill.core.usage import with_more
+from graphmill.core.usage import add_by_model
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import (
     AttemptRow,
@@ -232,7 +232,7 @@ class SqliteLedger:
 
 def _with_spent(usage: Spent, rows: Iterable[Any]) -> Spent:
     spent = [row.spent for row in rows if row.spent]
-    return with_more(usage, *spent) if spent else usage
+    return add_by_model(usage, *spent) if spent else usage
 
 
 def _grouped(rows: Sequence[Row]) -> dict[type, list[Any]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from graphmill.core.errors import UnknownRunError
 from graphmill.core.json import canonical
-from graphmill.core.usage import with_more
+from graphmill.core.usage import add_by_model
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import Owner, RunRecord, RunRow, RunState
 from graphmill.journal.sqlite.faults import damaged
@@ -213,5 +213,5 @@ def _with_uncounted(connection: sqlite3.Connection, run: StoredRun, last: int, n
         found = decode_result(tuple(values))
         if found is None and name is not None:
             raise damaged(name, f"row {number} of results (run {run.name})")
-        usage = with_more(usage, {} if found is None else found[0].spent or {})
+        usage = add_by_model(usage, {} if found is None else found[0].spent or {})
     return spent_body(usage)

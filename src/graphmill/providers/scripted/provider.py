@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from graphmill.core.errors import AttemptError, Transient, Unavailable, described
+from graphmill.core.errors import AttemptError, Transient, Unavailable, describe_error
 from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, ModelRequest, ModelResponse
 from graphmill.core.usage import Usage
@@ -212,5 +212,5 @@ def _open_server(address: str) -> ScriptedServer | ScriptFunction:
     try:
         function: ScriptFunction = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a module is a user's code
-        raise Unavailable(f"scripted: cannot load the function {address}: {described(error)}") from None
+        raise Unavailable(f"scripted: cannot load the function {address}: {describe_error(error)}") from None
     return function

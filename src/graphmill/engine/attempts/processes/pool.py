@@ -20,7 +20,7 @@ from subprocess import DEVNULL, Popen
 from threading import Lock
 from typing import Any
 
-from graphmill.core.errors import UsageError, described
+from graphmill.core.errors import UsageError, describe_error
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.attempts.processes.importable import require_importable
 from graphmill.engine.attempts.processes.worker import CALL, PIECE_BYTES, VALUE, Incoming, message
@@ -244,7 +244,9 @@ class Processes:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            message = f"the item ({type(value).__qualname__}) can't be pickled for a worker process: {described(error)}"
+            message = (
+                f"the item ({type(value).__qualname__}) can't be pickled for a worker process: {describe_error(error)}"
+            )
             raise Reported(replace(failure_of(error, Kind.PERMANENT), message=message)) from error
 
     def _busy(self) -> dict[int, tuple[WorkerProcess, ProcessAttempt]]:
@@ -468,7 +470,7 @@ def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  reading a user's object runs its code
-        message = f"the output can't be unpickled: {described(error)}"
+        message = f"the output can't be unpickled: {describe_error(error)}"
         return None, Reported(replace(failure_of(error, Kind.PERMANENT), message=message))
     if sort == VALUE:
         return received, None
@@ -477,7 +479,7 @@ def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]
 
 
 def _not_started(error: BaseException) -> Reported:
-    message = f"a worker process could not be started: {described(error)}"
+    message = f"a worker process could not be started: {describe_error(error)}"
     return Reported(Failure(kind=Kind.TRANSIENT, message=message, type="graphmill.WorkerNotStarted"), is_unsent=True)
 
 

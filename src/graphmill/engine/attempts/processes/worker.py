@@ -19,7 +19,7 @@ from struct import Struct
 from threading import Thread
 from typing import Any
 
-from graphmill.core.errors import Permanent, described
+from graphmill.core.errors import Permanent, describe_error
 from graphmill.engine.attempts.processes.importable import import_name
 from graphmill.engine.failures import failure_of, is_unsent, kind_of, root_cause
 from graphmill.engine.jobs import context
@@ -126,7 +126,7 @@ def _function(module: str, name: str) -> Callable[[Any], Any]:
     try:
         function: Callable[[Any], Any] = import_name(module, name)
     except BaseException as error:
-        raise Permanent(f"{module}.{name} can't be imported in a worker process: {described(error)}") from error
+        raise Permanent(f"{module}.{name} can't be imported in a worker process: {describe_error(error)}") from error
     return function
 
 
@@ -142,7 +142,7 @@ def _unpickle(request: memoryview) -> tuple[tuple[str, str], Any]:
     try:
         names, value = pickle.loads(request)  # noqa: S301  from our own parent, by the private socket
     except BaseException as error:
-        raise Permanent(f"the item can't be unpickled in a worker process: {described(error)}") from error
+        raise Permanent(f"the item can't be unpickled in a worker process: {describe_error(error)}") from error
     return names, value
 
 
@@ -151,7 +151,7 @@ def _pickle(output: Any) -> bytes:
         return pickle.dumps(output, pickle.HIGHEST_PROTOCOL)
     except BaseException as error:
         kind = type(output).__qualname__
-        raise Permanent(f"the output ({kind}) can't be pickled by a worker process: {described(error)}") from error
+        raise Permanent(f"the output ({kind}) can't be pickled by a worker process: {describe_error(error)}") from error
 
 
 def _exception(error: BaseException) -> bytes | None:
