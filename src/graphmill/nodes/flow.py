@@ -131,7 +131,7 @@ class BranchNode(CasesNode[BranchParams]):
 EndStatus = Literal["succeeded", "failed", "partial"]
 
 
-class JobEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class EndSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How the job ends."""
 
     status: Literal["succeeded", "failed"] = "succeeded"
@@ -139,10 +139,10 @@ class JobEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     reason: str | None = None
 
 
-_ENDS: dict[EndStatus, JobEnd] = {
-    "succeeded": JobEnd(),
-    "failed": JobEnd(status="failed"),
-    "partial": JobEnd(flag="partial"),
+_ENDS: dict[EndStatus, EndSpec] = {
+    "succeeded": EndSpec(),
+    "failed": EndSpec(status="failed"),
+    "partial": EndSpec(flag="partial"),
 }
 
 
@@ -153,14 +153,14 @@ class EndParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         None
     )
     cases: Annotated[
-        dict[Any, EndStatus | JobEnd],
+        dict[Any, EndStatus | EndSpec],
         Meta(
             description="Value → `succeeded`, `partial` (succeeded with the flag partial), `failed`, or {status, flag, reason}. Values "
             "are compared by their JSON text, as in a branch."
         ),
     ] = {}
     default: Annotated[
-        EndStatus | JobEnd | None,
+        EndStatus | EndSpec | None,
         Meta(description="The end for every other value; without it, such a value is a permanent failure."),
     ] = None
     reason: Annotated[
@@ -194,7 +194,7 @@ class EndNode(CasesNode[EndParams]):
         """Succeed with the case's flag, or raise the reason."""
         del context
         found = _find_case(params.on, params.cases, params.default)
-        end = found if isinstance(found, JobEnd) else _ENDS[found]
+        end = found if isinstance(found, EndSpec) else _ENDS[found]
         reason = params.reason if end.reason is None else end.reason
         if end.status == "failed":
             raise Permanent(reason or "the workflow ended it as failed")

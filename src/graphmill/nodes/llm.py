@@ -171,11 +171,15 @@ class LlmNode(NodeType[LlmParams]):
         messages = messages_of(params.prompt, params.system, params.messages, images)
         if not messages:
             raise Permanent("prompt and messages are both empty")
-        schema = None if params.output_schema is None else schema_of(params.output_schema)
+        schema = None
+        if params.output_schema is not None:
+            schema = schema_of(params.output_schema)
         request = request_of(
             target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context)
         )
-        cache = params.cache if target.cache is None else target.cache
+        cache = target.cache
+        if cache is None:
+            cache = params.cache
         made = await complete(target, request, context, schema=schema, cache=cache)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,
@@ -197,7 +201,9 @@ def _require(kind: Any, given: list[Any], name: str) -> None:
 
 
 def _require_images(given: Any) -> None:
-    for index, image in enumerate(given if isinstance(given, list) else ()):
+    if not isinstance(given, list):
+        return
+    for index, image in enumerate(given):
         try:
             if not is_open(image):
                 image_or_path(image)

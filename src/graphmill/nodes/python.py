@@ -77,10 +77,10 @@ class PythonNode(NodeType[PythonParams]):
     def check(self, params: Mapping[str, Any], site: Site) -> None:
         """Import the function or compile the code, so that mistakes are found before the first item."""
         code, function, inputs = params.get("code"), params.get("function"), params.get("inputs", {})
-        if (code is None) == (function is None):
-            raise ParamError(
-                "give either code or function, not both" if code is not None else "code or function is required"
-            )
+        if code is None and function is None:
+            raise ParamError("code or function is required")
+        if code is not None and function is not None:
+            raise ParamError("give either code or function, not both")
         known = inputs if isinstance(inputs, Mapping) else None
         if code is not None:
             check_code(code, known)
@@ -90,11 +90,15 @@ class PythonNode(NodeType[PythonParams]):
     def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
         """Return any action for code that assigns to ``next``, else the default one."""
         code = params.get("code")
-        return None if isinstance(code, str) and assigns(code, "next") else ("default",)
+        if isinstance(code, str) and assigns(code, "next"):
+            return None
+        return ("default",)
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
         """Return the function's; code is a param."""
-        return "" if params.get("function") is None else known_fingerprint(find_function(params["function"]))
+        if params.get("function") is None:
+            return ""
+        return known_fingerprint(find_function(params["function"]))
 
     async def run(self, params: PythonParams, context: Context) -> Mapping[str, Any]:
         """Call the function in this process, with copies of its inputs, and copy what it returns."""
@@ -110,7 +114,9 @@ class PythonNode(NodeType[PythonParams]):
 
     def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
         """Return process for code, and for functions on request."""
-        return "process" if params.get("code") is not None or params.get("isolation") is not None else None
+        if params.get("code") is None and params.get("isolation") is None:
+            return None
+        return "process"
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
         """Return the param of that name."""
@@ -135,7 +141,9 @@ class FunctionCall(NamedTuple):
 def call_function(call: FunctionCall) -> Any:
     """Call a function in this process; return its outputs, or an awaitable of them."""
     made = find_function(call.function)(**call.inputs)
-    return _awaited(made) if inspect.isawaitable(made) else _outputs(made)
+    if inspect.isawaitable(made):
+        return _awaited(made)
+    return _outputs(made)
 
 
 async def _awaited(made: Any) -> Mapping[str, Any]:

@@ -21,9 +21,11 @@ _WITH_MARK = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 def format_of(content: Any, path: str) -> FileFormat:
     """Return the format of content if none is named: JSON for lists and mappings, lines for a list if the path says so."""
-    if isinstance(content, list | BatchSequence):
-        return "jsonl" if path.lower().endswith(_LINE_SUFFIXES) else "json"
-    return "json" if isinstance(content, dict) else "text"
+    if not isinstance(content, list | dict | BatchSequence):
+        return "text"
+    if path.lower().endswith(_LINE_SUFFIXES) and not isinstance(content, dict):
+        return "jsonl"
+    return "json"
 
 
 def text_chunks(content: Any, form: FileFormat) -> Iterator[str]:
@@ -36,10 +38,12 @@ def text_chunks(content: Any, form: FileFormat) -> Iterator[str]:
 
 def _chunks(content: Any, form: FileFormat) -> Iterable[str]:
     is_list = isinstance(content, list | BatchSequence)
-    if form == "jsonl":
-        return (f"{to_json(entry)}\n" for entry in (content if is_list else [content]))
-    if form == "json":
-        return _array(content) if is_list else (f"{to_json(content)}\n",)
+    if form == "jsonl" and is_list:
+        return (f"{to_json(entry)}\n" for entry in content)
+    if form == "json" and is_list:
+        return _array(content)
+    if form != "text":
+        return (f"{to_json(content)}\n",)
     if content is None:
         raise ValueError('it is null; use "" for an empty file, or `format: json`')
     if is_list or isinstance(content, dict):
@@ -49,8 +53,12 @@ def _chunks(content: Any, form: FileFormat) -> Iterable[str]:
 
 def _array(entries: Iterable[Any]) -> Iterator[str]:
     yield "["
-    for number, entry in enumerate(entries):
-        yield f",{to_json(entry)}" if number else to_json(entry)
+    is_first = True
+    for entry in entries:
+        if not is_first:
+            yield ","
+        yield to_json(entry)
+        is_first = False
     yield "]\n"
 
 
@@ -96,8 +104,9 @@ def encode(chunks: Iterable[str], encoding: str, *, is_first: bool = True) -> It
     if encoding == BINARY:
         yield _from_base64("".join(chunks))
         return
-    plain = encoding if is_first or codecs.lookup(encoding).name != "utf-8-sig" else "utf-8"
-    encoder = codecs.getincrementalencoder(plain)()
+    if not is_first and codecs.lookup(encoding).name == "utf-8-sig":
+        encoding = "utf-8"
+    encoder = codecs.getincrementalencoder(encoding)()
     before = 0
     for chunk in chunks:
         try:

@@ -186,7 +186,7 @@ def status_of(path: FilePath) -> os.stat_result | None:
 
 
 def file_status(path: FilePath) -> os.stat_result | None:
-    """Return the status of the file; None if there is nothing, Permanent if it is no regular file."""
+    """Return the status of the file; None if there is nothing, Permanent if it is not a regular file."""
     found = status_of(path)
     if found is not None:
         _require_file(path, found)

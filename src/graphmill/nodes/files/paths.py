@@ -63,7 +63,9 @@ def resolve_path(
 
     A link at its end is followed unless ``follows_link`` is false.
     """
-    shown = repr(path if len(path) <= _MAX_SHOWN_CHARS else path[:_MAX_SHOWN_CHARS] + "…")
+    shown = repr(path)
+    if len(path) > _MAX_SHOWN_CHARS:
+        shown = repr(path[:_MAX_SHOWN_CHARS] + "…")
     base = os.path.abspath(root or ".")  # noqa: PTH100  without following links
     try:
         _check_values(pieces_of(path))
@@ -121,8 +123,12 @@ def _target_of(path: str, base: str, folders: list[str]) -> tuple[str, list[str]
     pieces = pieces_of(path)
     if not any(isinstance(piece, Filled) for piece in pieces):
         target = _absolute(path, base)
-        return target, folders if _is_in_any(target, folders) else None
-    written = "".join(pieces[0].rpartition("/")[:2]) if isinstance(pieces[0], str) else ""
+        if _is_in_any(target, folders):
+            return target, folders
+        return target, None
+    written = ""
+    if isinstance(pieces[0], str):
+        written = "".join(pieces[0].rpartition("/")[:2])
     if ".." in path[len(written) :].split("/"):
         raise ValueError("`..` is allowed only before the first template")
     if not written and path.startswith("/"):
@@ -130,8 +136,9 @@ def _target_of(path: str, base: str, folders: list[str]) -> tuple[str, list[str]
             raise ValueError("an absolute path from a template must be in the workflow's folder or in `allow_paths`")
         return os.path.normpath(path), folders
     start = _absolute(written, base)
-    limits = folders if _is_in_any(start, [base]) else [start, *folders]
-    return os.path.normpath(f"{start}/{path[len(written) :]}"), limits
+    if not _is_in_any(start, [base]):
+        folders = [start, *folders]
+    return os.path.normpath(f"{start}/{path[len(written) :]}"), folders
 
 
 def _check_values(pieces: Sequence[str | Filled]) -> None:
@@ -153,8 +160,9 @@ def _check_no_journal(path: str) -> None:
 
 
 def _absolute(path: str, base: str) -> str:
-    home = os.path.expanduser(path) if path == "~" or path.startswith("~/") else path  # noqa: PTH111
-    return os.path.normpath(os.path.join(base, home)).replace("//", "/")  # noqa: PTH118
+    if path == "~" or path.startswith("~/"):
+        path = os.path.expanduser(path)  # noqa: PTH111
+    return os.path.normpath(os.path.join(base, path)).replace("//", "/")  # noqa: PTH118
 
 
 def _is_in_any(path: str, folders: Sequence[str]) -> bool:

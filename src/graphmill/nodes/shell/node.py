@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from errno import E2BIG
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -123,8 +123,10 @@ class ShellNode(NodeType[ShellParams]):
         if status not in params.ok_codes:
             raise _failure(status, process)
         stdout = process.stdout.text()
+        if params.strip_newline:
+            stdout = stdout.rstrip("\n")
         return {
-            "stdout": stdout.rstrip("\n") if params.strip_newline else stdout,
+            "stdout": stdout,
             "stderr": process.stderr.text(),
             "exit_code": status,
         }
@@ -142,10 +144,12 @@ def _check_command(command: Any) -> None:
     except TemplateError:  # reported when all templates are checked
         return
     try:
-        script_of(_texts_between([part if isinstance(part, str) else None for part in parts]))
+        script_of(_texts_between(parts))
     except ShellValueError as error:
         templates = list(dict.fromkeys(str(part) for part in parts if isinstance(part, Placeholder)))
-        which = templates[0] if len(templates) == 1 else f"one of {', '.join(templates)}"
+        which = templates[0]
+        if len(templates) > 1:
+            which = f"one of {', '.join(templates)}"
         remedy = 'pass the value by env (then use "$NAME"), args ("$1") or stdin'
         raise ParamError(f"command: {which} is not safe in this place: {error}; {remedy}", at=("command",)) from error
 
@@ -167,24 +171,26 @@ def _check_names(env: Mapping[Any, Any]) -> None:
             )
 
 
-def _texts_between(parts: list[str | None]) -> tuple[str, ...]:
-    """Return the texts before, between and after the templates, which are None in ``parts``."""
+def _texts_between(parts: Iterable[object]) -> tuple[str, ...]:
+    """Return the texts before, between and after the templates, which are not text in ``parts``."""
     texts = [""]
     for part in parts:
-        if part is None:
-            texts.append("")
-        else:
+        if isinstance(part, str):
             texts[-1] += part
+        else:
+            texts.append("")
     return tuple(texts)
 
 
 def _command_of(params: ShellParams, root: Path | None) -> ShellCommand:
     pieces = pieces_of(params.command)
-    script = script_of(_texts_between([piece if isinstance(piece, str) else None for piece in pieces]))
+    script = script_of(_texts_between(pieces))
     environment = _environment(params, [piece for piece in pieces if isinstance(piece, Filled)])
     texts = [param_text(arg, f"args.{number}") for number, arg in enumerate(params.args)]
     is_hidden = len(texts) <= _MAX_HIDDEN_ARGS  # every user of the machine can see the arguments of a process
-    name_bytes = len(argument(len(texts))) + 1 if is_hidden else 0
+    name_bytes = 0
+    if is_hidden:
+        name_bytes = len(argument(len(texts))) + 1
     words = [_argument(text, f"args.{number}", name_bytes) for number, text in enumerate(texts)]
     if is_hidden:
         environment |= {argument(number).encode(): word for number, word in enumerate(words)}
@@ -193,7 +199,7 @@ def _command_of(params: ShellParams, root: Path | None) -> ShellCommand:
         words=[_SHELL, "-c", "--", script.encode(), "sh", *words],
         environment=environment,
         folder=_folder(params.cwd, root),
-        stdin=None if params.stdin is None else param_bytes(param_text(params.stdin, "stdin"), "stdin"),
+        stdin=_stdin(params.stdin),
     )
 
 
@@ -218,6 +224,12 @@ def _argument(text: str, what: str, name_bytes: int) -> bytes:
     return data
 
 
+def _stdin(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    return param_bytes(param_text(value, "stdin"), "stdin")
+
+
 def _folder(cwd: str | None, root: Path | None) -> str | None:
     if cwd is None:
         return _existing(root)
@@ -233,15 +245,19 @@ def _folder(cwd: str | None, root: Path | None) -> str | None:
 
 
 def _existing(folder: Path | None) -> str | None:
-    if folder is not None and not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises for a name that is too long
+    if folder is None:
+        return None
+    if not os.path.isdir(folder):  # noqa: PTH112  Path.is_dir raises for a name that is too long
         raise Permanent(f"cwd: no folder {str(folder)[:_MAX_PATH_SHOWN]!r}")
-    return None if folder is None else str(folder)
+    return str(folder)
 
 
 def _require_below(folder: Path, root: Path, beginning: str | Filled) -> str:
     """Resolve a folder that a template named; it must be below what is written before the template."""
-    written = "".join(beginning.rpartition("/")[:2]) if isinstance(beginning, str) else ""
-    real, limit = os.path.realpath(folder), os.path.realpath(root / written)
+    limit = os.path.realpath(root)
+    if isinstance(beginning, str):
+        limit = os.path.realpath(root / "".join(beginning.rpartition("/")[:2]))
+    real = os.path.realpath(folder)
     if os.path.commonpath([real, limit]) != limit:
         raise Permanent(
             f"cwd {str(folder)[:_MAX_PATH_SHOWN]!r}: a template's value may not lead out of the folder written before it, "
@@ -263,13 +279,14 @@ async def _run(command: ShellCommand) -> ShellProcess:
 
 def _failure(status: int, process: ShellProcess) -> Exception:
     end = process.stderr.end()
-    written = f": {end}" if end else " (nothing on standard error)"
+    written = f": {end or '(nothing on standard error)'}"
     if status in _NOT_RUN:
         return Permanent(f"exit code {status} ({_NOT_RUN[status]}){written}")
     if status < 0:
         return Transient(f"killed by {_signal_name(-status)}{written}")
-    killed = f" (killed by {_signal_name(status - 128)})" if 128 < status < 160 else ""
-    return Transient(f"exit code {status}{killed}{written}")
+    if 128 < status < 160:
+        return Transient(f"exit code {status} (killed by {_signal_name(status - 128)}){written}")
+    return Transient(f"exit code {status}{written}")
 
 
 def _signal_name(number: int) -> str:

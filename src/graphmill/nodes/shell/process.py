@@ -310,7 +310,7 @@ class GroupReaper:
     def forget(self) -> None:
         """Drop, in a forked copy of this process, what belongs to the original."""
         if self._shell is not None:
-            self._shell.returncode = 0  # it is no child of the copy
+            self._shell.returncode = 0  # the copy is not its parent
         self._hang_up()
         if self._table is not None:
             self._table.close()

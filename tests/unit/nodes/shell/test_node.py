@@ -184,7 +184,7 @@ def test_a_hostile_folder_is_the_folder_or_a_failure(name, tmp_path):
     ("command", "kind", "said"),
     [
         ("echo first >&2; echo why >&2; exit 3", Kind.TRANSIENT, "exit code 3: first\nwhy"),
-        ("exit 1", Kind.TRANSIENT, "exit code 1 (nothing on"),
+        ("exit 1", Kind.TRANSIENT, "exit code 1: (nothing on"),
         ("graphmill-no-such-command", Kind.PERMANENT, "exit code 127 (the command was not found)"),
         ("/", Kind.PERMANENT, "exit code 126 (the command cannot be executed)"),
         ("kill -SEGV $$", Kind.TRANSIENT, "killed by SIGSEGV"),
