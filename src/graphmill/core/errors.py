@@ -95,7 +95,7 @@ class ExportError(GraphmillError):
 
 
 class ChangedError(GraphmillError):
-    """The workflow, function or source of a resumed run has changed; the message says what, and how many results it affects."""
+    """The workflow, function or source of a resumed run has changed; the message says what and which results."""
 
     report: Any = None
 
@@ -122,7 +122,7 @@ class UnknownRunError(GraphmillError, LookupError):
 
 
 class StepError(GraphmillError):
-    """A step inside a job failed for good: ``path`` says which, ``failure`` why. A job that does not catch it is not retried."""
+    """A step inside a job failed for good: ``path`` says which, ``failure`` why. A job that does not catch it fails."""
 
     def __init__(self, path: str, failure: Any) -> None:
         self.path = path
@@ -137,8 +137,8 @@ class InternalError(GraphmillError):
 class AttemptError(GraphmillError):
     """Raised by a user's function to say how its attempt failed: use one of its five subclasses.
 
-    One that a model call raises also has the call's usage, the rate limits that the provider reported, and in ``answer``
-    the unusable answer.
+    One that a model call raises also has the call's usage, the rate limits that the provider reported, and the unusable
+    answer.
     """
 
     usage: Usage | None = None
@@ -158,7 +158,7 @@ class Throttled(AttemptError):  # noqa: N818  named for what happened; users rai
 
 
 class Unavailable(AttemptError):  # noqa: N818
-    """A dependency is down, refuses the key or has no credit. It is not the item's fault: the item waits and does not fail."""
+    """A dependency is down, refuses the key or has no credit. The item is not to blame: it waits and does not fail."""
 
 
 class Transient(AttemptError):  # noqa: N818
@@ -185,8 +185,10 @@ class Permanent(AttemptError):  # noqa: N818
 
 
 def _seconds(value: float | str | None) -> float | None:
+    if value is None:
+        return None
     try:
-        return None if value is None else float(value)
+        return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -40,7 +40,7 @@ def function_fingerprint(function: Any, version: str | None = None) -> str:
 
 
 def value_fingerprint(value: Any) -> str:
-    """Hash a value: plain data by content, whatever the order of keys; functions as above; anything else by its type."""
+    """Hash a value: plain data by content, in any order of keys; functions as above; anything else by its type."""
     return _hash(_describe(value, []))
 
 
@@ -95,7 +95,9 @@ def _describe(value: Any, seen: list[Any]) -> Any:
     if isinstance(value, CodeType):
         names = (value.co_names, value.co_varnames, value.co_freevars, value.co_flags, value.co_argcount)
         return [value.co_code.hex(), value.co_exceptiontable.hex(), repr(names), _describe(value.co_consts, seen)]
-    return _describe_callable(value, seen) if callable(value) else type(value).__qualname__
+    if callable(value):
+        return _describe_callable(value, seen)
+    return type(value).__qualname__
 
 
 def _entries(value: Any, seen: list[Any]) -> list[Any]:
@@ -137,7 +139,9 @@ def _describe_callable(function: Any, seen: list[Any]) -> Any:
 def _inner_functions(function: Any) -> list[Any]:
     """List what a decorator hides, whether or not it uses functools.wraps."""
     # Not by getattr: an object may have any attribute, and each time another one.
-    inner = [vars(function).get("__wrapped__")] if hasattr(function, "__dict__") else []
+    inner = []
+    if hasattr(function, "__dict__"):
+        inner.append(vars(function).get("__wrapped__"))
     for cell in getattr(function, "__closure__", None) or ():
         try:
             inner.append(cell.cell_contents)
@@ -160,7 +164,9 @@ def _source(function: Any, has_source: Any) -> str | None:
     except Exception:  # noqa: BLE001  no file, a file that was changed, and more kinds of each than can be listed
         return None
     # Another name is found for a lambda, and where the file was changed after it was imported.
-    return _dump(definition) if definition is not None and definition.name == name else None
+    if definition is None or definition.name != name:
+        return None
+    return _dump(definition)
 
 
 def _dump(part: Any) -> str:

@@ -53,7 +53,7 @@ class AdaptedGraph(ABC):
 
 
 def adapt_graph(graph: Any) -> Any:
-    """Return the AdaptedGraph for a graph of another library, and anything else as it is; UsageError if it cannot be run."""
+    """Return the AdaptedGraph of another library's graph, any other value as it is; UsageError if it cannot be run."""
     if callable(graph):
         return graph
     libraries = dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(graph).__mro__)

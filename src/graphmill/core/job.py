@@ -17,10 +17,11 @@ Effect = Literal["repeatable", "unsafe"]
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to a job in earlier processes: failed attempts, how many of them count and how many crashed a worker, and the usage.
+    """What happened to a job in earlier processes: failed attempts, how many count or crashed a worker, and the usage.
 
-    A suspect was running more than once when the whole process died; suspects run one at a time. ``position`` is the item's
-    position in its source, if the job's own is another. ``generation`` counts from 1, and grows whenever the item is run anew.
+    A suspect was running more than once when the whole process died; suspects run one at a time. ``position`` is the
+    item's position in its source, if the job's own is another. ``generation`` counts from 1, and grows whenever the
+    item is run anew.
     """
 
     attempts: int = 0
@@ -38,12 +39,12 @@ NO_PAST = Past()
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """An item and the graph that handles it.
 
-    ``graph`` is any callable of one argument, or a compiled LangGraph graph. An async function runs on the event loop, any
-    other in a thread. A higher priority starts earlier; one step of priority outweighs a minute of waiting.
+    ``graph`` is any callable of one argument, or a compiled LangGraph graph. An async function runs on the event loop,
+    any other in a thread. A higher priority starts earlier; one step of priority outweighs a minute of waiting.
 
     Jobs with the same ``key`` depend on the same thing, such as one model: they share its health and, with adaptive
-    concurrency, its limit. With the effect "unsafe" a job must not happen twice: it is retried only if it certainly has not
-    happened. A resumed job has a ``past``. ``sample`` counts from 1 where each item is run several times.
+    concurrency, its limit. With the effect "unsafe" a job must not happen twice: it is retried only if it certainly has
+    not happened. A resumed job has a ``past``. ``sample`` counts from 1 where each item is run several times.
     """
 
     id: str
@@ -62,7 +63,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "graph", adapt_graph(self.graph))
         if not callable(self.graph):
             raise UsageError(
-                f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; load a workflow file with gm.load"
+                f"the graph of job {self.id!r:.80} is not callable: {self.graph!r:.80}; "
+                "load a workflow file with gm.load"
             )
         if type(self.priority) is not int:
             raise UsageError(f"the priority of job {self.id!r:.80} must be an integer, got {self.priority!r:.80}")

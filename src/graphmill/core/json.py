@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
@@ -78,11 +78,13 @@ def _write_slowly(value: Any) -> str:
     if text.isascii():
         return text
     text = text.translate(_ESCAPES)
-    return text if _is_utf8(text) else json.dumps(json.loads(text), separators=(",", ":"))
+    if not _is_utf8(text):  # escape everything
+        return json.dumps(json.loads(text), separators=(",", ":"))
+    return text
 
 
 def require_json(output: Any) -> Any:
-    """Return an output that can be written as JSON; any other is a permanent failure of its job, now rather than at the end."""
+    """Return an output that can be written as JSON; any other is a permanent failure of its job, now and not later."""
     json_of(output)
     return output
 
@@ -96,7 +98,7 @@ def json_of(output: Any) -> bytes:
 
 
 def from_json(text: bytes, *, first_line: int = 1, unique_keys: bool = False) -> Any:
-    """Read JSON; ValueError names the line and column of a mistake. ``first_line`` is the number of the text's first line in its file."""
+    """Read JSON; ValueError names the line and column of a mistake. The text begins on ``first_line`` of its file."""
     try:
         if not unique_keys and (found := _read_quickly(text)):
             return found[0]
@@ -218,14 +220,18 @@ MOST_LEVELS = 200
 
 
 def is_too_deep(data: Any) -> bool:
-    """Whether data is nested deeper than 200 levels, or contains itself: readers that recurse, ours and others', would fail."""
+    """Whether data is nested deeper than 200 levels, or contains itself: readers that recurse would fail."""
     return _height(data, 0, {}) > MOST_LEVELS
 
 
 def _height(data: Any, level: int, known: dict[int, int]) -> int:
     """Count the levels of ``data``; looks at each container once, however often it is shared."""
-    entries = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else None
-    if entries is None:
+    entries: Iterable[Any]
+    if isinstance(data, Mapping):
+        entries = data.values()
+    elif isinstance(data, list | tuple):
+        entries = data
+    else:
         return 0
     if level > MOST_LEVELS:
         return MOST_LEVELS + 1
@@ -316,7 +322,9 @@ class _PartScanner:
         self._open.pop().end = end
 
     def _put(self, part: Part, holder: Part) -> None:
-        name = self.key[0] if self.key is not None and self._text[holder.start] == "{" else len(holder.parts)
+        name: str | int = len(holder.parts)
+        if self.key is not None and self._text[holder.start] == "{":
+            name = self.key[0]
         if name in holder.parts:
             raise _placed_error(f"repeated key {name!r} in one object", part.key or part.start, self._text)
         holder.parts[name] = part

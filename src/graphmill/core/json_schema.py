@@ -36,7 +36,7 @@ _KEYWORDS = _BY_NAME | _IN_LIST | _SINGLE | _PLAIN
 
 
 class JsonSchema:
-    """A compiled schema; UsageError names what is wrong with it. ``format`` is not checked, and no reference is fetched."""
+    """A compiled schema; UsageError if it is not valid. ``format`` is not checked, and no reference is fetched."""
 
     def __init__(self, schema: dict[str, Any] | bool) -> None:  # noqa: FBT001  a schema may be one
         # Imported late: it takes 35 ms, and most commands and workflows have no schema.
@@ -60,7 +60,9 @@ class JsonSchema:
             error = next(self._validator.iter_errors(value), None)
         except UnicodeEncodeError:
             return "a text in it is not valid Unicode"
-        return None if error is None else _problem(error)
+        if error is None:
+            return None
+        return _problem(error)
 
 
 def _require_keywords(schema: Any, path: Path) -> None:
@@ -100,7 +102,7 @@ def _refused(path: Sequence[str | int], message: str) -> UsageError:
 
 def _with_path(path: Sequence[str | int], message: str) -> str:
     place = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in path).removeprefix(".")
-    return f"{place}: {_shortened(message)}" if place else _shortened(message)
+    return ": ".join(filter(None, [place, _shortened(message)]))
 
 
 def _shortened(message: str) -> str:

@@ -77,8 +77,8 @@ NO_ORIGIN = Origin()
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request; ``model`` is the provider's own name, and None leaves a setting to the provider.
 
-    ``schema`` is the JSON Schema that the answer must fit. ``logprobs`` asks for those of the answer's tokens, with so many
-    alternatives. ``extra`` is merged into the request as it is, and wins over all else.
+    ``schema`` is the JSON Schema that the answer must fit. ``logprobs`` asks for those of the answer's tokens, with so
+    many alternatives. ``extra`` is merged into the request as it is, and wins over all else.
     """
 
     model: str

@@ -16,7 +16,7 @@ class TextError(ValueError):
 
 
 def place(text: bytes, offset: int, *, first_line: int = 1) -> tuple[int, int]:
-    """Return line and column of the byte at ``offset``; ``first_line`` is the number of the text's first line in its file."""
+    """Return line and column of the byte at ``offset``; the text begins on ``first_line`` of its file."""
     line_start = text.rfind(b"\n", 0, offset) + 1
     return first_line + text.count(b"\n", 0, offset), len(text[line_start:offset].decode(errors="replace")) + 1
 

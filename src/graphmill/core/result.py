@@ -99,9 +99,9 @@ class Failure:
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A job's final record.
 
-    ``queued_s`` is the wait before the first attempt; ``duration_s`` is the time from there to the end, with the waits between
-    attempts, and for a job made of steps with the time of earlier processes. ``usage`` and ``cost`` are None if nothing was
-    metered.
+    ``queued_s`` is the wait before the first attempt; ``duration_s`` is the time from there to the end, with the waits
+    between attempts, and for a job made of steps with the time of earlier processes. ``usage`` and ``cost`` are None if
+    nothing was metered.
     """
 
     job_id: str

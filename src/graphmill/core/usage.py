@@ -1,4 +1,4 @@
-"""What an attempt, a step or a run has used of a provider, in tokens and money, and the rate limits providers report."""
+"""Usage of an attempt, a step or a run, in tokens and money, and the rate limits that providers report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     """Counts that add up with ``+``. A cost of None is unknown, and so is every sum with it.
 
     ``reused`` counts answers from Graphmill's cache, which cost nothing. ``reasoning_tokens`` are part of the output's;
-    ``cached_tokens`` (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the input's.
+    ``cached_tokens`` (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the
+    input's.
     ``sum(usages, NO_USAGE)`` adds them all up.
     """
 
@@ -92,7 +93,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """One limit: how much is allowed, how much of it remains, and in how many seconds all of it is back; None if unknown."""
+    """One limit: how much is allowed, how much remains, and in how many seconds all of it is back; None if unknown."""
 
     allowed: int | None = None
     remaining: int | None = None
@@ -101,7 +102,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """All limits per minute in one response, ``tokens`` for both directions; ``retry_after_s`` is the wait it asks for."""
+    """All limits per minute in one response, ``tokens`` in both directions; ``retry_after_s`` is the wanted wait."""
 
     requests: RateLimit | None = None
     tokens: RateLimit | None = None

@@ -17,7 +17,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _DataLoader(_Loader):  # type: ignore[misc]
-    """A safe loader that refuses what JSON does not have: repeated keys, keys that are not scalars, data that contains itself."""
+    """A safe loader that refuses what JSON does not have: repeated keys, non-scalar keys, data that contains itself."""
 
     _level = 0
 
@@ -41,7 +41,7 @@ class _DataLoader(_Loader):  # type: ignore[misc]
 
 
 def _placed(make: Any) -> Any:
-    """Wrap a constructor of numbers and booleans: an explicit tag that does not fit its text is reported with its position."""
+    """Wrap a constructor: an explicit tag that does not fit its text is reported with its position."""
 
     def construct(loader: Any, node: yaml.Node) -> Any:
         try:
@@ -108,9 +108,10 @@ def from_yaml(text: bytes) -> Any:
 
 
 def compose_yaml(text: bytes, tags: Mapping[str, Constructor] | None = None) -> tuple[Any, yaml.Node | None]:
-    """Read one YAML document; return its data and its nodes, which know their positions. ``tags`` are constructors for our own tags.
+    """Read one YAML document; return its data and its nodes, which know their positions.
 
-    Merges (<<) are worked into the nodes too; of a repeated key the last one counts.
+    ``tags`` are constructors for our own tags. Merges (<<) are worked into the nodes too; of a repeated key the last
+    one counts.
     """
     try:
         return _composed(text, tags or {})
@@ -140,7 +141,7 @@ def _by_node(make: Constructor) -> Callable[[Any, yaml.Node], Any]:
 
 
 def _require_plain(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Refuse repeated keys and loops, before merges (<<) are worked in; return the number of values with all aliases expanded."""
+    """Refuse repeated keys and loops, before merges (<<) are worked in; count the values with aliases expanded."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) in sizes:

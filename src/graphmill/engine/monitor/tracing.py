@@ -103,7 +103,7 @@ class Tracing:
         context.span = self._under(item, _span_name(path) if path else "graphmill.attempt", _attributes(context))
 
     def end_attempt(self, context: AttemptContext, error: BaseException | None) -> None:
-        """End the span of an attempt; why it was cancelled counts more than what it raised, and waiting for an answer is no failure."""
+        """End the span of an attempt. Why it was cancelled wins over what it raised; a question is not a failure."""
         reason, is_waiting = context.attempt.cancel_reason, bool(context.attempt.questions)
         if context.span is not None:
             kind = None

@@ -63,9 +63,10 @@ _EXIT_CODES = {"grep": 1, "rg": 1, "which": 1, "type": 127, "command -v": 127, "
 
 
 def convert_workflow(document: Document) -> tuple[dict[str, Any], list[Problem]]:
-    """Return a workflow in today's form, and notes on what behaves differently; WorkflowError for what has no counterpart.
+    """Return a workflow in today's form, and notes on what behaves differently.
 
-    A file without ``ir_version`` is read as the older form too. What is wrong in both forms stays, for ``graphmill validate``.
+    WorkflowError lists what has no counterpart. A file without ``ir_version`` is read as the older form too. What is
+    wrong in both forms stays, for ``graphmill validate``.
     """
     problems = Problems(document)
     converted: dict[str, Any] = {}
