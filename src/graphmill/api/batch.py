@@ -56,7 +56,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     effect: Effect = "repeatable",
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
-    **hooks: Unpack[Hooks],
+    **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run a graph over items and report how it went.
 
@@ -130,7 +130,7 @@ async def execute(
     bind: Callable[[int, Any], Job] | None = None,
     total: int | None = None,
     keep_results: bool = True,
-    **hooks: Unpack[Hooks],
+    **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run a batch to its end; batch, run, resume and retry all end up here."""
     sinks, on_start = hooks.get("sinks", ()), hooks.get("on_start")
@@ -194,7 +194,7 @@ def function_of(graph: Any) -> Callable[[Any], Any]:
     return function
 
 
-def _executor(policy: Policy, hooks: Hooks) -> BatchExecutor:
+def _executor(policy: Policy, hooks: BatchHooks) -> BatchExecutor:
     return BatchExecutor(
         policy,
         on_result=hooks.get("on_result"),
@@ -262,7 +262,7 @@ def policy_for(
     return replace(policy, concurrency=slots)
 
 
-class Hooks(TypedDict, total=False):
+class BatchHooks(TypedDict, total=False):
     """Sinks and callbacks of a batch; see ``abatch``."""
 
     sinks: Sequence[Sink]
@@ -275,9 +275,9 @@ class Hooks(TypedDict, total=False):
 
 def require_known(function: Callable[..., Any], given: Mapping[str, Any], *, more: str = "") -> None:
     """Refuse unknown keywords; ``more`` is a hint in which {} is the keyword."""
-    unknown = [name for name in given if name not in Hooks.__annotations__]
+    unknown = [name for name in given if name not in BatchHooks.__annotations__]
     if unknown:
-        known = [*(name for name in signature(function).parameters if name != "hooks"), *Hooks.__annotations__]
+        known = [*(name for name in signature(function).parameters if name != "hooks"), *BatchHooks.__annotations__]
         hints = "; ".join(_hint(name, known) + more.replace("{}", repr(name)) for name in unknown)
         raise UsageError(f"gm.{function.__name__.removeprefix('a')} has no such keyword: {hints}")
 

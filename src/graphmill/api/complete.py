@@ -67,7 +67,8 @@ def complete(  # noqa: PLR0913  one parameter per choice
     A cut, refused or badly shaped answer is raised: inside a job as StepError once the retries are used up, outside of
     one as the AttemptError itself.
     """
-    _require_kinds(model, role, prompt, schema, timeout_s, cache)
+    _require_model_and_prompt(model, role, prompt)
+    _require_options(schema, timeout_s, cache)
     target = Models.here().find(model, role, is_node=False)
     shape = None if schema is None else schema_of(schema)
     if isinstance(prompt, str):
@@ -92,7 +93,7 @@ def complete(  # noqa: PLR0913  one parameter per choice
     return _call(_PreparedCall(target, request, shape, timeout_s, cache=cache))
 
 
-def _require_kinds(model: Any, role: Any, prompt: Any, schema: Any, timeout_s: Any, cache: Any) -> None:
+def _require_model_and_prompt(model: Any, role: Any, prompt: Any) -> None:
     if not isinstance(model, str | None):
         raise UsageError(f"model must be a name such as 'openai/gpt-5-mini', got {model!r:.80}")
     if model is not None and role is not None:
@@ -101,6 +102,9 @@ def _require_kinds(model: Any, role: Any, prompt: Any, schema: Any, timeout_s: A
         raise UsageError(f"no prompt: the first argument, {model!r:.80}, is the model; use gm.complete(model, prompt)")
     if not isinstance(prompt, Sequence):
         raise UsageError(f"prompt must be text or a list of messages {{role, content}}, got {prompt!r:.80}")
+
+
+def _require_options(schema: Any, timeout_s: Any, cache: Any) -> None:
     if cache is not None and not isinstance(cache, bool):
         raise UsageError(f"cache must be True, False or None, got {cache!r:.80}")
     if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
-from graphmill.api.batch import GraphLike, Hooks, execute, function_of, policy_for, require_known
+from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, policy_for, require_known
 from graphmill.api.items import Single, require_fields, require_id
 from graphmill.api.model_changes import ModelChange, ModelParams, change_models
 from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
@@ -40,7 +40,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     temperature: float | None = None,
     max_tokens: int | None = None,
     on_change: OnChange | None = None,
-    **hooks: Unpack[Hooks],
+    **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Resume a run: run what has no result yet, and report on the whole run.
 
@@ -107,7 +107,7 @@ async def aretry(  # noqa: PLR0913
     temperature: float | None = None,
     max_tokens: int | None = None,
     on_change: OnChange | None = None,
-    **hooks: Unpack[Hooks],
+    **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
 

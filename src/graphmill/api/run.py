@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from graphmill.api.batch import GraphLike, Hooks, abatch, function_of, require_known
+from graphmill.api.batch import BatchHooks, GraphLike, abatch, function_of, require_known
 from graphmill.api.items import Single
 from graphmill.api.recording import JournalRef
 from graphmill.core.job import JOB_ID, Effect
@@ -31,7 +31,7 @@ async def arun(  # noqa: PLR0913  one parameter per choice
     effect: Effect = "repeatable",
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
-    **hooks: Unpack[Hooks],
+    **hooks: Unpack[BatchHooks],
 ) -> Result:
     """Run one job and return its result.
 

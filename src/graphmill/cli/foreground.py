@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import msgspec
 import typer
 
-from graphmill.api.batch import Hooks
+from graphmill.api.batch import BatchHooks
 from graphmill.api.items import Single
 from graphmill.api.model_changes import ModelParams, change_models, require_nodes
 from graphmill.api.reader import RunError
@@ -77,14 +77,14 @@ class Foreground:
         if self.is_recorded:
             require_own_file(self.output, journal=fixed(self.journal))
 
-    def perform(self, work: Callable[[Hooks], Report]) -> None:
+    def perform(self, work: Callable[[BatchHooks], Report]) -> None:
         """Run to the end; raise what ended it early, or typer.Exit with the status."""
         try:
             self._perform(work)
         finally:
             flush_telemetry()
 
-    def _perform(self, work: Callable[[Hooks], Report]) -> NoReturn:
+    def _perform(self, work: Callable[[BatchHooks], Report]) -> NoReturn:
         target = None if self.output is None else sink(self.output)
         file = target if isinstance(target, FileSink) else None
         display = Display(is_moving=self.output != "-" or not sys.stdout.isatty())
@@ -108,7 +108,7 @@ class Foreground:
 
     def _run(
         self,
-        work: Callable[[Hooks], Report],
+        work: Callable[[BatchHooks], Report],
         target: Sink | None,
         display: Display,
         interruption: Interruption,
@@ -125,7 +125,7 @@ class Foreground:
         sinks = [target] if target is not None and not writes_from_journal else []
         error: RunError | None = None
         try:
-            report = work(Hooks(sinks=sinks, on_start=start, on_progress=display.show))
+            report = work(BatchHooks(sinks=sinks, on_start=start, on_progress=display.show))
         except (SourceError, ExportError, ChangedError, JournalError) as ended:
             if ended.report is None:
                 raise

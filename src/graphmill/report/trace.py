@@ -76,12 +76,12 @@ class TracePart:
     @cached_property
     def began_s(self) -> float:
         """When its first step began."""
-        return min((row.began_s for row in self._rows()), default=0.0 if self.note is None else self.note.at_s)
+        return min((row.began_s for row in self.rows()), default=0.0 if self.note is None else self.note.at_s)
 
     @cached_property
     def ended_s(self) -> float:
         """When its last step ended."""
-        return max((row.began_s + row.duration_s for row in self._rows()), default=self.began_s)
+        return max((row.began_s + row.duration_s for row in self.rows()), default=self.began_s)
 
     @cached_property
     def step_count(self) -> int:
@@ -125,7 +125,7 @@ class TracePart:
     @cached_property
     def batch(self) -> BatchNote | None:
         """The summary that a batch recorded at its end; None while it is running, also in a later generation."""
-        newest = max((row.generation for row in self._rows()), default=0)
+        newest = max((row.generation for row in self.rows()), default=0)
         if self.note is not None and self.note.generation >= newest:
             return self.note
         return None
@@ -176,12 +176,13 @@ class TracePart:
             yield part
             yield from part.walk()
 
-    def _rows(self) -> Iterator[StepRow]:
+    def rows(self) -> Iterator[StepRow]:
+        """Go through the rows of its steps; a step that has a row hides those below it."""
         if self.row is not None:
             yield self.row
         else:
             for part in self.below.values():
-                yield from part._rows()
+                yield from part.rows()
 
 
 def trace_of(steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = ()) -> TracePart:
