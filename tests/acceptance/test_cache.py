@@ -589,7 +589,7 @@ def _shown(*words):
 
 
 def _flights():
-    return cache._flights._waiting
+    return cache._single_flight._waiting
 
 
 def _until(holds):

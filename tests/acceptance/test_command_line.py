@@ -201,7 +201,7 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
     ("arguments", "message"),
     [
         (["batch", "doubling.yaml"], "Missing option '--source'"),
-        (["batch", "missing.yaml", "-s", "items.jsonl"], "there is no workflow file 'missing.yaml'"),
+        (["batch", "missing.yaml", "-s", "items.jsonl"], "no workflow file 'missing.yaml'"),
         (["batch", "doubling.yml", "-s", "items.jsonl"], "did you mean 'doubling.yaml'?"),
         (["batch", "doubling.yaml", "-s", "item.jsonl"], "did you mean 'items.jsonl'?"),
         (["batch", "doubling.yaml", "-s", "functions.py"], "unknown source format"),
@@ -275,7 +275,7 @@ def test_all_mistakes_of_a_workflow_are_shown_at_once(project):
     assert code == 2
     for message in (
         "did you mean 'python'?",
-        "the name 'a' is already that of a node",
+        "the name 'a' is already used by a node",
         "${later}: no node or input 'later'",
         "'${': missing closing }",
         "unknown key 'parms' (did you mean 'params'?)",

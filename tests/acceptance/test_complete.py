@@ -285,37 +285,37 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
         ),
         (None, {"role": "juge"}, "(did you mean 'judge'?); write roles: {juge: provider/model} in graphmill.yaml"),
         (None, {"role": 7}, "a model or a role is a name, not 7"),
-        (None, {}, "no model is named"),
+        (None, {}, "no model given"),
         ("Is it kind?", {"prompt": None}, "no prompt: the first argument, 'Is it kind?', is the model"),
         (None, {"prompt": None}, "prompt must be text or a list of messages {role, content}, got None"),
         ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
         (
             "fast",
             {"temperature": "hot"},
-            "gm.complete: temperature: a number or null is wanted, not text (Sampling temperature)",
+            "gm.complete: temperature: must be a number or null, got text (Sampling temperature)",
         ),
-        ("fast", {"temperature": float("inf")}, "gm.complete: temperature: a number <= 100.0 is wanted"),
-        ("fast", {"temperature": float("nan")}, "gm.complete: temperature: a number >= 0.0 is wanted"),
-        ("fast", {"temperature": -1}, "gm.complete: temperature: a number >= 0.0 is wanted"),
+        ("fast", {"temperature": float("inf")}, "gm.complete: temperature: must be a number <= 100.0"),
+        ("fast", {"temperature": float("nan")}, "gm.complete: temperature: must be a number >= 0.0"),
+        ("fast", {"temperature": -1}, "gm.complete: temperature: must be a number >= 0.0"),
         (
             "fast",
             {"top_p": 3, "max_tokens": 0},
-            "gm.complete: top_p: a number <= 1.0 is wanted; max_tokens: a whole number >= 1 is wanted",
+            "gm.complete: top_p: must be a number <= 1.0; max_tokens: must be an integer >= 1",
         ),
-        ("fast", {"max_tokens": 2.5}, "max_tokens: a whole number or null is wanted, not a number"),
-        ("fast", {"seed": "x"}, "seed: a whole number or null is wanted, not text"),
-        ("fast", {"stop": [1]}, "stop.0: text is wanted, not a whole number"),
-        ("fast", {"logprobs": -1}, "logprobs: a whole number >= 0 is wanted"),
-        ("fast", {"reasoning_effort": 3}, "reasoning_effort: text or null is wanted, not a whole number"),
-        ("fast", {"tools": "look"}, "tools: a list is wanted, not text"),
-        ("fast", {"extra": [1]}, "extra: a mapping is wanted, not a list"),
-        ("fast", {"tools": [3]}, "gm.complete: tools.0: a mapping is wanted, not a whole number"),
+        ("fast", {"max_tokens": 2.5}, "max_tokens: must be an integer or null, got a number"),
+        ("fast", {"seed": "x"}, "seed: must be an integer or null, got text"),
+        ("fast", {"stop": [1]}, "stop.0: must be text, got an integer"),
+        ("fast", {"logprobs": -1}, "logprobs: must be an integer >= 0"),
+        ("fast", {"reasoning_effort": 3}, "reasoning_effort: must be text or null, got an integer"),
+        ("fast", {"tools": "look"}, "tools: must be a list, got text"),
+        ("fast", {"extra": [1]}, "extra: must be a mapping, got a list"),
+        ("fast", {"tools": [3]}, "gm.complete: tools.0: must be a mapping, got an integer"),
         (
             "fast",
             {"prompt": [{"role": "usr", "content": "x"}]},
-            "messages.0.role: 'usr' is not one of system, user, assistant, tool",
+            "messages.0.role: must be one of system, user, assistant, tool, got 'usr'",
         ),
-        ("fast", {"prompt": ["x"]}, "gm.complete: messages.0: a mapping is wanted, not text"),
+        ("fast", {"prompt": ["x"]}, "gm.complete: messages.0: must be a mapping, got text"),
         ("fast", {"timeout_s": 0}, "timeout_s must be a number > 0, got 0"),
     ],
 )
@@ -335,13 +335,13 @@ def test_a_param_is_refused_with_the_words_of_a_node(played):
     given = {"temperature": "${n.t}", "max_tokens": "${n.m}", "prompt": "x"}
     assert (
         played.failure(given, inputs={"n": {"t": "hot", "m": 0}}).message
-        == f"the params do not fit llm: {said} (in node 'ask')"
+        == f"invalid params for llm: {said} (in node 'ask')"
     )
 
 
 def test_a_choice_for_a_run_is_refused_with_the_same_words(played):
     graph = played.graph({"nodes": [{"id": "ask", "type": "llm", "params": {"prompt": "x"}}]})
-    with pytest.raises(gm.UsageError, match="with_models: temperature: a number or null is wanted, not text"):
+    with pytest.raises(gm.UsageError, match="with_models: temperature: must be a number or null, got text"):
         graph.with_models("scripted/play", temperature="hot")
 
 

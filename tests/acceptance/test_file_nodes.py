@@ -327,7 +327,7 @@ def test_bytes_that_are_no_text_are_a_permanent_failure_with_offset_and_remedy(f
             {"file_path": "a", "allow_paths": ["b/.graphmill"]},
             "allow_paths: .graphmill is the journal's own folder",
         ),
-        ("read-file", {"file_path": "a", "max_bytes": 0}, "max_bytes: a whole number >= 1 is wanted"),
+        ("read-file", {"file_path": "a", "max_bytes": 0}, "max_bytes: must be an integer >= 1"),
         ("read-file", {"file_path": "a", "path": "a"}, "unknown key 'path'"),
         ("write-file", {"file_path": "a"}, "'content' is missing"),
         (
@@ -338,7 +338,7 @@ def test_bytes_that_are_no_text_are_a_permanent_failure_with_offset_and_remedy(f
         (
             "write-file",
             {"file_path": "a", "content": "", "mode": 420},
-            "mode: text or null is wanted, not a whole number",
+            "mode: must be text or null, got an integer",
         ),
         ("write-file", {"file_path": "a", "content": "", "mode": "4755"}, "mode: text matching regex"),
         ("write-file", {"file_path": "a", "content": "", "format": "jason"}, "did you mean 'json'"),

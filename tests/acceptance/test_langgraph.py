@@ -87,7 +87,7 @@ def test_an_item_that_is_no_mapping_is_refused_with_the_keys_of_the_input_unless
     failed = gm.run(langgraphs.example, "hello")
     assert (failed.error.kind, failed.attempts) == ("permanent", 1)
     assert failed.error.message == (
-        "the LangGraph graph takes a mapping, and the item is str; give it as {'id': …}; the keys of its input are 'id', 'n', 'log'"
+        "the LangGraph graph takes a mapping, got str; write {'id': …}; the keys of its input: 'id', 'n', 'log'"
     )
 
     @entrypoint()
@@ -133,18 +133,16 @@ def test_what_langgraph_has_not_compiled_or_would_stop_for_debugging_is_refused_
     builder = StateGraph(langgraphs.Log)
     builder.add_node("a", logging("a"))
     builder.add_edge(START, "a")
-    with pytest.raises(
-        gm.UsageError, match=r"StateGraph of LangGraph can not be run; compile it first: graph\.compile\(\)"
-    ):
+    with pytest.raises(gm.UsageError, match=r"cannot run LangGraph's StateGraph; compile it first: graph\.compile\(\)"):
         gm.batch(builder, [{}])
     with pytest.raises(
-        gm.UsageError, match=r"stops at nodes for debugging .*: a\); compile it without, and call interrupt"
+        gm.UsageError, match=r"debugging stops .*: a\); compile it without them; to ask a question, call interrupt"
     ):
         gm.Job(id="a", graph=builder.compile(interrupt_before=["a"], checkpointer=InMemorySaver()))
 
 
 def test_it_can_not_run_in_a_worker_process():
-    with pytest.raises(gm.UsageError, match="a LangGraph graph can not run with isolation='process'"):
+    with pytest.raises(gm.UsageError, match="a LangGraph graph cannot run with isolation='process'"):
         gm.batch(langgraphs.example, [{}], isolation="process")
 
 
@@ -309,7 +307,7 @@ def test_questions_asked_side_by_side_are_answered_by_their_paths(saver, store):
 def test_a_question_needs_a_checkpointer_and_a_run_that_is_recorded(store):
     failed = only(gm.batch(langgraphs.asking("?"), [{"id": "x"}], run_id="r", journal=store))
     assert (failed.error.kind, failed.attempts) == ("permanent", 1)
-    assert "can not wait for an answer without a checkpointer; compile it with one" in failed.error.message
+    assert "needs a checkpointer; compile it with one" in failed.error.message
     failed = gm.run(langgraphs.asking("?", checkpointer=InMemorySaver()), {"id": "x"})
     assert "give the batch a run_id" in failed.error.message
 
@@ -424,10 +422,10 @@ def test_a_question_in_a_node_s_graph_pauses_the_workflow(flow, store):
     ("graph", "told"),
     [
         ("acts:missing", "has no 'missing'"),
-        ("nowhere_at_all:graph", "can not import 'nowhere_at_all'"),
-        ("acts", "graph is written module:name, not 'acts"),
+        ("nowhere_at_all:graph", "cannot import 'nowhere_at_all'"),
+        ("acts", "graph must be module:name, got 'acts"),
         ("acts:number", "is not a compiled LangGraph graph but int"),
-        ("acts:builder", "StateGraph of LangGraph can not be run; compile it first: graph.compile()"),
+        ("acts:builder", "cannot run LangGraph's StateGraph; compile it first: graph.compile()"),
     ],
 )
 def test_a_node_whose_graph_can_not_be_had_is_refused_before_the_first_item(flow, graph, told):

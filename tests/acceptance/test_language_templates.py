@@ -144,7 +144,7 @@ def test_a_mistake_in_an_included_file_is_placed_in_that_file(flow):
         ("${c}", ["c"]),
         ("${item}", ["item"]),
         ("${echo.seen}", ["echo"]),
-        ("${later.x}", ["later", "can not have run yet"]),
+        ("${later.x}", ["later", "has not run yet"]),
         ("${__index__}", ["__index__", "batch"]),
         ("${__round__}", ["__round__", "loop"]),
         ("${round.x}", ["round", "loop"]),

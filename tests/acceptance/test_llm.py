@@ -82,7 +82,7 @@ class TestAsked:
         (tmp_path / "secret.png").write_text("root:x:0:0")
         failure = played.failure({"prompt": "x", "images": ["secret.png"]})
         assert (failure.kind, played.asked) == ("permanent", [])
-        assert "no PNG, JPEG, GIF or WebP, and is not sent" in failure.message
+        assert "not a PNG, JPEG, GIF or WebP image" in failure.message
 
     def test_the_request_says_which_item_and_round_it_is_for(self, played):
         graph = played.graph(
@@ -133,7 +133,7 @@ class TestNames:
             played.run({"prompt": "x", "role": "judge"}, model=None)
 
     def test_no_model_at_all_is_told_before_anything_runs(self, played):
-        with pytest.raises(gm.UsageError, match="node 'ask': no model is named"):
+        with pytest.raises(gm.UsageError, match="node 'ask': no model given"):
             played.run({"prompt": "x"}, model=None)
 
     @pytest.mark.parametrize(
@@ -155,33 +155,33 @@ class TestNames:
             ("{model: fast, prompt: x, max_tokens: 0}", "max_tokens"),
             (
                 "{model: fast, messages: [{role: usr, content: x}]}",
-                "messages.0.role: 'usr' is not one of system, user, assistant, tool",
+                "messages.0.role: must be one of system, user, assistant, tool, got 'usr'",
             ),
-            ("{model: fast, messages: [x]}", "messages.0: a mapping is wanted, not text"),
-            ("{model: fast, prompt: x, tools: [3]}", "tools.0: a mapping is wanted, not a whole number"),
+            ("{model: fast, messages: [x]}", "messages.0: must be a mapping, got text"),
+            ("{model: fast, prompt: x, tools: [3]}", "tools.0: must be a mapping, got an integer"),
             (
                 "{model: fast, prompt: x, tools: [{name: a}, {nam: b}]}",
                 "tools.1: unknown key 'nam' (did you mean 'name'?)",
             ),
             (
                 "{model: fast, prompt: x, tools: [{function: {name: 3}}]}",
-                "tools.0.name: text is wanted, not a whole number",
+                "tools.0.name: must be text, got an integer",
             ),
             (
                 "{model: fast, prompt: x, tools: [{type: function, function: 3}]}",
-                "tools.0: a mapping is wanted, not a whole number",
+                "tools.0: must be a mapping, got an integer",
             ),
             (
                 "{model: fast, prompt: x, images: [a.png, 4]}",
-                "images.1: text or a mapping is wanted, not a whole number",
+                "images.1: must be text or a mapping, got an integer",
             ),
             (
                 "{model: fast, prompt: x, images: ['']}",
-                "an image is an address, a file's path, or {data, media_type}, not ''",
+                "an image must be a URL, a file's path, or {data, media_type}, got ''",
             ),
-            ("{model: fast, prompt: x, images: [a.png, {}]}", "an image has neither data nor url"),
+            ("{model: fast, prompt: x, images: [a.png, {}]}", "an image must have data or url"),
             ("{model: fast, prompt: x, images: [{image_url: x}]}", "images: Object contains unknown field `image_url`"),
-            ("{model: fast, prompt: x, temperature: 101}", "temperature: a number <= 100.0 is wanted"),
+            ("{model: fast, prompt: x, temperature: 101}", "temperature: must be a number <= 100.0"),
         ],
     )
     def test_mistakes_are_found_before_the_first_item(self, played, params, said):
@@ -297,7 +297,7 @@ class TestStructure:
             3,
             3,
         )
-        assert "asked 3 times, the answer is not JSON" in result.error.message
+        assert "no valid answer in 3 calls; the answer is not JSON" in result.error.message
 
     def test_the_error_holds_the_last_answer_which_the_row_and_the_page_of_the_item_show(self, played, tmp_path):
         def told(*arguments):
@@ -368,7 +368,7 @@ class TestRuns:
         monkeypatch.delenv("GRAPHMILL_TEST_KEY", raising=False)
         played.settings("", provider=", key: {env: GRAPHMILL_TEST_KEY}")
         with pytest.raises(
-            gm.UsageError, match="node 'ask' asks scripted/play, and the environment has no GRAPHMILL_TEST_KEY"
+            gm.UsageError, match="node 'ask' calls scripted/play: environment variable GRAPHMILL_TEST_KEY is not set"
         ):
             played.run({"prompt": "x"})
 

@@ -341,7 +341,7 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
         code, said = place.command("retry", "r", "--model", "own/n")
         assert (code, "run r has no failed items to retry" in said) == (2, True), said
         assert place.record("show", "r")["manifest"] == before
-        with pytest.raises(gm.UsageError, match="a model is written NAME or ROLE=NAME, not None"):
+        with pytest.raises(gm.UsageError, match="a model must be NAME or ROLE=NAME, got None"):
             gm.retry("r", models=[None], journal=tmp_path / ".graphmill" / "runs.db")
         for again in (gm.retry, gm.resume):
             with pytest.raises(gm.UsageError, match="temperature: a number or null is wanted"):

@@ -111,8 +111,8 @@ def test_a_field_that_no_item_has_is_told_before_anything_is_recorded(project, p
 @pytest.mark.parametrize(
     ("prompt", "remedy"),
     [
-        ("${First name}", "a field of another name, such as 'First name', is renamed in the items first"),
-        ('${item["First name"]}', "a field of another name, such as 'First name', is renamed in the items first"),
+        ("${First name}", "rename such a field, as in 'First name', in the items first"),
+        ('${item["First name"]}', "rename such a field, as in 'First name', in the items first"),
         ("${First-name}", "names may only have letters, digits, _ and -: rename the field in the items first"),
     ],
 )
@@ -224,7 +224,7 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
     ("arguments", "said"),
     [
         (["batch", "-s", "items.jsonl"], "name a workflow file, or give --prompt and --model"),
-        (["batch", "--prompt", "x", "-s", "items.jsonl"], "no model is named"),
+        (["batch", "--prompt", "x", "-s", "items.jsonl"], "no model given"),
         (["batch", "--prompt", "${text", "-m", "fast", "-s", "items.jsonl"], "error: prompt: '${text'"),
         (["batch", "--prompt-file", "open.md", "-m", "fast", "-s", "items.jsonl"], "error: prompt: '${text'"),
         (
@@ -257,24 +257,24 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
             "--prompt and the workflow 'w.yaml' are both given",
         ),
         (["batch", "--prompt", "x", "-m", "fst", "-s", "items.jsonl"], "no model 'fst' (did you mean 'fast'?)"),
-        (["batch", "--prompt", "x", "-m", "fast", "-m", "scripted/b", "-s", "items.jsonl"], "is given twice"),
+        (["batch", "--prompt", "x", "-m", "fast", "-m", "scripted/b", "-s", "items.jsonl"], "two models given for"),
         (["batch", "--prompt", "x", "-m", "judge=fast", "-s", "items.jsonl"], "has no node of the role 'judge'"),
-        (["batch", "--prompt", "x", "-m", "=fast", "-s", "items.jsonl"], "a model is written NAME or ROLE=NAME"),
-        (["batch", "plain.yaml", "--temperature", "1", "-s", "items.jsonl"], "asks no model"),
+        (["batch", "--prompt", "x", "-m", "=fast", "-s", "items.jsonl"], "a model must be NAME or ROLE=NAME"),
+        (["batch", "plain.yaml", "--temperature", "1", "-s", "items.jsonl"], "calls no model"),
         (["models", "--test"], "--test needs a model"),
         (["models", "fst"], "did you mean 'fast'"),
-        (["models", "openai"], "no model 'openai', but a provider; write openai/"),
+        (["models", "openai"], "no model 'openai': it is a provider; write openai/"),
         (
             ["batch", "--prompt", "x", "-m", "own/m", "-s", "items.jsonl"],
-            "providers.own in graphmill.yaml speaks no protocol",
+            "providers.own in graphmill.yaml has no known protocol",
         ),
         (
             ["batch", "--prompt", "x", "-m", "bare/m", "-s", "items.jsonl"],
-            "asks bare/m: bare/m can not be asked: its address is http://",
+            "calls bare/m: cannot call bare/m: its address must be http://",
         ),
         (
             ["batch", "--prompt", "x", "-m", "lost/m", "-s", "items.jsonl"],
-            "asks lost/m: cannot read the script lost.yaml",
+            "calls lost/m: cannot read the script lost.yaml",
         ),
         (["batch", "--prompt", "x", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml is not valid: "),
     ],
@@ -331,7 +331,7 @@ def test_a_role_whose_model_is_not_there_is_listed_with_what_is_wrong(project):
     settings = project / "graphmill.yaml"
     settings.write_text(settings.read_text().replace("judge: fast", "judge: fast, critic: fst"))
     code, out, _ = run(project, "models")
-    assert (code, "critic   the role 'critic': no model 'fst' (did you mean 'fast'?)" in out) == (0, True), out
+    assert (code, "critic   role 'critic': no model 'fst' (did you mean 'fast'?)" in out) == (0, True), out
 
 
 def test_settings_are_found_from_a_folder_below(project):
@@ -377,7 +377,7 @@ def test_of_an_address_from_the_environment_host_and_port_are_told(project):
         (
             "",
             {},
-            "check the key: none was sent; name its variable, providers: {own: {key: {env: NAME}}} in graphmill.yaml",
+            "check the key: none was sent; write providers: {own: {key: {env: NAME}}} in graphmill.yaml",
         ),
         (", key: {env: OWN_KEY}", {"OWN_KEY": "sk-planted"}, "check the key in OWN_KEY"),
     ],

@@ -128,7 +128,7 @@ def test_a_batch_takes_inputs_from_a_file_too(project):
     [
         ([], ["input 'name' is missing", "it takes name (string, required), times (integer, default 2)"]),
         (["nam=A"], ["no input 'nam' (did you mean 'name'?)", "input 'name' is missing"]),
-        (["name=A", "times=many"], ["input 'times': an integer is wanted, not 'many'"]),
+        (["name=A", "times=many"], ["input 'times': must be an integer, got 'many'"]),
         (["name"], ["NAME=VALUE"]),
         (["name=A", "--inputs", "no.json"], ["no file 'no.json'"]),
         (["name=A", "--inputs", "run_functions.py"], ["--inputs must be a .json or .yaml file"]),
@@ -341,5 +341,5 @@ def test_functions_beside_the_workflow_are_found_from_another_folder_and_after_a
 def test_a_module_beside_the_workflow_that_has_the_name_of_another_is_refused(tmp_path):
     (tmp_path / "json.py").write_text("def go(): return 1\n")
     (tmp_path / "w.yaml").write_text('nodes: [{id: a, type: python, params: {function: "json:go"}}]')
-    with pytest.raises(gm.WorkflowError, match="give that file another name"):
+    with pytest.raises(gm.WorkflowError, match="rename that file"):
         gm.load(tmp_path / "w.yaml")

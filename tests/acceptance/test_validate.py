@@ -34,7 +34,7 @@ def test_all_problems_stand_with_file_line_and_column_and_the_exit_status_is_2(t
     assert "did you mean 'python'?" in lines[0]
     assert any(line.startswith("bad.yaml:3:") for line in lines)
     assert lines[-2].startswith("good.yaml: workflow 'good'")
-    assert lines[-1].startswith("none.yaml: there is no workflow file")
+    assert lines[-1].startswith("none.yaml: no workflow file")
 
 
 def test_notes_are_shown_as_notes_and_are_no_problems(tmp_path):
@@ -80,9 +80,9 @@ def test_nothing_to_check_is_a_usage_error(tmp_path):
 REMEDIES = {
     "a param beside the node's keys": (
         "nodes: [{id: a, type: python, function: 'math:sqrt'}]",
-        "stands under 'params'",
+        "under 'params'",
     ),
-    "a type alone": ("inputs: {o: string}\nnodes: [{id: a, type: value}]", "{type: string} is wanted"),
+    "a type alone": ("inputs: {o: string}\nnodes: [{id: a, type: value}]", "must be {type: string}"),
     "a return": ("nodes: [{id: a, type: code, params: {code: return 1}}]", "use result = … instead"),
     "another word for from": (
         "nodes: [{id: a, type: value}, {id: b, type: value}]\nedges: [{source: a, to: b}]",
@@ -98,7 +98,7 @@ REMEDIES = {
     ),
     "another language's template": (
         "inputs: {q: {default: 1}}\nnodes: [{id: a, type: value, params: {x: 'Say {{ q }}'}}]",
-        "written ${q}",
+        "write a template as ${q}",
     ),
 }
 
@@ -121,16 +121,13 @@ def test_braces_that_name_nothing_or_stand_in_code_are_not_noted(tmp_path):
 def test_numbers_of_a_csv_file_are_refused_with_the_remedy(tmp_path):
     (tmp_path / "n.csv").write_text("n\n3\n")
     (tmp_path / "w.yaml").write_text("inputs: {n: {type: integer, required: true}}\nnodes: [{id: a, type: value}]")
-    assert (
-        "as all values of a CSV file are; give the items as JSON Lines"
-        in run(tmp_path, "batch", "w.yaml", "-s", "n.csv")[1]
-    )
+    assert "as all values of a CSV file are; use JSON Lines" in run(tmp_path, "batch", "w.yaml", "-s", "n.csv")[1]
 
 
 def test_a_role_that_nobody_has_set_is_noted_with_the_remedy(tmp_path):
     (tmp_path / "w.yaml").write_text("nodes: [{id: ask, type: llm, params: {role: judge, prompt: x}}]")
     code, out, _ = run(tmp_path, "validate", "w.yaml")
-    remedy = "write roles: {judge: provider/model} in graphmill.yaml, or say --model judge=provider/model"
+    remedy = "write roles: {judge: provider/model} in graphmill.yaml, or use --model judge=provider/model"
     assert (code, f"w.yaml: note: node 'ask': no model for the role 'judge'; {remedy}\n" in out) == (0, True), out
     (tmp_path / "graphmill.yaml").write_text("roles: {judge: scripted/x}")
     assert "note" not in run(tmp_path, "validate", "w.yaml")[1]

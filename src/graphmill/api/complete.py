@@ -20,8 +20,8 @@ from graphmill.engine.jobs.context import current_context, find_context
 from graphmill.engine.jobs.steps import run_on_loop
 from graphmill.engine.scheduling.rate_limits import Limits, RateLimiter, Reservation
 from graphmill.graph.models.answer import AnswerSchema, is_model, schema_of
-from graphmill.graph.models.cache import asked, is_cacheable
-from graphmill.graph.models.completion import Completion, known, origin_of
+from graphmill.graph.models.cache import is_cacheable, request_data
+from graphmill.graph.models.completion import Completion, find_cached, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.request import estimated_tokens, messages_of, request_of
@@ -141,7 +141,7 @@ class _PreparedCall:
 
     def content(self) -> bytes:
         """Hash the request and the model's name, but not its address: after a resume it may be another server."""
-        return digest(canonical([self._target.lane, asked(self._request, self._schema)]))
+        return digest(canonical([self._target.lane, request_data(self._request, self._schema)]))
 
     async def ask(self, context: Context) -> Completion:
         """Make the call, within its timeout."""
@@ -150,7 +150,7 @@ class _PreparedCall:
 
     async def known(self, context: Context) -> Completion | None:
         """Give a cached answer, which needs no rate limit."""
-        return await known(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
+        return await find_cached(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
 
     def _of(self, context: Context) -> ModelRequest:
         return msgspec.structs.replace(self._request, origin=origin_of(context))

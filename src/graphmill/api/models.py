@@ -9,7 +9,7 @@ from graphmill.api.complete import StandaloneContext
 from graphmill.core.errors import AttemptError, message_of
 from graphmill.core.model_call import Message
 from graphmill.engine.bridge import blocking
-from graphmill.graph.models.completion import ask, translate_error
+from graphmill.graph.models.completion import call_model, translate_error
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.request import request_of
 from graphmill.graph.models.target import ModelTarget
@@ -60,7 +60,7 @@ async def atest(name: str) -> ModelTest:
     began = time.monotonic()
     async with StandaloneContext("test") as context:
         try:
-            response = await ask(target, request, context, timeout_s=_TIMEOUT_S)
+            response = await call_model(target, request, context, timeout_s=_TIMEOUT_S)
             if (error := response.error()) is not None:
                 raise error
         except (AttemptError, TimeoutError) as error:

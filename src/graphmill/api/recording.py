@@ -25,8 +25,8 @@ from graphmill.engine.policy import Policy
 from graphmill.engine.results.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.cache import keeping
-from graphmill.graph.models.nodes import asked_models
+from graphmill.graph.models.cache import open_answer_store
+from graphmill.graph.models.nodes import models_used
 from graphmill.graph.node_type import Context
 from graphmill.journal.cache import SUFFIX, AnswerCache
 from graphmill.journal.intake import Identify, ItemDraft
@@ -220,7 +220,7 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> ItemDra
 
 def _chosen(graph: Graph) -> dict[str, Any]:
     """Give a workflow's model choices, the models it calls and, if it has no file, its text."""
-    found = {"choices": graph.choices.to_json(), "models": list(asked_models(graph)), "written": _plain(graph.written)}
+    found = {"choices": graph.choices.to_json(), "models": list(models_used(graph)), "written": _plain(graph.written)}
     return {name: value for name, value in found.items() if value}
 
 
@@ -249,11 +249,11 @@ def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
 @contextmanager
 def cache_for_run(journal: Path | None) -> Iterator[None]:
     """Cache model answers beside this journal; without one, in the usual place and only answers that ask for it."""
-    token = keeping.set(partial(_keeper, None if journal is None else cache_path(journal)))
+    token = open_answer_store.set(partial(_keeper, None if journal is None else cache_path(journal)))
     try:
         yield
     finally:
-        keeping.reset(token)
+        open_answer_store.reset(token)
 
 
 def cache_path(journal: str | Path | None = None) -> Path:

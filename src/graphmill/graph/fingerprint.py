@@ -1,4 +1,4 @@
-"""The fingerprints of a graph, one for each part, which tell what has changed since a run began."""
+"""Fingerprints of a graph, one for each part, which show what has changed since a run started."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from graphmill.graph.models.nodes import model_marks
 def graph_fingerprints(
     graph: Graph | AdaptedGraph | Callable[[Any], Any], *, version: str | None = None
 ) -> dict[str, str]:
-    """Give the fingerprint of each part; a function has one.
+    """Return the fingerprint of each part; a function is a single part.
 
-    Those of a workflow are its nodes, their order, inputs and outputs, those of another library's graph what its adapter says.
-    ``version`` is the author's own word for all that can not be seen here, such as the helpers that a function calls.
+    The parts of a workflow are its nodes, their order, inputs and outputs; those of another library's graph come from its
+    adapter. ``version`` stands for everything that is not visible here, such as helpers that a function calls.
     """
     if not isinstance(graph, Graph | AdaptedGraph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}
@@ -27,8 +27,10 @@ def graph_fingerprints(
 
 
 def packages_of(graph: Any) -> list[str]:
-    """Name the packages, beside our own, that a graph's outcome depends on."""
+    """Return the names of other packages that a graph's outcome depends on."""
     if isinstance(graph, Graph):
         children = (name for node in graph.nodes.values() if node.child is not None for name in packages_of(node.child))
         return sorted({name for node in graph.nodes.values() for name in node.type.packages} | set(children))
-    return list(graph.packages) if isinstance(graph, AdaptedGraph) else []
+    if isinstance(graph, AdaptedGraph):
+        return list(graph.packages)
+    return []

@@ -33,7 +33,7 @@ def _nothing() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRule:
-    """How a node's failed attempts are tried again; None is what the run's policy says."""
+    """How failed attempts of a node are retried; None is the run's policy."""
 
     attempts: int | None = None
     wait_s: float | None = None
@@ -43,7 +43,7 @@ class RetryRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRule:
-    """For each: the items of a node, and how they are run; ``entries`` are those of an array that is written out with templates in it."""
+    """The items of a node and how they run; ``entries`` are those of a list that contains templates."""
 
     items: CompiledValue
     entries: tuple[CompiledValue, ...] | None = None
@@ -57,7 +57,7 @@ class BatchRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopRule:
-    """Again until: when the rounds of a node end, and which is the best of them."""
+    """When the rounds of a node end, and which is the best."""
 
     max: CompiledValue | int
     until: Mapping[str, CompiledValue] = field(default_factory=_nothing)
@@ -71,12 +71,12 @@ class LoopRule:
 
 
 ANY_ACTION = "*"
-_MOST_LISTED = 10
+_MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """From node to node; it fires when its action is the one that its source returned; in a plain list, on any."""
+    """From node to node; it is taken if its source returned its action, in a plain list for any action."""
 
     source: str
     target: str
@@ -85,7 +85,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A declared input; one that is not required has a default, null if it names none."""
+    """A declared input; if it is not required, it has a default, null if none is given."""
 
     name: str
     type: str | None = None
@@ -94,18 +94,18 @@ class Input:
     description: str = ""
 
     def problem(self, value: Any) -> str | None:
-        """Say why a value can not be this input; null can be where it is the default."""
-        if is_of_type(value, self.type) or (value is None and not self.is_required and self.default is None):
+        """Return why a value is not valid for this input; null is valid if it is the default."""
+        is_default = value is None and not self.is_required and self.default is None
+        if is_default or is_of_type(value, self.type):
             return None
         return type_problem(value, str(self.type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Node:
-    """A vertex: its params compiled and as written, and all the rules by which its steps run.
+    """A node: its params compiled and as written, and the rules for its steps.
 
-    ``timeout_s`` None is what the run's policy says. ``secrets`` names the variables of the environment for which a ``Secret``
-    stands somewhere in the params.
+    ``timeout_s`` None is the run's policy. ``secrets`` are the environment variables that its params name.
     """
 
     id: str
@@ -127,12 +127,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Graph(Programmed):
-    """Nodes by id in listed order, and the edges between them.
+    """A workflow, to be passed to ``gm.batch``: nodes by id in listed order, and the edges between them.
 
-    ``given`` are inputs fixed for every job, ``choices`` what is chosen for its models over all that is written.
-    ``written`` is the workflow itself where it was given as data and stands in no file.
-
-    It is given to ``gm.batch``; called by itself it does nothing.
+    ``given`` are inputs fixed for every job, ``choices`` override its models. ``written`` is the workflow itself if it was
+    given as data, without a file.
     """
 
     name: str
@@ -148,10 +146,10 @@ class Graph(Programmed):
     notes: tuple[Problem, ...] = ()
     _plans: dict[int, tuple[Policy, GraphPlan]] = field(
         default_factory=dict, repr=False
-    )  # by the id of the policy: its hash takes longer
+    )  # by the policy's id, since hashing it takes longer
 
     def program(self, value: Any, policy: Policy) -> Program:
-        """Begin a job over one item."""
+        """Start a job over one item."""
         known = self._plans.get(id(policy))
         if known is None:
             known = self._plans[id(policy)] = (
@@ -165,18 +163,18 @@ class Graph(Programmed):
         return f"<Graph {self.name!r}: nodes {_listed(list(self.nodes))}; inputs {_listed(inputs)}>"
 
     def __call__(self, item: Any) -> Any:
-        """Refuse: its steps need a run around them."""
+        """Raise UsageError: the steps of a workflow need a run."""
         del item
-        raise UsageError("a workflow runs as a job of a batch: gm.batch(graph, [inputs])")
+        raise UsageError("a workflow cannot be called; run it with gm.batch(graph, [inputs])")
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """Give the fingerprint of each part as it is written: the nodes, their order, inputs and outputs."""
+        """The fingerprint of each part as written: the nodes, their order, inputs and outputs."""
         parts = {f"node {node.id!r}": node.fingerprint for node in self.nodes.values()}
         edges = sorted(
             (edge.source, edge.target, edge.action) for node in self.nodes.values() for edge in node.outgoing
         )
-        # Without declared outputs the node that is listed last gives them.
+        # Without declared outputs the last listed node has the outputs.
         last = list(self.nodes)[-1:] if self.outputs is None else None
         parts[ORDER] = value_fingerprint([edges, sorted(self.starts), last])
         declared = {each.name: [each.type, each.is_required, each.default] for each in self.inputs.values()}
@@ -186,7 +184,7 @@ class Graph(Programmed):
 
     @property
     def widest(self) -> int:
-        """The most items that one of its parallel batches, or of its children's, runs at once; 1 without any."""
+        """The most items that a parallel batch, here or in a child, runs at once; 1 without any."""
         own = [
             node.batch.max_concurrent
             for node in self.nodes.values()
@@ -195,11 +193,13 @@ class Graph(Programmed):
         return max([1, *own, *(node.child.widest for node in self.nodes.values() if node.child is not None)])
 
     def models(self) -> Models | None:
-        """Give the models that its nodes ask, by the settings of now; None if they ask none."""
-        return Models.here(self.choices) if next(self.model_nodes(), None) is not None else None
+        """Return the models that its nodes call, from the current settings; None if they call none."""
+        if next(self.model_nodes(), None) is None:
+            return None
+        return Models.here(self.choices)
 
     def model_nodes(self) -> Iterator[Node]:
-        """Give the nodes that ask a model, its children's too."""
+        """Yield the nodes that call a model, also in children."""
         for node in self.nodes.values():
             yield from nodes_within(node)
 
@@ -211,38 +211,37 @@ class Graph(Programmed):
         seed: int | None = None,
         cache: bool | None = None,
     ) -> Graph:
-        """Give the same graph with other models for its nodes: ``NAME`` for all of them, ``ROLE=NAME`` for those of a role.
+        """Return this graph with other models: ``NAME`` for all nodes, ``ROLE=NAME`` for those of a role.
 
-        What else is given counts for all of them, whatever they say themselves. UsageError where none of its nodes asks a
-        model, or none has that role.
+        The params apply to all nodes and override theirs. UsageError if no node calls a model, or none has that role.
         """
         given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed, "cache": cache}
-        if any(value is not None for value in given.values()):  # else the type need not be loaded
+        if any(value is not None for value in given.values()):  # otherwise the type need not be loaded
             given = given_params(find_node_type("llm"), given, of="with_models")
         return self.with_choices(Choices.of(models, **given))
 
     def with_choices(self, choices: Choices) -> Graph:
-        """Do the same with what was chosen elsewhere."""
+        """Return this graph with other choices."""
         require_use(self, choices)
         return replace(self, choices=choices, _plans={})
 
     def renew(self) -> None:
-        """Let the next job go by the settings of then: a program may outlive what its file said."""
+        """Let the next job read the settings again: their file may have changed."""
         self._plans.clear()
 
     def with_inputs(self, given: Mapping[str, Any]) -> Graph:
-        """Give the same graph with these inputs fixed for every job; UsageError for one that it has not, or of a wrong type."""
+        """Return this graph with inputs fixed for every job; UsageError for an unknown one, or a wrong type."""
         for name, value in given.items():
             if name not in self.inputs:
                 declared = ", ".join(self.inputs) or "none"
-                raise UsageError(
-                    f"workflow {self.name!r} has no input {name!r}{suggestion(name, self.inputs)}; it has {declared}"
-                )
+                near = suggestion(name, self.inputs)
+                raise UsageError(f"workflow {self.name!r} has no input {name!r}{near}; its inputs: {declared}")
             if problem := self.inputs[name].problem(value):
                 raise UsageError(f"workflow {self.name!r}: input {name!r}: {problem}")
         return replace(self, given=MappingProxyType({**self.given, **given}), _plans={})
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    return ", ".join(names[:_MOST_LISTED]) + more or "none"
+    if len(names) > _MAX_LISTED:
+        return f"{', '.join(names[:_MAX_LISTED])} and {len(names) - _MAX_LISTED} more"
+    return ", ".join(names) or "none"

@@ -1,4 +1,4 @@
-"""Inputs of a graph: their types, the binding of items, and the check of a whole source before a run."""
+"""Inputs of a graph: their types, how an item is bound to them, and the check of inputs given for one job."""
 
 from __future__ import annotations
 
@@ -31,37 +31,36 @@ _HOLDS: Mapping[str, Callable[[Any], bool]] = {
     "any": lambda value: True,  # noqa: ARG005
 }
 
-_MOST_READ = 1000
+_MAX_READ_CHARS = 1000
 
 INPUT_TYPES = tuple(_HOLDS)
 
 
 def is_of_type(value: Any, name: str | None) -> bool:
-    """Tell whether a value is of a declared type; without one, everything is."""
+    """Return whether a value has a declared type; None is any type."""
     return name is None or _HOLDS[name](value)
 
 
 def type_problem(value: Any, name: str) -> str:
-    """Say what was wanted and what was found."""
+    """Say which type is expected, what was found, and what to do."""
     article = "an" if name[0] in "aio" else "a"
-    return f"{article} {name} is wanted, not {'null' if value is None else shown(value)}{_remedy(value, name)}"
+    found = "null" if value is None else shown(value)
+    return f"must be {article} {name}, got {found}{_remedy(value, name)}"
 
 
 def _remedy(value: Any, name: str) -> str:
-    """Say what to do with text that reads as what is wanted, as all that comes out of a CSV file is text."""
+    """Say what to do about text that reads as the right type: all values of a CSV file are text."""
     try:
-        is_meant = isinstance(value, str) and len(value) <= _MOST_READ and is_of_type(json.loads(value), name)
+        is_readable = isinstance(value, str) and len(value) <= _MAX_READ_CHARS and is_of_type(json.loads(value), name)
     except (ValueError, RecursionError):
         return ""
-    return (
-        ", which is text, as all values of a CSV file are; give the items as JSON Lines, or leave out the type"
-        if is_meant
-        else ""
-    )
+    if not is_readable:
+        return ""
+    return " as text, as all values of a CSV file are; use JSON Lines, or remove the type"
 
 
 class Binding:
-    """A mapping gives the inputs it holds, any other item is the only open one."""
+    """Binds items to the inputs of a graph: a mapping by name, any other item as the only required input."""
 
     __slots__ = ("_defaults", "_given", "_names", "_open", "_typed")
 
@@ -73,18 +72,17 @@ class Binding:
         self._defaults = {each.name: each.default for each in graph.inputs.values() if not each.is_required}
 
     def bind(self, item: Any) -> dict[str, Any]:
-        """Give the inputs of one job by name; Permanent says which one is missing, or of a wrong type."""
+        """Return the inputs of one job by name; Permanent says which one is missing or has the wrong type."""
         found = self._found(item)
         for each in self._typed:
             if each.name in found and (problem := each.problem(found[each.name])):
                 raise Permanent(f"input {each.name!r}: {problem}")
-        if (
-            self._defaults or self._given
-        ):  # fresh: what a caller changes in one job's output must not change for the next
+        if self._defaults or self._given:
+            # Fresh copies: what a caller changes in one job's output must not change for the next job.
             found = {**fresh(self._defaults), **found, **fresh(self._given)}
         if len(found) < len(self._names):
             missing = ", ".join(name for name in self._names if name not in found)
-            raise Permanent(f"the item lacks the required input {missing}; it has {_held(item)}")
+            raise Permanent(f"the item lacks the required input {missing}; it has {_keys(item)}")
         return found
 
     def _found(self, item: Any) -> dict[str, Any]:
@@ -93,41 +91,40 @@ class Binding:
         if len(self._open) == 1:
             return {self._open[0]: item}
         raise Permanent(
-            f"the item is {type(item).__name__}, not a mapping, and the workflow has {len(self._open)} required inputs to bind it to"
+            f"the item must be a mapping, got {type(item).__name__}; other items need a workflow with one required input, "
+            f"and this one has {len(self._open)}"
         )
 
 
-def _held(item: Any) -> str:
-    return (", ".join(map(str, item)) or "nothing") if isinstance(item, Mapping) else type(item).__name__
+def _keys(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return ", ".join(map(str, item)) or "nothing"
+    return type(item).__name__
 
 
 def require_inputs(graph: Graph, given: Any) -> None:
-    """Refuse what can not be the inputs of one job; UsageError names every mistake and what is declared."""
-    problems = list(_of_mapping(graph, given) if isinstance(given, Mapping) else _of_value(graph, given))
+    """Check the inputs given for one job; UsageError lists every mistake, and the declared inputs."""
+    check = _mapping_problems if isinstance(given, Mapping) else _value_problems
+    problems = list(check(graph, given))
     if problems:
-        raise UsageError(
-            "\n".join(
-                [
-                    f"workflow {graph.name!r} can not run with these inputs:",
-                    *(f"  {each}" for each in problems),
-                    declared(graph),
-                ]
-            )
-        )
+        lines = [f"workflow {graph.name!r} cannot run with these inputs:", *(f"  {each}" for each in problems)]
+        raise UsageError("\n".join([*lines, declared_inputs(graph)]))
 
 
-def declared(graph: Graph) -> str:
+def declared_inputs(graph: Graph) -> str:
     """Say which inputs a workflow takes."""
-    told = ", ".join(f"{each.name} ({_told(each)})" for each in graph.inputs.values() if each.name not in graph.given)
-    return f"it takes {told}" if told else "it takes no inputs"
+    inputs = [f"{each.name} ({_described(each)})" for each in graph.inputs.values() if each.name not in graph.given]
+    return f"it takes {', '.join(inputs)}" if inputs else "it takes no inputs"
 
 
-def _told(each: Input) -> str:
-    standing = "required" if each.is_required else f"default {to_json(each.default):.{_DEFAULT_CHARS}}"
-    return f"{each.type}, {standing}" if each.type else standing
+def _described(each: Input) -> str:
+    text = "required"
+    if not each.is_required:
+        text = f"default {to_json(each.default):.{_DEFAULT_CHARS}}"
+    return f"{each.type}, {text}" if each.type else text
 
 
-def _of_mapping(graph: Graph, given: Mapping[Any, Any]) -> Iterator[str]:
+def _mapping_problems(graph: Graph, given: Mapping[Any, Any]) -> Iterator[str]:
     for name, value in given.items():
         if name not in graph.inputs:
             yield f"no input {name!r:.80}{suggestion(str(name), graph.inputs)}"
@@ -138,7 +135,7 @@ def _of_mapping(graph: Graph, given: Mapping[Any, Any]) -> Iterator[str]:
             yield f"input {each.name!r} is missing"
 
 
-def _of_value(graph: Graph, given: Any) -> Iterator[str]:
+def _value_problems(graph: Graph, given: Any) -> Iterator[str]:
     try:
         Binding(graph).bind(given)
     except Permanent as error:

@@ -1,4 +1,4 @@
-"""What goes by ``module:name``: found among the installed packages, in the current folder, or beside a workflow."""
+"""Imports ``module:name`` from installed packages, the current folder, or beside a workflow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from graphmill.core.suggest import suggestion
 
 
 def find_named(name: object, root: Path | None = None, *, what: str = "graph") -> Any:
-    """Import what goes by ``module:name``, whatever it is, also from the folder ``root`` from now on; ValueError says what is wrong."""
+    """Import ``module:name``, also from the folder ``root``, which stays on the import path; ValueError says what is wrong."""
     module_name, colon, path = name.partition(":") if isinstance(name, str) else ("", "", "")
     if not (module_name and colon and path) or not re.fullmatch(r"[^\W\d]\w*(?:\.\w+)*", module_name):
-        raise ValueError(f"{what} is written module:name, not {name!r}")
+        raise ValueError(f"{what} must be module:name, got {name!r}")
     found: Any = _import(module_name, root)
     for part in path.split("."):
         if not hasattr(found, part):
@@ -29,27 +29,29 @@ def find_named(name: object, root: Path | None = None, *, what: str = "graph") -
 def _import(module_name: str, root: Path | None) -> Any:
     here = os.getcwd()  # noqa: PTH109  sys.path holds text
     if here not in sys.path:
-        sys.path.insert(0, here)  # as `python -m` does: a workflow's functions stand beside it in the project
+        sys.path.insert(0, here)  # as `python -m` does: a workflow's functions are in the same project
     if root is not None and str(root) not in sys.path:
-        sys.path.append(str(root))  # the last: what stands beside a workflow hides nothing else
+        sys.path.append(str(root))  # last, so that files beside a workflow hide nothing else
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        beside = "" if root is None or str(root) == here else f", beside the workflow in {root}"
-        where = f"modules are looked for in {here}{beside} and among the installed packages"
-        raise ValueError(f"can not import {module_name!r}: {message_of(error)}; {where}") from error
-    except (Exception, SystemExit) as error:  # a script without a __main__ guard leaves while it is imported
+        places = [here, "the installed packages"]
+        if root is not None and str(root) != here:
+            places.insert(1, f"the workflow's folder {root}")
+        where = f"searched {', '.join(places[:-1])} and {places[-1]}"
+        raise ValueError(f"cannot import {module_name!r}: {message_of(error)}; {where}") from error
+    except (Exception, SystemExit) as error:  # a script without a __main__ guard may exit while it is imported
         raise ValueError(f"importing {module_name!r} raised {describe_error(error)}") from error
     _require_no_other(module, root, Path(here))
     return module
 
 
 def _require_no_other(module: Any, root: Path | None, here: Path) -> None:
-    """Refuse a module that is not the one beside the workflow, nor that in the current folder, but only has its name."""
+    """Refuse a module that only has the name of the one beside the workflow or in the current folder."""
     file, name = getattr(module, "__file__", None), module.__name__
     beside = None if root is None or root == here else _file_in(root, name)
     if file is not None and beside is not None and Path(file).resolve() not in (beside, _file_in(here, name)):
-        raise ValueError(f"{name} is {file}, and not {beside} beside the workflow; give that file another name")
+        raise ValueError(f"{name} is {file}, not {beside} beside the workflow; rename that file")
 
 
 def _file_in(folder: Path, module_name: str) -> Path | None:

@@ -27,7 +27,7 @@ _WORDS = {
     "object": "a mapping",
     "array": "a list",
     "str": "text",
-    "int": "a whole number",
+    "int": "an integer",
     "float": "a number",
     "bool": "true or false",
     "null": "null",
@@ -45,9 +45,9 @@ _TYPE_WORDS = {
 
 
 def param_problems(node_type: NodeType[Any], params: Mapping[str, Any]) -> list[ParamError]:
-    """List what is wrong with the shape of params as written: unknown and missing keys, and values of the wrong type.
+    """Return what is wrong with params as written: unknown and missing keys, and values of the wrong type.
 
-    What a template or ``{env: NAME}`` stands for is known at the attempt only and passes here.
+    The value of a template or ``{env: NAME}`` is only known at the attempt, so it passes here.
     """
     if node_type.Params is None:
         return []
@@ -55,28 +55,26 @@ def param_problems(node_type: NodeType[Any], params: Mapping[str, Any]) -> list[
 
 
 def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
-    """Make the type's Params of resolved ones; what does not fit is a permanent failure that names the field."""
+    """Make the type's Params from resolved values; Permanent names the field that does not fit."""
     if node_type.Params is None:
         return params
     for name in node_type.in_pieces:
         if isinstance(params.get(name), list):
-            params = {**params, name: pieced(params[name])}
+            params = {**params, name: join_pieces(params[name])}
     try:
         return msgspec.convert(params, node_type.Params)
     except msgspec.ValidationError as error:
-        raise Permanent(
-            f"the params do not fit {node_type.name}: {_misfits(node_type.Params, params, error)}"
-        ) from error
+        reason = _misfits(node_type.Params, params, error)
+        raise Permanent(f"invalid params for {node_type.name}: {reason}") from error
 
 
 def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> dict[str, Any]:
-    """Give what is set elsewhere of the params of a type, if its nodes would take it; UsageError says whose it is. None is not set."""
-    # A float of NumPy's is one of its own kind, and a Decimal would be sent as text.
-    given = {
-        name: float(value) if isinstance(value, float | Decimal) else value
-        for name, value in params.items()
-        if value is not None
-    }
+    """Check params of a type that are set outside of a workflow, without those that are None; UsageError starts with ``of``."""
+    # NumPy has its own float type, and a Decimal would be sent as text.
+    given = {name: value for name, value in params.items() if value is not None}
+    for name, value in given.items():
+        if isinstance(value, float | Decimal):
+            given[name] = float(value)
     if node_type.Params is None:
         return given
     try:
@@ -87,12 +85,12 @@ def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str
 
 
 def misfit(kind: Any, value: Any, at: At, *, is_written: bool = True) -> ParamError | None:
-    """Give the first thing that is wrong with a value of which Params tell no more than that it is a list or a mapping."""
+    """Return the first problem of a value that Params only declares as a list or a mapping."""
     return next(_problems(kind, value, at, is_written=is_written), None)
 
 
 def is_open(value: Any) -> bool:
-    """Tell whether a value as written is known only at the attempt, in whole or in part."""
+    """Return whether a value as written is only known at the attempt, in whole or in part."""
     if isinstance(value, str):
         return "${" in value
     if isinstance(value, Mapping):
@@ -101,7 +99,7 @@ def is_open(value: Any) -> bool:
 
 
 def options(kind: Any) -> tuple[Any, ...]:
-    """Give the types that a field may have, without what is said about them."""
+    """Return the types that a field may have, without annotations."""
     if get_origin(kind) is Annotated:
         return options(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -110,19 +108,16 @@ def options(kind: Any) -> tuple[Any, ...]:
 
 
 def description(kind: Any) -> str:
-    """Give what is said about a field, "" if nothing."""
-    told = (
-        (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta))
-        if get_origin(kind) is Annotated
-        else ()
-    )
-    return next((text for text in told if text), "")
+    """Return the description of a field, or ""."""
+    if get_origin(kind) is not Annotated:
+        return ""
+    texts = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta))
+    return next((text for text in texts if text), "")
 
 
 def _misfits(struct: type[msgspec.Struct], params: Mapping[str, Any], error: msgspec.ValidationError) -> str:
-    return "; ".join(map(str, _struct_problems(struct, params, (), as_written=frozenset(map(str, params))))) or str(
-        error
-    )
+    problems = _struct_problems(struct, params, (), as_written=frozenset(map(str, params)))
+    return "; ".join(map(str, problems)) or str(error)
 
 
 @cache
@@ -138,18 +133,16 @@ def _struct_problems(
         if key in fields:
             yield from _problems(fields[key].type, value, (*at, key), is_written=key in as_written)
         else:
-            known = ", ".join(fields)
-            yield _problem(
-                f"unknown key {key!r}{suggestion(str(key), fields)}; known are {known}", (*at, key), within=at
-            )
+            message = f"unknown key {key!r}{suggestion(str(key), fields)}; known keys: {', '.join(fields)}"
+            yield _problem(message, (*at, key), within=at)
     for name, field in fields.items():
         if field.required and name not in found:
             yield _problem(f"{name!r} is missing", at)
 
 
 def _problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Iterator[ParamError]:
-    """Check a value against a type; ``is_written`` says that nothing in it is a template."""
-    if not is_written and _is_stand_in(value):
+    """Check a value against a type; ``is_written`` says that it contains no templates."""
+    if not is_written and _is_unknown(value):
         return
     wanted = options(kind)
     if isinstance(value, Mapping) and (inner := _mapping_type(wanted)):
@@ -161,34 +154,39 @@ def _problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Iterator[Pa
         yield from _value_problems(kind, value, at, is_written=is_written)
 
 
-def _is_stand_in(value: Any) -> bool:
-    """Tell whether a value as written says nothing of what it will be: a template, or ``{env: NAME}``."""
-    return names_secret(value) if isinstance(value, Mapping) else isinstance(value, str) and is_open(value)
+def _is_unknown(value: Any) -> bool:
+    """Return whether a value is a template or ``{env: NAME}``, so that even its type is unknown."""
+    if isinstance(value, Mapping):
+        return names_secret(value)
+    return isinstance(value, str) and is_open(value)
 
 
 def _mapping_problems(inner: Any, value: Mapping[Any, Any], at: At, *, is_written: bool) -> Iterator[ParamError]:
     if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-        yield from _struct_problems(
-            inner, value, at, as_written=frozenset(map(str, value)) if is_written else frozenset()
-        )
+        as_written = frozenset(map(str, value)) if is_written else frozenset[str]()
+        yield from _struct_problems(inner, value, at, as_written=as_written)
         return
     key_type, value_type = get_args(inner)
     for key, entry in value.items():
         if key_type is str and not isinstance(key, str):
-            yield _problem(f"a key is text, not {key!r}", at)
+            yield _problem(f"a key must be text, got {key!r}", at)
         yield from _problems(value_type, entry, (*at, key), is_written=is_written)
 
 
 def _mapping_type(wanted: Sequence[Any]) -> Any:
-    """Give the one type among these that a mapping is checked against, part by part; None if there is no such one."""
+    """Return the only type with keys among these, to check a mapping part by part; None if there is no such type."""
     found = [each for each in wanted if _holds_keys(each)]
-    return found[0] if len(found) == 1 and (get_args(found[0]) or found[0] is not dict) and Any not in wanted else None
+    if len(found) != 1 or Any in wanted or (found[0] is dict and not get_args(found[0])):
+        return None
+    return found[0]
 
 
 def _item_type(wanted: Sequence[Any]) -> Any:
-    """Give the type that each entry of a list is checked against; None if there is no one such."""
+    """Return the type of the entries of a list; None if there is no single one."""
     found = [get_args(each)[0] for each in wanted if _holds_entries(each) and len(set(get_args(each)) - {...}) == 1]
-    return found[0] if len(found) == 1 and Any not in wanted else None
+    if len(found) != 1 or Any in wanted:
+        return None
+    return found[0]
 
 
 def _holds_keys(kind: Any) -> bool:
@@ -214,18 +212,21 @@ def _value_problems(kind: Any, value: Any, at: At, *, is_written: bool) -> Itera
 
 
 def _reworded(message: str, kind: Any, value: Any) -> str:
-    """Say in a workflow's words what msgspec says in its own."""
+    """Put msgspec's message into the words of a workflow."""
     choices = _choices(kind)
     if choices and isinstance(value, str):
-        return f"{value!r} is not one of {', '.join(choices)}{suggestion(value, choices)}"
+        return f"must be one of {', '.join(choices)}, got {value!r}{suggestion(value, choices)}"
     place = _PLACE.search(message)
-    said = message[: place.start()] if place else message
-    if match := _EXPECTED.fullmatch(said):
-        said = f"{_in_words(match[1])} is wanted, not {_in_words(match[2])}" + ("" if place else _about(kind))
-    elif match := _RANGE.fullmatch(said):
-        said = f"{_in_words(match[1])} {match[2]} is wanted"
-    inside = place[2] if place else ""
-    return f"{inside}: {said}" if inside else said
+    text, inside = message, ""
+    if place:
+        text, inside = message[: place.start()], place[2]
+    if match := _EXPECTED.fullmatch(text):
+        text = f"must be {_in_words(match[1])}, got {_in_words(match[2])}"
+        if not place:
+            text += _about(kind)
+    elif match := _RANGE.fullmatch(text):
+        text = f"must be {_in_words(match[1])} {match[2]}"
+    return f"{inside}: {text}" if inside else text
 
 
 def _choices(kind: Any) -> list[str]:
@@ -233,9 +234,9 @@ def _choices(kind: Any) -> list[str]:
 
 
 def _about(kind: Any) -> str:
-    """Say what a field is, in the first sentence of its description."""
-    said = description(kind).partition(". ")[0].rstrip(".").replace("`", "")
-    return f" ({said})" if said else ""
+    """Describe a field by the first sentence of its description."""
+    text = description(kind).partition(". ")[0].rstrip(".").replace("`", "")
+    return f" ({text})" if text else ""
 
 
 def _in_words(names: str) -> str:
@@ -248,17 +249,17 @@ def _problem(message: str, at: At, *, within: At | None = None) -> ParamError:
 
 
 class Filled(NamedTuple):
-    """What a template came to."""
+    """The value of a template."""
 
     value: Any
 
     @property
     def text(self) -> str:
-        """As it stands in a text; Permanent if it can not."""
+        """The value as text; Permanent if it has none."""
         try:
             return text_of(self.value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise Permanent(f"a value can not stand in a text: {message_of(error)}") from error
+            raise Permanent(f"a value cannot be part of a text: {message_of(error)}") from error
 
 
 class PiecedText(str):
@@ -268,8 +269,8 @@ class PiecedText(str):
     pieces: tuple[str | Filled, ...]
 
 
-def pieced(resolved: Iterable[str | list[Any]]) -> PiecedText:
-    """Put together what a template resolves to in pieces: text as written, and each value in a list of its own."""
+def join_pieces(resolved: Iterable[str | list[Any]]) -> PiecedText:
+    """Join what a template resolves to in pieces: written text, and each value in a list of its own."""
     pieces = tuple([piece if isinstance(piece, str) else Filled(piece[0]) for piece in resolved])
     text = PiecedText("".join([piece if isinstance(piece, str) else piece.text for piece in pieces]))
     text.pieces = pieces
@@ -277,13 +278,13 @@ def pieced(resolved: Iterable[str | list[Any]]) -> PiecedText:
 
 
 def pieces_of(text: str) -> tuple[str | Filled, ...]:
-    """Give the pieces of a param that comes in such; a text without templates is one."""
+    """Return the pieces of a param; a text without templates is a single piece."""
     return text.pieces if isinstance(text, PiecedText) else (text,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamDoc:
-    """One param: its name, its type in words, its default as JSON (None: it is required), whether it may hold templates, what it means."""
+    """One param: name, type in words, default as JSON (None: required), whether it may contain templates, description."""
 
     name: str
     type: str
@@ -293,7 +294,7 @@ class ParamDoc:
 
 
 def param_docs(node_type: NodeType[Any]) -> list[ParamDoc]:
-    """List the params of a type in their order; none for a type that takes any mapping."""
+    """Return the params of a type in order; none for a type that takes any mapping."""
     if node_type.Params is None:
         return []
     return [
@@ -315,12 +316,16 @@ def _doc(field: msgspec.structs.FieldInfo, *, is_templated: bool) -> ParamDoc:
 def _default(field: msgspec.structs.FieldInfo) -> str | None:
     if field.required:
         return None
-    return to_json(field.default if field.default is not msgspec.NODEFAULT else field.default_factory())
+    if field.default is msgspec.NODEFAULT:
+        return to_json(field.default_factory())
+    return to_json(field.default)
 
 
 def _type(kind: Any) -> str:
     words = [word for option in options(kind) if option is not NoneType for word in _words(option)]
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if len(words) > 1:
+        return f"{', '.join(words[:-1])} or {words[-1]}"
+    return "".join(words)
 
 
 def _words(option: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Workflows loaded from a file, from data, or made from one prompt."""
+"""Loads workflows: from a file, from data, or made from one prompt."""
 
 from __future__ import annotations
 
@@ -18,33 +18,35 @@ from graphmill.graph.template import Literal, Placeholder, Reference, TemplateEr
 
 _NODE = "answer"
 _NOT_IN_NAMES = (" ", '"', "'")
-_RENAMED = "; a field of another name, such as 'First name', is renamed in the items first"
+_RENAMED = "; rename such a field, as in 'First name', in the items first"
 _OPENING = re.compile(r"\$+(?=\{)")
 
 
 def load(path: str | Path) -> Graph:
-    """Read a workflow file, YAML or JSON; WorkflowError lists all its mistakes."""
+    """Read a workflow file, YAML or JSON; WorkflowError lists all its problems."""
     return compile_workflow(Document.read(path))
 
 
 def load_data(data: Mapping[str, Any], path: str | None = None) -> Graph:
-    """Compile a workflow given as data; ``path`` says what to call it and what its own paths are relative to."""
+    """Compile a workflow given as data; ``path`` is its name, and its own paths are relative to it."""
     graph = compile_workflow(Document.from_data(data, path))
     return replace(graph, written=data) if path is None else graph
 
 
 def prompt_workflow(prompt: str, *, system: str | None = None, schema: Mapping[str, Any] | None = None) -> Graph:
-    """Make the workflow that asks a model this for each item; what its templates name are the item's fields. UsageError names a mistake.
+    """Make a workflow that sends a prompt for each item; its templates refer to the item's fields. UsageError for a mistake.
 
     With a ``schema``, a JSON Schema without templates, the answers are data.
     """
-    texts = {"prompt": prompt} | ({} if system is None else {"system": system})
+    texts = {"prompt": prompt}
+    if system is not None:
+        texts["system"] = system
     inputs = dict(entry for param, text in texts.items() for entry in _inputs(param, text))
     node = next(name for name in chain([_NODE], (f"{_NODE}-{number}" for number in count(2))) if name not in inputs)
     params: dict[str, Any] = {**texts}
     if schema is not None:
-        schema_of(schema)  # refuses one that can not be used
-        params["output_schema"] = _written(schema)
+        schema_of(schema)  # raises if it is not valid
+        params["output_schema"] = _escape(schema)
     return load_data(
         {
             "name": "prompt",
@@ -55,26 +57,31 @@ def prompt_workflow(prompt: str, *, system: str | None = None, schema: Mapping[s
     )
 
 
-def _written(value: Any) -> Any:
-    """Write data as a workflow has it: what begins a lookup is text, such as in a pattern."""
+def _escape(value: Any) -> Any:
+    """Escape ``${`` in data, such as in a pattern."""
     if isinstance(value, str):
         return _OPENING.sub(r"\g<0>\g<0>", value)
     if isinstance(value, Mapping):
-        return {key: _written(entry) for key, entry in value.items()}
-    return [_written(entry) for entry in value] if isinstance(value, list) else value
+        return {key: _escape(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_escape(entry) for entry in value]
+    return value
 
 
 def _inputs(param: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give what the templates of a text begin with; a literal behind ?? is the default where a field is not there."""
+    """Yield the names that templates of a text start with; a literal after ?? is the default of a missing field."""
     try:
         found = parse(text)
     except TemplateError as error:
-        is_of_name = text[error.position : error.position + 1] in _NOT_IN_NAMES
-        raise UsageError(f"{param}: {error}{_RENAMED if is_of_name else ''}") from None
-    for lookup in (part for part in found.parts if isinstance(part, Placeholder)):
-        last = lookup.alternatives[-1]
-        rule = {"default": last.value} if isinstance(last, Literal) else {"required": len(lookup.alternatives) == 1}
-        for each in lookup.alternatives:
+        is_in_name = text[error.position : error.position + 1] in _NOT_IN_NAMES
+        hint = _RENAMED if is_in_name else ""
+        raise UsageError(f"{param}: {error}{hint}") from None
+    for placeholder in (part for part in found.parts if isinstance(part, Placeholder)):
+        last = placeholder.alternatives[-1]
+        rule: dict[str, Any] = {"required": len(placeholder.alternatives) == 1}
+        if isinstance(last, Literal):
+            rule = {"default": last.value}
+        for each in placeholder.alternatives:
             if isinstance(each, Reference):
                 yield from ((name, rule) for name in _roots(each))
 

@@ -64,7 +64,10 @@ def test_an_item_that_lacks_an_input_fails_for_good_and_names_it(tmp_path):
 @pytest.mark.parametrize(("text", "count"), [(TWO, 2), ("nodes: [{id: n, type: value}]", 0)])
 def test_an_item_that_is_no_mapping_fails_for_good_where_there_is_not_one_input_for_it(tmp_path, text, count):
     message = message_of_permanent(load_workflow(tmp_path, text), "Ann")
-    assert message == f"the item is str, not a mapping, and the workflow has {count} required inputs to bind it to"
+    assert (
+        message
+        == f"the item must be a mapping, got str; other items need a workflow with one required input, and this one has {count}"
+    )
 
 
 def test_one_bad_item_does_not_harm_the_others(tmp_path):
@@ -95,10 +98,10 @@ def test_a_fixed_input_leaves_the_one_other_for_an_item_that_is_no_mapping(tmp_p
 def test_an_unknown_fixed_input_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(
         gm.UsageError,
-        match=r"workflow 'workflow' has no input 'tnoe' \(did you mean 'tone'\?\); it has name, tone, note",
+        match=r"workflow 'workflow' has no input 'tnoe' \(did you mean 'tone'\?\); its inputs: name, tone, note",
     ):
         load_workflow(tmp_path, GREET).with_inputs({"tnoe": 1})
-    with pytest.raises(gm.UsageError, match="has no input 'x'; it has none"):
+    with pytest.raises(gm.UsageError, match="has no input 'x'; its inputs: none"):
         load_workflow(tmp_path, "nodes: [{id: n, type: value}]").with_inputs({"x": 1})
 
 

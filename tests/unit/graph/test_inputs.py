@@ -43,13 +43,17 @@ def test_an_item_that_is_no_mapping_is_the_only_open_input():
 @pytest.mark.parametrize(
     ("inputs", "item", "message"),
     [
-        ([TONE], "u", "the item is str, not a mapping, and the workflow has 0 required inputs to bind it to"),
+        (
+            [TONE],
+            "u",
+            "the item must be a mapping, got str; other items need a workflow with one required input, and this one has 0",
+        ),
         ([URL, TONE], {"tone": "brisk"}, "the item lacks the required input url; it has tone"),
         ([URL], {}, "the item lacks the required input url; it has nothing"),
-        ([URL], 5, "input 'url': a string is wanted, not 5"),
-        ([URL], {"url": None}, "input 'url': a string is wanted, not null"),
-        ([TONE], {"tone": None}, "input 'tone': a string is wanted, not null"),
-        ([TONE], {"tone": ["x"]}, "input 'tone': a string is wanted, not a list"),
+        ([URL], 5, "input 'url': must be a string, got 5"),
+        ([URL], {"url": None}, "input 'url': must be a string, got null"),
+        ([TONE], {"tone": None}, "input 'tone': must be a string, got null"),
+        ([TONE], {"tone": ["x"]}, "input 'tone': must be a string, got a list"),
     ],
 )
 def test_what_can_not_be_bound_is_a_permanent_failure_that_names_the_input(inputs, item, message):
@@ -86,9 +90,11 @@ def test_null_is_taken_where_it_is_the_default():
 
 def test_a_given_input_wins_over_the_items_and_is_checked_when_it_is_given():
     assert bound(graph_with(URL, given={"url": "given"}), {"url": 5}) == {"url": "given"}
-    with pytest.raises(gm.UsageError, match="workflow 'w': input 'url': a string is wanted, not 5"):
+    with pytest.raises(gm.UsageError, match="workflow 'w': input 'url': must be a string, got 5"):
         graph_with(URL, given={"url": 5})
-    with pytest.raises(gm.UsageError, match="workflow 'w' has no input 'ur' \\(did you mean 'url'\\?\\); it has url"):
+    with pytest.raises(
+        gm.UsageError, match="workflow 'w' has no input 'ur' \\(did you mean 'url'\\?\\); its inputs: url"
+    ):
         graph_with(URL, given={"ur": 5})
 
 

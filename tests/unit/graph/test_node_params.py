@@ -64,30 +64,34 @@ def test_what_is_known_at_the_attempt_only_passes(params):
         (
             {"url": "x", "metod": 1},
             ("metod",),
-            "unknown key 'metod' (did you mean 'method'?); known are url, method, headers, codes, auth, wait, body, raw",
+            "unknown key 'metod' (did you mean 'method'?); known keys: url, method, headers, codes, auth, wait, body, raw",
         ),
-        ({"url": 5}, ("url",), "url: text is wanted, not a whole number"),
-        ({"url": None}, ("url",), "url: text is wanted, not null"),
-        ({"url": "x", "method": "PUST"}, ("method",), "method: 'PUST' is not one of GET, POST (did you mean 'POST'?)"),
-        ({"url": "x", "headers": []}, ("headers",), "headers: a mapping is wanted, not a list"),
-        ({"url": "x", "headers": ["${a}"]}, ("headers",), "headers: a mapping is wanted, not a list"),
+        ({"url": 5}, ("url",), "url: must be text, got an integer"),
+        ({"url": None}, ("url",), "url: must be text, got null"),
+        (
+            {"url": "x", "method": "PUST"},
+            ("method",),
+            "method: must be one of GET, POST, got 'PUST' (did you mean 'POST'?)",
+        ),
+        ({"url": "x", "headers": []}, ("headers",), "headers: must be a mapping, got a list"),
+        ({"url": "x", "headers": ["${a}"]}, ("headers",), "headers: must be a mapping, got a list"),
         (
             {"url": "x", "headers": {"a": 1, "b": "${b}"}},
             ("headers", "a"),
-            "headers.a: text is wanted, not a whole number",
+            "headers.a: must be text, got an integer",
         ),
-        ({"url": "x", "headers": {5: "a"}}, ("headers",), "headers: a key is text, not 5"),
-        ({"url": "x", "codes": ["${a}", "b"]}, ("codes", 1), "codes.1: a whole number is wanted, not text"),
-        ({"url": "x", "codes": {"a": "${a}"}}, ("codes",), "codes: a list is wanted, not a mapping"),
+        ({"url": "x", "headers": {5: "a"}}, ("headers",), "headers: a key must be text, got 5"),
+        ({"url": "x", "codes": ["${a}", "b"]}, ("codes", 1), "codes.1: must be an integer, got text"),
+        ({"url": "x", "codes": {"a": "${a}"}}, ("codes",), "codes: must be a list, got a mapping"),
         (
             {"url": "x", "auth": {"user": "${u}", "tokn": "t"}},
             ("auth", "tokn"),
-            "auth: unknown key 'tokn' (did you mean 'token'?); known are user, token",
+            "auth: unknown key 'tokn' (did you mean 'token'?); known keys: user, token",
         ),
         ({"url": "x", "auth": {"token": "${t}"}}, ("auth",), "auth: 'user' is missing"),
-        ({"url": "x", "wait": True}, ("wait",), "wait: a number or null is wanted, not true or false"),
-        ({"url": "x", "wait": -1}, ("wait",), "wait: a number > 0.0 is wanted"),
-        ({"url": "x", "raw": 5}, ("raw",), "raw: text or null is wanted, not a whole number"),
+        ({"url": "x", "wait": True}, ("wait",), "wait: must be a number or null, got true or false"),
+        ({"url": "x", "wait": -1}, ("wait",), "wait: must be a number > 0.0"),
+        ({"url": "x", "raw": 5}, ("raw",), "raw: must be text or null, got an integer"),
     ],
 )
 def test_what_is_wrong_as_written_is_told_with_its_place(params, at, message):
@@ -108,14 +112,14 @@ def test_resolved_params_are_read_and_hold_what_they_were_given():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"url": 5}, "the params do not fit http: url: text is wanted, not a whole number"),
+        ({"url": 5}, "invalid params for http: url: must be text, got an integer"),
         (
             {"url": "x", "codes": [1, "${literal}"]},
-            "the params do not fit http: codes.1: a whole number is wanted, not text",
+            "invalid params for http: codes.1: must be an integer, got text",
         ),
         (
             {"url": "x", "auth": {"env": "X"}},
-            "the params do not fit http: auth: unknown key 'env'; known are user, token; auth: 'user' is missing",
+            "invalid params for http: auth: unknown key 'env'; known keys: user, token; auth: 'user' is missing",
         ),
     ],
 )
@@ -197,5 +201,5 @@ def test_a_text_that_is_no_template_is_refused_in_pieces_too():
 
 
 def test_a_value_that_no_text_can_hold_is_a_permanent_failure():
-    with pytest.raises(Permanent, match="can not stand in a text"):
+    with pytest.raises(Permanent, match="cannot be part of a text"):
         read({"command": "ls ${a}"}, a=object())

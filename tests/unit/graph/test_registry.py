@@ -63,7 +63,7 @@ def test_a_stranger_s_package_adds_a_type_with_its_package_as_the_code_s_version
     assert found.find("yell") is shout
     assert found.aliases(shout) == ("yell",)
     assert [str(error) for error in param_problems(shout, {"times": 0})] == [
-        "times: a whole number >= 1 is wanted",
+        "times: must be an integer >= 1",
         "'text' is missing",
     ]
     call = shout.call(read_params(shout, {"text": "hey", "times": 2}), Context("n"))

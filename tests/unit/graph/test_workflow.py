@@ -71,14 +71,12 @@ def test_what_begins_like_a_template_and_is_none_is_a_problem_and_not_text(tmp_p
 
 def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
     write_workflow(tmp_path, NODES, name="reviews.yaml")
-    with pytest.raises(
-        gm.UsageError, match=r"there is no workflow file '.*review\.yaml' \(did you mean 'reviews\.yaml'\?\)"
-    ):
+    with pytest.raises(gm.UsageError, match=r"no workflow file '.*review\.yaml' \(did you mean 'reviews\.yaml'\?\)"):
         gm.load(tmp_path / "review.yaml")
-    with pytest.raises(gm.UsageError, match=r"there is no workflow file '.*absent/a\.yaml'$"):
+    with pytest.raises(gm.UsageError, match=r"no workflow file '.*absent/a\.yaml'$"):
         gm.load(tmp_path / "absent" / "a.yaml")
 
 
 def test_a_file_that_can_not_be_read_is_told_with_the_system_s_reason(tmp_path):
-    with pytest.raises(gm.UsageError, match=f"can not read the workflow file .*: {os.strerror(errno.EISDIR)}"):
+    with pytest.raises(gm.UsageError, match=f"cannot read the workflow file .*: {os.strerror(errno.EISDIR)}"):
         gm.load(tmp_path)

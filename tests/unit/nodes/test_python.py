@@ -55,11 +55,9 @@ def test_inputs_may_be_left_out_or_be_one_mapping_from_before(tmp_path, module):
     )
     graph = load_workflow(tmp_path, node(f"{name}:f", "'${it}'"))
     assert made(graph, {"it": {"a": 1, "b": [2]}}) == {"a": 1, "b": [2]}
-    for wrong, kind in ((5, "a whole number"), (None, "null"), ([], "a list"), ("", "text"), ([["a", 1]], "a list")):
+    for wrong, kind in ((5, "an integer"), (None, "null"), ([], "a list"), ("", "text"), ([["a", 1]], "a list")):
         message = message_of_permanent(graph, {"it": wrong})
-        assert (
-            message == f"the params do not fit python: inputs: a mapping is wanted, not {kind} ({INPUTS}) (in node 'n')"
-        )
+        assert message == f"invalid params for python: inputs: must be a mapping, got {kind} ({INPUTS}) (in node 'n')"
 
 
 # --- isolation ---
@@ -179,15 +177,15 @@ def test_a_value_in_between_is_what_json_makes_of_it_so_that_it_is_the_same_afte
     [
         (
             "nowhere_to_be_found:f",
-            "can not import 'nowhere_to_be_found': No module named 'nowhere_to_be_found'; modules are looked for in ",
+            "cannot import 'nowhere_to_be_found': No module named 'nowhere_to_be_found'; searched ",
         ),
         ("json:laods", "json has no 'laods' (did you mean 'loads'?)"),
         ("json:decoder.Nothing", "json has no 'Nothing'"),
         ("json:__doc__", "json:__doc__ is not a function but str"),
-        ("json", "function is written module:name, not 'json'"),
-        ("json:", "function is written module:name, not 'json:'"),
-        (":loads", "function is written module:name, not ':loads'"),
-        ("", "function is written module:name, not ''"),
+        ("json", "function must be module:name, got 'json'"),
+        ("json:", "function must be module:name, got 'json:'"),
+        (":loads", "function must be module:name, got ':loads'"),
+        ("", "function must be module:name, got ''"),
     ],
 )
 def test_a_function_that_is_not_there_is_a_problem_of_the_workflow(tmp_path, module, function, message):
@@ -218,15 +216,15 @@ def test_a_module_that_fails_while_it_is_imported_is_a_problem_of_the_workflow(t
         ("{function: null}", "code or function is required"),
         (
             "{function: 5}",
-            "function: text or null is wanted, not a whole number (module:name, called with the inputs as keyword arguments)",
+            "function: must be text or null, got an integer (module:name, called with the inputs as keyword arguments)",
         ),
         (
             "{function: 'json:loads', input: {}}",
-            "unknown key 'input' (did you mean 'inputs'?); known are code, function, inputs, isolation, timeout, requires",
+            "unknown key 'input' (did you mean 'inputs'?); known keys: code, function, inputs, isolation, timeout, requires",
         ),
-        ("{function: 'json:loads', inputs: [1]}", f"inputs: a mapping is wanted, not a list ({INPUTS})"),
-        ("{function: 'json:loads', inputs: null}", f"inputs: a mapping is wanted, not null ({INPUTS})"),
-        ("{function: 'json:loads', inputs: text}", f"inputs: a mapping is wanted, not text ({INPUTS})"),
+        ("{function: 'json:loads', inputs: [1]}", f"inputs: must be a mapping, got a list ({INPUTS})"),
+        ("{function: 'json:loads', inputs: null}", f"inputs: must be a mapping, got null ({INPUTS})"),
+        ("{function: 'json:loads', inputs: text}", f"inputs: must be a mapping, got text ({INPUTS})"),
     ],
 )
 def test_wrong_params_are_told_with_what_would_be_right(tmp_path, params, message):

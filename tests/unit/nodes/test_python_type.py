@@ -66,7 +66,7 @@ def test_inputs_are_held_against_the_function_s_signature(module):
     [
         ("json:laods", "json has no 'laods' (did you mean 'loads'?)"),
         ("json:${f}", "json has no '${f}'"),
-        ("json", "function is written module:name, not 'json'"),
+        ("json", "function must be module:name, got 'json'"),
     ],
 )
 def test_a_function_that_is_not_there_is_a_problem(function, message):
@@ -82,5 +82,5 @@ def test_one_of_code_and_function_is_wanted():
 
 
 def test_params_that_show_to_be_wrong_when_it_runs_fail_for_good(module):
-    with pytest.raises(gm.Permanent, match="the params do not fit python: inputs: a mapping is wanted, not a list"):
+    with pytest.raises(gm.Permanent, match="invalid params for python: inputs: must be a mapping, got a list"):
         call_of("python", function="json:loads", inputs=[1])

@@ -43,7 +43,7 @@ from graphmill.core.errors import UsageError
 from graphmill.datasets.source import source
 from graphmill.engine.policy import Policy
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.nodes import asked_models
+from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load, prompt_workflow
 
 Inputs = Annotated[
@@ -186,7 +186,7 @@ def _details(graph: Graph, source_name: str, samples: int, policy: Policy) -> tu
         items += f", {samples} samples of each"
     if policy.adaptive:
         concurrency += " (adaptive)"
-    return (items, *asked_models(graph), concurrency)
+    return (items, *models_used(graph), concurrency)
 
 
 def _empty_text(source_name: str, offset: int, limit: int | None) -> str:

@@ -31,7 +31,7 @@ from graphmill.cli.options import (
     read_inputs,
 )
 from graphmill.cli.terminal import AsJson
-from graphmill.graph.models.nodes import asked_models
+from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load
 
 
@@ -72,7 +72,7 @@ def run(  # noqa: PLR0913  one parameter per option
     policy = policy_for(graph, policy_of(concurrency=concurrency, retries=retries, timeout=timeout))
     foreground = SingleForeground(
         title=graph.name,
-        details=(*asked_models(graph), f"concurrency {policy.slots}"),
+        details=(*models_used(graph), f"concurrency {policy.slots}"),
         output=None,
         as_json=as_json,
         is_recorded=not no_journal,

@@ -1,4 +1,4 @@
-"""Checks of names and types, and what all passes share: how a problem is reported, and which parts were misread."""
+"""Checks of names and types, and what all passes share: how problems are reported, and which parts were misread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from graphmill.core.suggest import suggestion
 from graphmill.graph.graph import Input
 from graphmill.graph.language import grammar
-from graphmill.graph.language.grammar import NameKind
+from graphmill.graph.language.grammar import NAME
 from graphmill.graph.language.places import At
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.spec import NodeSpec, WorkflowSpec
@@ -17,9 +17,9 @@ from graphmill.graph.node_type import NodeType, Site
 from graphmill.graph.registry import find_node_type
 from graphmill.graph.template import is_name
 
-_MOST_LISTED = 20
-_MOST_COMPARED = 500
-_MOST_LETTERS = 100
+_MAX_LISTED = 20
+_MAX_COMPARED = 500
+_MAX_CHARS = 100
 _NODE_KEYS = frozenset(grammar.NODE)
 _WORKFLOW_KEYS = frozenset(grammar.WORKFLOW)
 RESERVED = ("round", "__index__", "__round__")
@@ -27,56 +27,60 @@ Types = Mapping[At, NodeType[Any] | None]
 
 
 def tell(problems: Problems, at: At, message: str, *, inside: At = (), offset: int = 0) -> None:
-    """Tell what is wrong with the part at ``at``; the place is that of ``inside`` it, and ``offset`` where in its text."""
+    """Report what is wrong with a part; its position is that of ``inside`` the part, ``offset`` characters into its text."""
     problems.add((*at, *inside), f"{problems.document.at_text(at)}: {message}", offset=offset)
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name what there is; of many, the first."""
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    return ", ".join(names[:_MOST_LISTED]) + more or "none"
+    """List names, or the first of many."""
+    if len(names) > _MAX_LISTED:
+        return f"{', '.join(names[:_MAX_LISTED])} and {len(names) - _MAX_LISTED} more"
+    return ", ".join(names) or "none"
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Give ' (did you mean …?)' for the nearest name; of thousands, the first are asked, as each takes its time."""
-    return suggestion(name[:_MOST_LETTERS], names[:_MOST_COMPARED])
+    """Return ' (did you mean …?)' for the nearest name; only the first of many are compared, since each takes time."""
+    return suggestion(name[:_MAX_CHARS], names[:_MAX_COMPARED])
 
 
 def is_vague(node: NodeSpec, spec: WorkflowSpec) -> bool:
-    """Tell whether a block of a node, or a name that it gives, was not read as it is meant."""
+    """Return whether a block of a node was misread, which is reported already: later checks leave the node alone."""
     written = spec.document.get(node.at)
     if any(
         written.get(key) is not None and not isinstance(written[key], Mapping) for key in ("params", "batch", "loop")
     ):
         return True
-    batch, loop = written.get("batch") or {}, written.get("loop") or {}
-    return (
-        _differs(batch, "as", node.batch.alias if node.batch else None)
-        or _differs(loop, "history", node.loop.history if node.loop else None)
-        or _is_misspelt(written, _NODE_KEYS, ("params", "batch", "loop"))
-    )
+    if node.batch is not None and _differs(written["batch"], "as", node.batch.alias):
+        return True
+    if node.loop is not None and _differs(written["loop"], "history", node.loop.history):
+        return True
+    return _is_misspelt(written, _NODE_KEYS, ("params", "batch", "loop"))
 
 
 def lost_names(spec: WorkflowSpec) -> frozenset[str] | None:
-    """Give the names of nodes and inputs that could not be read; None if some part without a name was lost."""
+    """Return the names of nodes and inputs that could not be read; None if one of these has no readable name."""
     if spec.is_whole:
         return frozenset()
-    nodes, read = spec.document.get((*spec.at, "nodes")), {node.at[-1] for node in spec.nodes}
-    lost: list[Any] = [
-        node.get("id") if isinstance(node, Mapping) else None for number, node in enumerate(nodes) if number not in read
-    ]
-    inputs, known = spec.document.get((*spec.at, "inputs")), {each.name for each in spec.inputs}
-    lost += [name for name in (inputs if isinstance(inputs, Mapping) else ()) if name not in known]
-    return frozenset(lost) if all(NameKind().fits(name) for name in lost) else None
+    unread: list[Any] = []
+    read_nodes = {node.at[-1] for node in spec.nodes}
+    for number, node in enumerate(spec.document.get((*spec.at, "nodes"))):
+        if number not in read_nodes:
+            unread.append(node.get("id") if isinstance(node, Mapping) else None)
+    inputs, read_inputs = spec.document.get((*spec.at, "inputs")), {each.name for each in spec.inputs}
+    if isinstance(inputs, Mapping):
+        unread += [name for name in inputs if name not in read_inputs]
+    if not all(NAME.fits(name) for name in unread):
+        return None
+    return frozenset(unread)
 
 
 def has_vague_inputs(spec: WorkflowSpec) -> bool:
-    """Tell whether it is not known which inputs there are."""
+    """Return whether the declared inputs are unknown because ``inputs`` was misread."""
     return not isinstance(spec.document.get((*spec.at, "inputs")), Mapping | None) or _is_key_misspelt("inputs", spec)
 
 
 def has_vague_edges(spec: WorkflowSpec) -> bool:
-    """Tell whether it is not known which edges there are."""
+    """Return whether the edges are unknown because ``edges`` was misread."""
     return not isinstance(spec.document.get((*spec.at, "edges")), list | tuple | None) or _is_key_misspelt(
         "edges", spec
     )
@@ -95,16 +99,12 @@ def _differs(written: Mapping[str, Any], key: str, read: str | None) -> bool:
 
 
 def check_names(spec: WorkflowSpec, problems: Problems) -> None:
-    """Refuse names that are taken, or that the language keeps for itself; how a name is written was checked before."""
+    """Report names that are taken or reserved; the reader has checked how they are written."""
     taken: dict[str, str] = {}
     for at, name, what in _owned(spec):
         if _is_name(name, at, problems):
             if name in taken:
-                tell(
-                    problems,
-                    at,
-                    f"the name {name!r} is already that of {taken[name]}; nodes and inputs have each a name of their own",
-                )
+                tell(problems, at, f"the name {name!r} is already used by {taken[name]}; choose another")
             taken.setdefault(name, what)
     for node in spec.nodes:
         _check_borrowed(node, taken, problems)
@@ -118,7 +118,7 @@ def _owned(spec: WorkflowSpec) -> Iterator[tuple[At, str, str]]:
 
 
 def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -> None:
-    """Refuse an alias or a history that a node or an input has as its name; known in their node only, two nodes may use the same."""
+    """Report an alias or a history named like a node or an input. Two nodes may use the same, as each is known in its node only."""
     borrowed = []
     if node.batch is not None:
         borrowed.append(((*node.batch.at, "as"), node.batch.alias, "as"))
@@ -126,27 +126,24 @@ def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -
         borrowed.append(((*node.loop.at, "history"), node.loop.history, "history"))
     for at, name, key in borrowed:
         if _is_name(name, at, problems) and name in taken:
-            tell(problems, at, f"the name {name!r} is already that of {taken[name]}; give another with `{key}`")
+            tell(problems, at, f"the name {name!r} is already used by {taken[name]}; choose another with `{key}`")
     if len(borrowed) == 2 and borrowed[0][1] == borrowed[1][1]:
-        tell(
-            problems,
-            borrowed[1][0],
-            f"the name {borrowed[1][1]!r} is already that of the batch's item; give another with `history`",
-        )
+        message = f"the name {borrowed[1][1]!r} is already used by the batch's item; choose another with `history`"
+        tell(problems, borrowed[1][0], message)
 
 
 def _is_name(name: str, at: At, problems: Problems) -> bool:
     if name in RESERVED:
-        tell(problems, at, f"the language keeps the name {name!r} for itself")
+        tell(problems, at, f"the name {name!r} is reserved; choose another")
     elif not is_name(name):
-        tell(problems, at, f"no template can look up the name {name!r}; choose another")
+        tell(problems, at, f"templates cannot look up the name {name!r}; choose another")
     else:
         return True
     return False
 
 
 def find_types(spec: WorkflowSpec, problems: Problems) -> Types:
-    """Give each node's type by where the node stands, None where there is none of that name."""
+    """Return the type of each node by the node's place; None if there is no such type."""
     types = {node.at: _type(node, problems) for node in spec.nodes}
     for node in spec.nodes:
         if (node_type := types[node.at]) is not None and not is_vague(node, spec):
@@ -169,7 +166,7 @@ def _check(node: NodeSpec, node_type: NodeType[Any], site: Site, problems: Probl
 
 
 def _own_problems(node: NodeSpec, node_type: NodeType[Any], site: Site) -> list[ValueError]:
-    """List what the type itself finds wrong with params whose shape is right."""
+    """Return what the type's own check finds in params whose shape is right."""
     try:
         node_type.check(node.params, site)
     except ValueError as error:
@@ -178,7 +175,7 @@ def _own_problems(node: NodeSpec, node_type: NodeType[Any], site: Site) -> list[
 
 
 def make_inputs(spec: WorkflowSpec) -> Mapping[str, Input]:
-    """Give the declared inputs by name."""
+    """Return the declared inputs by name."""
     return {
         each.name: Input(
             name=each.name,

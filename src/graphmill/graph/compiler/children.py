@@ -19,6 +19,7 @@ from graphmill.graph.secrets import mark_secrets
 
 WORKFLOW = "workflow"
 _SUFFIXES = (".yaml", ".yml", ".json")
+_MAX_LEVELS = 50
 
 
 class ChildWorkflow(NamedTuple):
@@ -29,15 +30,11 @@ class ChildWorkflow(NamedTuple):
 
 
 Children = Mapping[At, ChildWorkflow]
-
-
-_MOST_LEVELS = 50
-
 Compile = Callable[[Document, At, Problems, "Library"], ChildWorkflow | None]
 
 
 class Library:
-    """Compiles documents, keeps what became of each file, and gathers the problems of them all in those of the first."""
+    """Compiles each document once and collects the problems of all of them."""
 
     def __init__(self, compile_one: Compile) -> None:
         self._compile = compile_one
@@ -48,11 +45,11 @@ class Library:
 
     @property
     def has_problems(self) -> bool:
-        """Whether anything is wrong so far."""
+        """Whether any problem was found so far."""
         return any(problems.found for problems in self._problems)
 
     def document(self, document: Document) -> ChildWorkflow | None:
-        """Compile a document; None if it is no workflow, which is told."""
+        """Compile a document; None if it is not a workflow, which is reported."""
         problems = Problems(document)
         self._problems.append(problems)
         if document.root is None:
@@ -65,16 +62,16 @@ class Library:
             del self._open[path]
 
     def file(self, path: Path) -> ChildWorkflow | None:
-        """Compile a file, or give what became of it before. UsageError: there is no file."""
+        """Compile a file, or return what it was compiled to before; UsageError if there is no file."""
         key = _real(path)
         if key not in self._known:
             self._known[key] = self._read(path)
         return self._known[key]
 
     def inside(self, document: Document, at: At, problems: Problems) -> ChildWorkflow | None:
-        """Compile a workflow that stands inside a document."""
-        if self._level == _MOST_LEVELS:
-            tell(problems, at, f"workflows run one another more than {_MOST_LEVELS} levels deep")
+        """Compile a workflow inside a document."""
+        if self._level == _MAX_LEVELS:
+            tell(problems, at, f"workflows are nested deeper than {_MAX_LEVELS} levels")
             return None
         self._level += 1
         try:
@@ -83,7 +80,7 @@ class Library:
             self._level -= 1
 
     def chain_to(self, path: Path) -> str | None:
-        """If a file is being compiled now, name the files that lead from it to itself."""
+        """Return the chain of files from one that is being compiled to itself; None if it is not being compiled."""
         key = _real(path)
         if key not in self._open:
             return None
@@ -91,7 +88,7 @@ class Library:
         return " → ".join(self._open[each] for each in [*names[names.index(key) :], key])
 
     def gathered(self) -> Problems:
-        """Give the problems and notes of all documents, with those of the first as its own."""
+        """Return the problems and notes of all documents."""
         first, *others = self._problems
         for problems in others:
             first.adopt(problems)
@@ -107,7 +104,7 @@ class Library:
 
 
 def _real(path: Path) -> Path:
-    """Give the one path by which a file is known, links followed; of what is no path at all, itself."""
+    """Return the real path of a file; what is not a valid path as it is."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
@@ -115,12 +112,13 @@ def _real(path: Path) -> Path:
 
 
 def compile_children(spec: WorkflowSpec, types: Types, library: Library, problems: Problems) -> Children:
-    """Compile each node's child; give those that could be read."""
+    """Compile the child of each ``workflow`` node; return those that could be read."""
     found: dict[At, ChildWorkflow] = {}
     for node in spec.nodes:
-        if (
-            child := _child(node, spec.document, library, problems) if _is_workflow(types[node.at]) else None
-        ) is not None:
+        if not _is_workflow(types[node.at]):
+            continue
+        child = _child(node, spec.document, library, problems)
+        if child is not None:
             found[node.at] = child
             _check_inputs(node, child.spec, problems)
     return found
@@ -136,7 +134,7 @@ def _child(node: NodeSpec, document: Document, library: Library, problems: Probl
     if isinstance(written, Mapping):
         return library.inside(document, at, problems)
     if not isinstance(written, str) or not written:
-        return None  # the type's params say what is wanted
+        return None  # reported by the check of the type's params
     try:
         return _file(_path(written, document), library)
     except UsageError as error:
@@ -146,14 +144,12 @@ def _child(node: NodeSpec, document: Document, library: Library, problems: Probl
 
 def _file(path: Path, library: Library) -> ChildWorkflow | None:
     if (chain := library.chain_to(path)) is not None:
-        raise UsageError(
-            f"a workflow can not run itself: {chain}; what is to be repeated is a node with a `loop` block"
-        )
+        raise UsageError(f"a workflow cannot run itself: {chain}; to repeat something, use a node with a `loop` block")
     return library.file(path)
 
 
 def _path(written: str, document: Document) -> Path:
-    """Take a text with a slash or a known ending as a path, any other as the name of a file beside this one."""
+    """Return the path for a text with a slash or a known suffix; any other text names a file beside this one."""
     folder = Path(document.path).parent if document.root is not None else Path()
     if "/" in written or Path(written).suffix.lower() in _SUFFIXES:
         return folder / written
@@ -164,7 +160,7 @@ def _path(written: str, document: Document) -> Path:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that is too long, a folder that is closed: to read it will tell
+    except OSError:  # such as a name that is too long: reading it reports that
         return False
 
 
@@ -176,15 +172,14 @@ def _check_inputs(node: NodeSpec, child: WorkflowSpec, problems: Problems) -> No
     inputs = make_inputs(child)
     for name, value in given.items():
         if name not in inputs:
-            has = list(inputs)
-            tell(
-                problems, (*at, name), f"the child has no input {name!r}{nearest(str(name), has)}; it has {listed(has)}"
-            )
+            known = list(inputs)
+            message = f"the child has no input {name!r}{nearest(str(name), known)}; its inputs: {listed(known)}"
+            tell(problems, (*at, name), message)
         elif _is_literal(value, at) and (problem := inputs[name].problem(value)):
             tell(problems, (*at, name), problem)
     for each in inputs.values():
         if each.is_required and each.name not in given:
-            tell(problems, at, f"the child requires the input {each.name!r}")
+            tell(problems, at, f"the child requires the input {each.name!r}; add it")
 
 
 def _is_literal(value: Any, at: At) -> bool:
@@ -192,21 +187,22 @@ def _is_literal(value: Any, at: At) -> bool:
 
 
 def check_results(spec: WorkflowSpec, types: Types, children: Children, problems: Problems) -> None:
-    """Refuse an output of a node with a batch that has the name of what the batch puts in its place, unless it is the same."""
+    """Report an output of a batch node that the batch would overwrite in each result, unless it has the same value."""
     for node in spec.nodes:
         if node.batch is None or node.loop is not None or is_vague(node, spec):
             continue
-        given = _given(node, types, children)
+        outputs = _output_names(node, types, children)
         for name, same in (("item", f"${{{node.batch.alias}}}"), ("original_index", "${__index__}")):
-            if name in given and node.params.get(name) != same:
-                message = (
-                    f"the batch puts its own {name!r} into each result, in place of the node's; give that another name"
-                )
-                tell(problems, node.at, message, inside=("params", name) if name in node.params else ())
+            if name in outputs and node.params.get(name) != same:
+                message = f"the batch overwrites the output {name!r} in each result; rename the node's output"
+                inside = ("params", name) if name in node.params else ()
+                tell(problems, node.at, message, inside=inside)
 
 
-def _given(node: NodeSpec, types: Types, children: Children) -> Collection[str]:
+def _output_names(node: NodeSpec, types: Types, children: Children) -> Collection[str]:
     if (child := children.get(node.at)) is not None:
         return child.spec.outputs or ()
     node_type = types[node.at]
-    return () if node_type is None else node_type.output_names(node.params) or ()
+    if node_type is None:
+        return ()
+    return node_type.output_names(node.params) or ()

@@ -19,9 +19,9 @@ END = "end"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The edges between nodes, and what can have happened before each. Sets of nodes are bits, as there may be many nodes.
+    """The edges between nodes, and what can have run before each. Sets of nodes are bit masks, as there may be many nodes.
 
-    An order in which something is wrong knows nothing about before and after, and then allows all.
+    An order with a mistake in it knows nothing about before and after, and allows everything.
     """
 
     edges: tuple[Edge, ...]
@@ -32,30 +32,30 @@ class Order:
     _failed: Mapping[str, int] = field(default_factory=dict)
 
     def can_have_run(self, source: str, before: str | None) -> bool:
-        """Tell whether some path leads from one node to the other; None is the end of the job."""
+        """Return whether some path leads from one node to the other; None is the end of the job."""
         return not self.is_sound or before is None or bool(self._before[before] & self._bits[source])
 
     def can_have_failed(self, source: str, before: str | None) -> bool:
-        """Tell whether some path that begins with an error edge does."""
+        """Return whether some path that starts with an error edge does."""
         if not self.is_sound or before is None:
             return any(edge.source == source and edge.action == ERROR for edge in self.edges)
         return bool(self._failed[before] & self._bits[source])
 
 
 def find_order(spec: WorkflowSpec, problems: Problems) -> Order:
-    """Take the edges, else the listed order; refuse cycles, unknown ends and nodes that no job can reach."""
-    told = len(problems.found)
+    """Return the edges, or the listed order; report cycles, unknown ends and nodes that no job can reach."""
+    problem_count = len(problems.found)
     ids = list(dict.fromkeys(node.id for node in spec.nodes))
     lost = lost_names(spec)
-    edges = _chain(ids) if spec.edges is None else _checked(spec.edges, ids, lost, problems)
+    edges = _edges(spec, ids, lost, problems)
     starts = _starts(spec, ids, edges, problems, lost=lost)
-    has_all_ends = len(problems.found) == told
+    has_all_ends = len(problems.found) == problem_count
     rounds = _Sorted(ids, edges)
     for cycle in rounds.cycles:
-        _tell_cycle(cycle, spec, problems)
+        _report_cycle(cycle, spec, problems)
     if not has_all_ends or rounds.cycles or len(ids) < len(spec.nodes) or has_vague_edges(spec) or not spec.is_whole:
         return Order(edges, starts, is_sound=False)
-    _refuse_unreachable(spec, starts, edges, problems)
+    _report_unreachable(spec, starts, edges, problems)
     bits = {node_id: 1 << number for number, node_id in enumerate(ids)}
     return Order(edges, starts, True, bits, *_masks(rounds.ids, edges, bits))  # noqa: FBT003
 
@@ -64,33 +64,34 @@ def _chain(ids: Iterable[str]) -> tuple[Edge, ...]:
     return tuple(Edge(source=source, target=target, action=ANY_ACTION) for source, target in pairwise(ids))
 
 
-def _checked(
-    edges: Iterable[EdgeSpec], ids: list[str], lost: Collection[str] | None, problems: Problems
-) -> tuple[Edge, ...]:
-    """Give the edges between nodes that are there; an end that was lost, or may have been, is told already."""
+def _edges(spec: WorkflowSpec, ids: list[str], lost: Collection[str] | None, problems: Problems) -> tuple[Edge, ...]:
+    """Return the edges between existing nodes; a missing node that could not be read is reported already."""
+    if spec.edges is None:
+        return _chain(ids)
     made: dict[Edge, None] = {}
     known = frozenset(ids)
-    for each in edges:
+    for each in spec.edges:
         edge = Edge(source=each.source, target=each.target, action=each.action)
         unknown = [(key, name) for key, name in (("from", each.source), ("to", each.target)) if name not in known]
         for key, name in unknown:
             if lost is not None and name not in lost:
                 tell(problems, (*each.at, key), _no_node(name, ids))
         if each.action == ANY_ACTION:
+            message = "an edge has a single action; write an edge for each, or omit it for 'default'"
+            tell(problems, (*each.at, "action"), message)
+        if edge in made:
             tell(
                 problems,
-                (*each.at, "action"),
-                "an edge fires on one action; write an edge for each, or leave it out for default",
+                each.at,
+                f"duplicate edge from {each.source!r} to {each.target!r} on {each.action!r}; remove one",
             )
-        if edge in made:
-            tell(problems, each.at, f"from {each.source!r} to {each.target!r} on {each.action!r} there is one already")
         elif not unknown:
             made[edge] = None
     return tuple(made)
 
 
 def _no_node(name: str, ids: list[str]) -> str:
-    return f"no node {name!r}{nearest(name, ids)}; there are {listed(ids)}"
+    return f"no node {name!r}{nearest(name, ids)}; nodes: {listed(ids)}"
 
 
 def _starts(
@@ -105,7 +106,7 @@ def _starts(
 
 
 class _Sorted:
-    """Nodes in an order in which each comes after all that lead to it, and one cycle of each knot that has no such order."""
+    """Nodes sorted so that each comes after those that lead to it, and one cycle of each group that cannot be sorted."""
 
     def __init__(self, ids: list[str], edges: tuple[Edge, ...]) -> None:
         self._targets: dict[str, list[str]] = {node_id: [] for node_id in ids}
@@ -123,7 +124,7 @@ class _Sorted:
             self._take(self.cycles[-1])
 
     def _take(self, ready: list[str]) -> None:
-        """Take nodes that wait for nothing, and all that wait for nothing then."""
+        """Take nodes that wait for nothing, and all nodes that then wait for nothing."""
         queue = list(ready)
         for node_id in queue:
             if self._waiting.pop(node_id, None) is None:
@@ -136,7 +137,7 @@ class _Sorted:
                         queue.append(target)
 
     def _cycle(self) -> list[str]:
-        """Walk back against the edges among the nodes that still wait: each waits for another of them, so it comes round."""
+        """Walk back along edges among the waiting nodes: each waits for another of them, so the walk closes a cycle."""
         sources = {
             target: source for source in self._waiting for target in self._targets[source] if target in self._waiting
         }
@@ -152,13 +153,13 @@ class _Sorted:
         return cycle[first:] + cycle[:first]
 
 
-def _tell_cycle(cycle: list[str], spec: WorkflowSpec, problems: Problems) -> None:
+def _report_cycle(cycle: list[str], spec: WorkflowSpec, problems: Problems) -> None:
     back = next(edge for edge in spec.edges or () if (edge.source, edge.target) == (cycle[-1], cycle[0]))
     shown = " → ".join([*cycle, cycle[0]])
-    tell(problems, back.at, f"the edges go round: {shown}; what is to be repeated is a node with a `loop` block")
+    tell(problems, back.at, f"the edges form a cycle: {shown}; to repeat something, use a node with a `loop` block")
 
 
-def _refuse_unreachable(
+def _report_unreachable(
     spec: WorkflowSpec, starts: tuple[str, ...], edges: tuple[Edge, ...], problems: Problems
 ) -> None:
     targets: dict[str, list[str]] = {}
@@ -172,7 +173,7 @@ def _refuse_unreachable(
         queue.extend(new)
     for node in spec.nodes:
         if node.id not in reached:
-            tell(problems, node.at, f"no job can reach it: no edges lead to it from {', '.join(starts)}")
+            tell(problems, node.at, f"unreachable: no edges lead to it from {', '.join(starts)}")
 
 
 def _masks(ids: list[str], edges: tuple[Edge, ...], bits: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
@@ -184,21 +185,23 @@ def _masks(ids: list[str], edges: tuple[Edge, ...], bits: Mapping[str, int]) -> 
     for node_id in ids:
         for edge in outgoing[node_id]:
             before[edge.target] |= before[node_id] | bits[node_id]
-            failed[edge.target] |= failed[node_id] | (bits[node_id] if edge.action == ERROR else 0)
+            failed[edge.target] |= failed[node_id]
+            if edge.action == ERROR:
+                failed[edge.target] |= bits[node_id]
     return before, failed
 
 
 def check_actions(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
-    """Tell each edge that can never fire, and note what nothing leads to; a type that does not name its actions returns any."""
+    """Report edges that are never taken, and note actions that no edge takes; a type without named actions may return any."""
     if spec.edges is None:
-        _note_behind_end(spec, types, problems)
+        _note_after_end(spec, types, problems)
         return
     known = _known(spec, types)
     for edge in spec.edges:
         if edge.source in known:
             node, actions = known[edge.source]
-            if edge.action not in (*actions, ERROR, ANY_ACTION):  # the last is told already
-                _tell_dead(edge, node, actions, problems)
+            if edge.action not in (*actions, ERROR, ANY_ACTION):  # the last is reported already
+                _report_dead_edge(edge, node, actions, problems)
     taken: dict[str, set[str]] = {}
     for edge in spec.edges:
         taken.setdefault(edge.source, set()).add(edge.action)
@@ -206,17 +209,17 @@ def check_actions(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
         _note_untaken(node, actions, taken.get(node.id, set()), problems)
 
 
-def _note_behind_end(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
-    """Note the node that is listed behind one that always ends the job."""
+def _note_after_end(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
+    """Note a node that is listed after one that always ends the job."""
     for node, behind in pairwise(spec.nodes):
         if (node_type := types[node.at]) is not None and node_type.is_end and _actions(node, types) == (END,):
-            message = f"it never runs, since {node.id!r} ends the job whatever its status is; list it before that, or write edges"
+            message = f"never runs, because {node.id!r} ends the job; list it earlier, or write edges"
             problems.note(behind.at, f"{problems.document.at_text(behind.at)}: {message}")
             return
 
 
 def _known(spec: WorkflowSpec, types: Types) -> Mapping[str, tuple[NodeSpec, Collection[str]]]:
-    """Give the nodes of which it is known what they can return, if they do not fail."""
+    """Return the nodes whose possible actions are known, apart from 'error'."""
     named = Counter(node.id for node in spec.nodes)
     sound = [node for node in spec.nodes if named[node.id] == 1 and not is_vague(node, spec)]
     return {node.id: (node, actions) for node in sound if (actions := _actions(node, types)) is not None}
@@ -226,23 +229,23 @@ def _actions(node: NodeSpec, types: Types) -> Collection[str] | None:
     if node.batch is not None or node.loop is not None:
         return (DEFAULT,)
     node_type = types[node.at]
-    return None if node_type is None else node_type.actions(node.params)
+    if node_type is None:
+        return None
+    return node_type.actions(node.params)
 
 
-def _tell_dead(edge: EdgeSpec, node: NodeSpec, actions: Collection[str], problems: Problems) -> None:
+def _report_dead_edge(edge: EdgeSpec, node: NodeSpec, actions: Collection[str], problems: Problems) -> None:
     names = [*actions, ERROR]
     at = (*edge.at, "action")
-    message = f"node {node.id!r} ({node.type}) never returns {edge.action!r}{nearest(edge.action, names)}; it returns {listed(names)}"
-    tell(problems, at, message)
+    never = f"node {node.id!r} ({node.type}) never returns {edge.action!r}{nearest(edge.action, names)}"
+    tell(problems, at, f"{never}; its actions: {listed(names)}")
 
 
 def _note_untaken(node: NodeSpec, actions: Collection[str], taken: Collection[str], problems: Problems) -> None:
-    """Note what leads nowhere, of a node that chooses among edges."""
+    """Note the actions of a branching node that no edge takes."""
     if len(actions) == 1 or not taken:
         return
     for action in actions:
         if action not in taken:
-            problems.note(
-                node.at,
-                f"{problems.document.at_text(node.at)}: no edge takes its action {action!r}; nothing runs after it then",
-            )
+            where = problems.document.at_text(node.at)
+            problems.note(node.at, f"{where}: no edge takes its action {action!r}, so nothing runs after it")

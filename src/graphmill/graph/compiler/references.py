@@ -1,4 +1,4 @@
-"""The pass of references: whatever a template looks up is there when it is looked up, on some path at least."""
+"""The pass of references: what a template looks up must exist when it is looked up, on some path at least."""
 
 from __future__ import annotations
 
@@ -35,31 +35,33 @@ _ONLY_IN = {
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A place from which something is looked up: in which node, and which names beside those of nodes and inputs are known there."""
+    """A value with references: its node, and the names that are known there beside nodes and inputs."""
 
     node: NodeSpec | None
     written: Written
     names: tuple[str, ...] = ()
     must_use: str | None = None
 
+    @property
+    def node_id(self) -> str | None:
+        return None if self.node is None else self.node.id
+
 
 def check_references(
     spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children], problems: Problems
 ) -> None:
-    """Tell every reference that can not be found, each at every place where it stands."""
+    """Report every reference that cannot be found, at each of its places."""
     check = _Check(spec, *known)
     for spot in _spots(spec, values):
         if spot.written.value is None:
             continue
         references = spot.written.value.references
         if spot.must_use is not None and all(reference.root != spot.must_use for reference in references):
-            tell(
-                problems,
-                spot.written.at,
-                f"a reference into ${{{spot.must_use}…}}, the round that has just ended, is wanted",
-            )
+            message = f"must refer to the round that has just ended, as in ${{{spot.must_use}.field}}"
+            tell(problems, spot.written.at, message)
             continue
-        wrong = {reference: message for reference in references if (message := check.problem(reference, spot))}
+        found = {reference: check.problem(reference, spot) for reference in references}
+        wrong = {reference: problem for reference, problem in found.items() if problem is not None}
         if wrong:
             _tell(wrong, spot.written, problems)
 
@@ -72,9 +74,11 @@ def _tell(wrong: Mapping[Reference, str], written: Written, problems: Problems) 
 
 
 def _offset(shown: str, text: str) -> int:
-    """Find where a reference stands in a text: at its opening, or behind ``??``."""
+    """Find a reference in a text: after ``${``, or after ``??``."""
     opening = text.find("${" + shown)
-    return max(0, text.find(shown) if opening < 0 else opening)
+    if opening >= 0:
+        return opening
+    return max(0, text.find(shown))
 
 
 def _spots(spec: WorkflowSpec, values: Values) -> Iterator[_Spot]:
@@ -86,20 +90,26 @@ def _spots(spec: WorkflowSpec, values: Values) -> Iterator[_Spot]:
 
 
 def _node_spots(node: NodeSpec, values: NodeValues) -> Iterator[_Spot]:
-    of_batch = () if node.batch is None else (node.batch.alias, "__index__")
-    of_loop = () if node.loop is None else (node.loop.history, "__round__")
+    of_batch: tuple[str, ...] = ()
+    of_loop: tuple[str, ...] = ()
+    if node.batch is not None:
+        of_batch = (node.batch.alias, "__index__")
+    if node.loop is not None:
+        of_loop = (node.loop.history, "__round__")
     yield _Spot(node, values.params, (*of_batch, *of_loop))
     if values.items is not None:
         yield _Spot(node, values.items)
     if values.loop is not None:
         yield _Spot(node, values.loop.max, of_batch)
-        keep = () if values.loop.keep is None else (values.loop.keep,)
-        for written in (*values.loop.until.values(), *values.loop.repeats.values(), *keep):
+        conditions = [*values.loop.until.values(), *values.loop.repeats.values()]
+        if values.loop.keep is not None:
+            conditions.append(values.loop.keep)
+        for written in conditions:
             yield _Spot(node, written, ("round", *of_batch), must_use="round")
 
 
 class _Check:
-    """Knows what there is in a workflow, and says of a reference why it can not be found."""
+    """Knows the names of a workflow, and says why a reference cannot be found."""
 
     def __init__(self, spec: WorkflowSpec, types: Types, order: Order, children: Children) -> None:
         self._types = types
@@ -114,7 +124,7 @@ class _Check:
         self._nodes = {node.id: node for node in spec.nodes}
 
     def problem(self, reference: Reference, spot: _Spot) -> str | None:
-        """Say what is wrong with a reference at this spot, None if nothing is."""
+        """Return what is wrong with a reference here; None if nothing is."""
         root = reference.root
         if root in spot.names:
             return self._of_round(reference, spot) if root == "round" else None
@@ -122,15 +132,20 @@ class _Check:
             return None
         if root in self._nodes:
             return self._of_node(reference, self._nodes[root], spot)
-        return self._out_of_place(root, spot) or (self._unknown(root, spot) if self._knows_inputs else None)
+        misplaced = self._out_of_place(root, spot)
+        if misplaced is None and self._knows_inputs:
+            return self._unknown(root, spot)
+        return misplaced
 
     def _of_node(self, reference: Reference, source: NodeSpec, spot: _Spot) -> str | None:
-        here = None if spot.node is None else spot.node.id
+        here = spot.node_id
         if here == source.id:
-            hint = "" if source.loop is None else f"; ${{{source.loop.history}}} is the list of its rounds so far"
-            return f"a node can not look up its own output{hint}"
+            hint = ""
+            if source.loop is not None:
+                hint = f"; use ${{{source.loop.history}}}, the list of its rounds so far"
+            return f"a node cannot look up its own output{hint}"
         if not self._order.can_have_run(source.id, here):
-            return f"node {source.id!r} can not have run yet: nothing leads from it to {here!r}"
+            return f"node {source.id!r} has not run yet: no edge leads from it to {here!r}"
         return self._of_output(reference, source, here)
 
     def _of_output(self, reference: Reference, source: NodeSpec, here: str | None) -> str | None:
@@ -143,72 +158,74 @@ class _Check:
         if names is not None and output.name not in names:
             return _no_output(output.name, names, f"node {source.id!r} ({self._kind(source)})")
         if output.name == "results" and output.indices and _is_shifting(source):
-            return "failed items leave no result, so positions shift under `error_handling: continue`; use outcomes[N], one for each item"
+            return "positions in results shift when items fail (error_handling: continue); use outcomes[N], one for each item"
         return None
 
     def _of_error(self, source: NodeSpec, here: str | None) -> str | None:
         if not self._is_whole or self._order.can_have_failed(source.id, here):
             return None
-        where = "there is none" if here is None else f"none leads to {here!r}"
-        return (
-            f"the error of node {source.id!r} can be read only behind an edge from it with `action: error`, and {where}"
-        )
+        missing = "there is no such edge" if here is None else f"no such edge leads to {here!r}"
+        return f"the error of node {source.id!r} can only be read after an edge from it with `action: error`; {missing}"
 
     def _of_round(self, reference: Reference, spot: _Spot) -> str | None:
         if spot.node is None or len(reference.segments) == 1:
             return None
         names = self._plain_outputs(spot.node)
         output = reference.segments[1].name
-        return (
-            None if names is None or output in names else _no_output(output, names, f"a round of node {spot.node.id!r}")
-        )
+        if names is None or output in names:
+            return None
+        return _no_output(output, names, f"a round of node {spot.node.id!r}")
 
     def _outputs(self, node: NodeSpec) -> Iterable[str] | None:
         if node.batch is not None:
             return BATCH_OUTPUTS
-        return LOOP_OUTPUTS if node.loop is not None else self._plain_outputs(node)
+        if node.loop is not None:
+            return LOOP_OUTPUTS
+        return self._plain_outputs(node)
 
     def _plain_outputs(self, node: NodeSpec) -> Iterable[str] | None:
-        """Name what the node's type says that it has; of a child workflow, what that declares."""
+        """Return the outputs of the node's type, or those that its child workflow declares; None if unknown."""
         if (child := self._children.get(node.at)) is not None:
             return child.spec.outputs
         node_type = self._types[node.at]
-        return None if node_type is None else node_type.output_names(node.params)
+        if node_type is None:
+            return None
+        return node_type.output_names(node.params)
 
     @staticmethod
     def _kind(node: NodeSpec) -> str:
-        return (
-            f"{node.type}, batch"
-            if node.batch is not None
-            else f"{node.type}, loop"
-            if node.loop is not None
-            else node.type
-        )
+        if node.batch is not None:
+            return f"{node.type}, batch"
+        if node.loop is not None:
+            return f"{node.type}, loop"
+        return node.type
 
     def _out_of_place(self, root: str, spot: _Spot) -> str | None:
         if root in _ONLY_IN:
-            return f"it can be read only in {_ONLY_IN[root]}"
+            return f"can only be used in {_ONLY_IN[root]}"
         if not self._knows_inputs:
             return None
-        own = [node_id for node_id in self._borrowed.get(root, ()) if spot.node is not None and node_id == spot.node.id]
-        owners = own or self._borrowed.get(root)
+        owners = self._borrowed.get(root)
         if not owners:
             return None
-        return f"{self._what[root]} of node {owners[0]!r} can be read only in the params of that node"
+        owner = spot.node_id if spot.node_id in owners else owners[0]
+        return f"{self._what[root]} of node {owner!r} can only be used in the params of that node"
 
     def _unknown(self, root: str, spot: _Spot) -> str:
-        here = None if spot.node is None else spot.node.id
+        here = spot.node_id
         nodes = [node_id for node_id in self._nodes if node_id != here and self._order.can_have_run(node_id, here)]
         there = list(dict.fromkeys([*spot.names, *self._inputs, *nodes]))
-        return f"no node or input {root!r}{nearest(root, there)}; here are {listed(there)}"
+        return f"no node or input {root!r}{nearest(root, there)}; available here: {listed(there)}"
 
     @cached_property
     def _borrowed(self) -> Mapping[str, list[str]]:
         """The nodes that use a name for their items or their history."""
         found: dict[str, list[str]] = {}
         for node in self._nodes.values():
-            for name in ([node.batch.alias] if node.batch else []) + ([node.loop.history] if node.loop else []):
-                found.setdefault(name, []).append(node.id)
+            if node.batch is not None:
+                found.setdefault(node.batch.alias, []).append(node.id)
+            if node.loop is not None:
+                found.setdefault(node.loop.history, []).append(node.id)
         return found
 
     @cached_property
@@ -223,4 +240,4 @@ def _is_shifting(node: NodeSpec) -> bool:
 
 def _no_output(name: str, names: Iterable[str], whose: str) -> str:
     known = list(names)
-    return f"{whose} has no output {name!r}{nearest(name, known)}; it has {listed(known)}"
+    return f"{whose} has no output {name!r}{nearest(name, known)}; its outputs: {listed(known)}"

@@ -11,6 +11,7 @@ from graphmill.graph.compiler.checks import Types, tell
 from graphmill.graph.language.places import At
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.spec import LoopSpec, NodeSpec, WorkflowSpec
+from graphmill.graph.node_type import NodeType
 from graphmill.graph.secrets import find_secrets, mark_secrets
 from graphmill.graph.template import (
     CompiledValue,
@@ -27,7 +28,7 @@ _BRACES = re.compile(r"\{\{\s*([^\W\d][\w.-]*)\s*\}\}")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A value as it is written, where, and compiled; ``value`` is None where that was not possible."""
+    """A value as written, its place, and compiled; ``value`` is None if it could not be compiled."""
 
     at: At
     raw: Any
@@ -36,7 +37,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class LoopValues:
-    """What a loop block looks up."""
+    """The values of a loop block."""
 
     max: Written
     until: Mapping[str, Written]
@@ -46,7 +47,7 @@ class LoopValues:
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """What a node looks up; ``secrets`` are the variables of the environment that its params name."""
+    """The values of a node; ``secrets`` are the environment variables that its params name."""
 
     params: Written
     secrets: tuple[str, ...]
@@ -56,7 +57,7 @@ class NodeValues:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What a workflow looks up; nodes by where they stand."""
+    """The values of a workflow, by the places of its nodes."""
 
     nodes: Mapping[At, NodeValues]
     outputs: Mapping[str, Written] | None
@@ -64,7 +65,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class _Params:
-    """Params of which some are taken as written, although they hold what would be a template elsewhere."""
+    """Params of which some are taken as written, even if they look like templates."""
 
     as_written: Mapping[str, Any]
     rest: CompiledValue
@@ -82,7 +83,7 @@ class _Params:
 
 
 def compile_values(spec: WorkflowSpec, types: Types, problems: Problems) -> Values:
-    """Compile the params, batch and loop of every node, and the outputs; tell each template that is none."""
+    """Compile the params, batch and loop of every node, and the outputs; report malformed templates."""
     nodes = {node.at: _node(node, types, problems) for node in spec.nodes}
     if spec.outputs is None:
         return Values(nodes, None)
@@ -92,7 +93,7 @@ def compile_values(spec: WorkflowSpec, types: Types, problems: Problems) -> Valu
 
 
 def texts(raw: Any, at: At, opening: str = "${") -> Iterator[tuple[At, str]]:
-    """Give every text inside a value that holds a template or what looks like one, with its place."""
+    """Yield every text inside a value that contains a template, with its place."""
     if isinstance(raw, str):
         if opening in raw:
             yield at, raw
@@ -105,30 +106,37 @@ def texts(raw: Any, at: At, opening: str = "${") -> Iterator[tuple[At, str]]:
 
 
 def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
-    node_type = types[node.at]
-    untemplated = frozenset() if node_type is None else node_type.untemplated
+    untemplated, in_pieces = _special_params(types[node.at])
     as_written = {key: entry for key, entry in node.params.items() if key in untemplated}
     rest = {key: mark_secrets(entry) for key, entry in node.params.items() if key not in untemplated}
     has_secrets = any(entry is not node.params[key] for key, entry in rest.items())
+    at = (*node.at, "params")
+    items = loop = None
+    if node.batch is not None:
+        items = _whole(node.batch.items, (*node.batch.at, "items"), problems)
+    if node.loop is not None:
+        loop = _loop(node.loop, problems)
     return NodeValues(
-        params=_params(
-            as_written, rest, (*node.at, "params"), problems, () if node_type is None else node_type.in_pieces
-        ),
-        secrets=_secrets(rest, (*node.at, "params"), problems) if has_secrets else (),
-        items=None if node.batch is None else _whole(node.batch.items, (*node.batch.at, "items"), problems),
-        loop=None if node.loop is None else _loop(node.loop, problems),
+        params=_params(as_written, rest, at, problems, in_pieces),
+        secrets=_secrets(rest, at, problems) if has_secrets else (),
+        items=items,
+        loop=loop,
     )
+
+
+def _special_params(node_type: NodeType[Any] | None) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the params that are taken as written, and those that are resolved in pieces."""
+    if node_type is None:
+        return frozenset(), frozenset()
+    return node_type.untemplated, node_type.in_pieces
 
 
 def _secrets(params: Mapping[str, Any], at: At, problems: Problems) -> tuple[str, ...]:
     found = list(find_secrets(params, at))
     for place, secret in found:
         if not secret.is_valid:
-            tell(
-                problems,
-                place,
-                f"{{env: {secret.name!r:.80}}} reads a variable of the environment, whose name has letters, digits and _",
-            )
+            message = f"{{env: {secret.name!r:.80}}}: an environment variable's name consists of letters, digits and _"
+            tell(problems, place, message)
     return tuple(dict.fromkeys(secret.name for _, secret in found))
 
 
@@ -138,16 +146,18 @@ def _params(
     if next(texts(as_written, at), None) is None:
         return _written({**as_written, **rest}, at, problems, in_pieces)
     found = _written(rest, at, problems, in_pieces)
-    return found if found.value is None else Written(at, rest, _Params(as_written, found.value))
+    if found.value is None:
+        return found
+    return Written(at, rest, _Params(as_written, found.value))
 
 
 def _whole(raw: Any, at: At, problems: Problems) -> Written:
-    """Compile what is one ``${…}`` or no text at all; a block of YAML may leave a line's end behind it."""
+    """Compile what must be one ``${…}``, or not text at all; a YAML block may end in a newline."""
     whole = raw.rstrip() if isinstance(raw, str) else raw
     written = _written(whole, at, problems)
     if written.value is None or not isinstance(whole, str) or _is_one_lookup(whole):
         return written
-    tell(problems, at, "one ${…} by itself is wanted, with no text around it and no other beside it")
+    tell(problems, at, "must be a single ${…} without text around it")
     return Written(at, raw, None)
 
 
@@ -157,7 +167,9 @@ def _is_one_lookup(text: str) -> bool:
 
 
 def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
-    keep = None if loop.keep is None else _whole(loop.keep[1], (*loop.at, "keep", loop.keep[0]), problems)
+    keep = None
+    if loop.keep is not None:
+        keep = _whole(loop.keep[1], (*loop.at, "keep", loop.keep[0]), problems)
     return LoopValues(
         max=_whole(loop.max, (*loop.at, "max"), problems),
         until={name: _whole(raw, (*loop.at, "until", name), problems) for name, raw in loop.until.items()},
@@ -168,7 +180,8 @@ def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
 
 def _written(raw: Any, at: At, problems: Problems, in_pieces: Collection[str] = ()) -> Written:
     try:
-        return Written(at, raw, compile_params(raw, in_pieces) if in_pieces else compile_value(raw))
+        value = compile_params(raw, in_pieces) if in_pieces else compile_value(raw)
+        return Written(at, raw, value)
     except TemplateError:
         for place, text in texts(raw, at):
             _tell(place, text, problems)
@@ -183,18 +196,17 @@ def _tell(at: At, text: str, problems: Problems) -> None:
 
 
 def note_braces(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
-    """Note each ``{{ name }}`` in a text that may hold templates, where something has that name."""
+    """Note each ``{{ name }}`` in a text, if there is something of that name."""
     roots = {*(each.name for each in spec.inputs), *(node.id for node in spec.nodes)}
     for node in spec.nodes:
-        own = roots if node.batch is None else {*roots, node.batch.alias}
+        own = {*roots, node.batch.alias} if node.batch is not None else roots
         for at, text in texts(_templated(node, types), (*node.at, "params"), "{{"):
             for found in _BRACES.finditer(text):
                 if found[1].partition(".")[0] in own:
                     where = problems.document.at_text(at)
-                    problems.note(at, f"{where}: {found[0]} is plain text; templates are written ${{{found[1]}}}")
+                    problems.note(at, f"{where}: {found[0]} is plain text; write a template as ${{{found[1]}}}")
 
 
 def _templated(node: NodeSpec, types: Types) -> Mapping[str, Any]:
-    node_type = types[node.at]
-    untemplated = frozenset[str]() if node_type is None else node_type.untemplated
+    untemplated, _ = _special_params(types[node.at])
     return {key: entry for key, entry in node.params.items() if key not in untemplated}

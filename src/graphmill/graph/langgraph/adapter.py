@@ -14,20 +14,20 @@ from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.json import canonical, digest, fresh
 from graphmill.engine.attempts.workers import call
 from graphmill.engine.jobs.context import ASK, AttemptContext, Waiting, find_context
-from graphmill.graph.langgraph.observing import Saving, Updates, fingerprints_of, place, saving_of
+from graphmill.graph.langgraph.observing import Saving, Updates, fingerprints_of, saving_of, shorten_notes
 from graphmill.graph.run.step import plain
 
 PACKAGES = ("langgraph", "langgraph-checkpoint", "langchain-core")
 _NO_CONFIG: Mapping[str, Any] = {}
 _SCALARS = (str, bytes, int, float, list, tuple, Set, type(None))
-_MOST_KEYS = 10
+_MAX_KEYS = 10
 _MARK = "graphmill_input"
 _ID_CHARS = 8
 _INTERRUPT = "__interrupt__"
 
 
 class LangGraph(AdaptedGraph):
-    """Runs a compiled graph over one item; what it gives is the final state as JSON has it."""
+    """Runs a compiled graph over one item; the output is its final state as JSON."""
 
     library = "LangGraph"
     packages = PACKAGES
@@ -36,11 +36,11 @@ class LangGraph(AdaptedGraph):
         self.graph = graph
 
     async def __call__(self, item: Any) -> Any:
-        """Run it over an item: the item is its input, with what its own config says."""
+        """Run the graph with an item as its input and its own config."""
         return await self.run(item)
 
     async def run(self, given: Any, config: Mapping[str, Any] = _NO_CONFIG) -> Any:
-        """Run it with this config beside its own."""
+        """Run the graph with this config in addition to its own."""
         state = given_state(self.graph, given)
         thread = Thread(self.graph, self._saving, find_context(), config=fresh(config), given=given)
         return plain_state(await thread.run(state))
@@ -51,13 +51,15 @@ class LangGraph(AdaptedGraph):
 
     @property
     def name(self) -> str:
-        """What it is called: by its author, else by the module that holds it."""
-        own = self.graph.get_name()
-        return self.home.partition(":")[2] if own == "LangGraph" and self.home is not None else str(own)
+        """The name that its author gave it, else its name in its module."""
+        own = str(self.graph.get_name())
+        if own == "LangGraph" and self.home is not None:
+            return self.home.partition(":")[2]
+        return own
 
     @cached_property
     def home(self) -> str | None:
-        """The ``module:name`` by which another process can have it; None if no module holds it, or only the program that was started."""
+        """The ``module:name`` from which another process can import it; None if there is none outside the main program."""
         started = sys.modules.get("__main__")  # multiprocessing lists it a second time, as __mp_main__
         places = (
             (module_name, name)
@@ -70,7 +72,7 @@ class LangGraph(AdaptedGraph):
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """Give the fingerprint of each part: the nodes with their code, their order, and the state."""
+        """The fingerprint of each part: the nodes with their code, their order, and the state."""
         return fingerprints_of(self.graph)
 
     def __repr__(self) -> str:
@@ -78,35 +80,35 @@ class LangGraph(AdaptedGraph):
 
 
 def adapt(graph: Any) -> LangGraph:
-    """Make a compiled graph callable; UsageError for what can not be run so."""
+    """Make a compiled graph callable; UsageError for anything else."""
     from langgraph.pregel import Pregel  # noqa: PLC0415  whoever has such a graph has imported it
 
     if not isinstance(graph, Pregel):
-        remedy = "compile it first: graph.compile()" if hasattr(graph, "compile") else "give a compiled graph"
-        raise UsageError(f"{type(graph).__name__} of LangGraph can not be run; {remedy}")
+        remedy = "compile it first: graph.compile()" if hasattr(graph, "compile") else "pass a compiled graph"
+        raise UsageError(f"cannot run LangGraph's {type(graph).__name__}; {remedy}")
     if stops := [*graph.interrupt_before_nodes, *graph.interrupt_after_nodes]:
         raise UsageError(
-            f"the LangGraph graph stops at nodes for debugging (interrupt_before, interrupt_after: {', '.join(map(str, stops))}); "
-            "compile it without, and call interrupt() in a node that is to ask something"
+            f"the LangGraph graph has debugging stops (interrupt_before, interrupt_after: {', '.join(map(str, stops))}); "
+            "compile it without them; to ask a question, call interrupt() in a node"
         )
     return LangGraph(graph)
 
 
 def given_state(graph: Any, item: Any) -> Any:
-    """Give the input state of an item: a mapping as it is; anything else only if the graph's state is no mapping."""
+    """Return the input state of an item: a mapping as it is, anything else only if the graph's state has no keys."""
     if isinstance(item, Mapping):
-        return item if isinstance(item, dict) else dict(item)
+        return dict(item)
     if _has_keys(graph) and isinstance(item, _SCALARS):
         keys = _input_keys(graph)
         raise Permanent(
-            f"the LangGraph graph takes a mapping, and the item is {type(item).__name__}; "
-            f"give it as {{{keys[0]!r}: …}}; the keys of its input are {', '.join(map(repr, keys[:_MOST_KEYS]))}"
+            f"the LangGraph graph takes a mapping, got {type(item).__name__}; "
+            f"write {{{keys[0]!r}: …}}; the keys of its input: {', '.join(map(repr, keys[:_MAX_KEYS]))}"
         )
     return item
 
 
 def plain_state(state: Any) -> Any:
-    """Give a state as JSON gives it back; Permanent names the key, and the type, that JSON can not hold."""
+    """Return a state as JSON; Permanent names the key whose value is not JSON."""
     if not isinstance(state, dict):
         return plain(state)
     return {str(key): _plain(key, value) for key, value in state.items()}
@@ -118,12 +120,12 @@ def _plain(key: Any, value: Any) -> Any:
     except Permanent as error:
         reason = str(error).removeprefix("the output is not JSON: ")
         raise Permanent(
-            f"the state's {key!r} is not JSON: {reason}; leave it out of the graph's output schema"
+            f"the state's {key!r} is not JSON: {reason}; remove it from the graph's output schema"
         ) from error
 
 
 def _has_keys(graph: Any) -> bool:
-    """Tell whether a graph's state has keys: a StateGraph over a single value and a functional graph have none."""
+    """Return whether a graph's state has keys: a StateGraph over a single value and a functional graph have none."""
     if hasattr(graph, "builder"):
         return "__root__" not in graph.channels
     return not isinstance(graph.input_channels, str)
@@ -136,10 +138,10 @@ def _input_keys(graph: Any) -> list[str]:
 
 
 class Thread:
-    """Goes by its run, item and generation, so that every attempt of that generation finds it again.
+    """LangGraph's thread for one item, named by run, item and generation, so that every attempt of that generation finds it.
 
-    What it was given, and by which run, is marked in its checkpoints: an input that was edited meanwhile begins another thread, and so does
-    a run that has only the name of an earlier one.
+    Its checkpoints are marked with its input and its run: an edited input starts another thread, and so does another run
+    with the same name.
     """
 
     def __init__(
@@ -149,37 +151,42 @@ class Thread:
         self._saving = saving
         self._context = context
         self._config = config
-        self._content = "" if saving is None else _content(given, "" if context is None else context.origin)
+        self._content = ""
+        if saving is not None:
+            self._content = _content(given, "" if context is None else context.origin)
         if context is not None:
             self._config = _with_thread(config, context.address, self._content)
         self._updates = Updates(context)
 
     async def run(self, state: Any) -> Any:
-        """Give the final state; what LangGraph has finished of it is not run again."""
+        """Return the final state; nodes that LangGraph has finished are not run again."""
         try:
-            return await self._finished(state)
+            return await self._run(state)
         except Exception as error:
-            place(error)
+            shorten_notes(error)
             raise
 
-    async def _finished(self, state: Any) -> Any:
-        known = None if self._saving is None or self._context is None else await self._known(self._context)
+    async def _run(self, state: Any) -> Any:
+        known = None
+        if self._saving is not None and self._context is not None:
+            known = await self._find_state(self._context)
         if known is None:
-            reading = await self._streamed(state)
+            result = await self._stream(state)
+        elif known.interrupts:
+            result = await self._answer(known.interrupts)
         else:
-            reading = await self._answered(known.interrupts) if known.interrupts else await self._streamed(None)
-        while reading.interrupts:
-            reading = await self._answered(reading.interrupts)
-        return reading.state
+            result = await self._stream(None)
+        while result.interrupts:
+            result = await self._answer(result.interrupts)
+        return result.state
 
-    async def _answered(self, interrupts: Sequence[Any]) -> _Reading:
-        """Ask what the graph has asked, and go on with the answers; without them the attempt ends here."""
+    async def _answer(self, interrupts: Sequence[Any]) -> _StreamResult:
+        """Ask the graph's questions and continue with the answers; without them the attempt ends here."""
         from langgraph.types import Command  # noqa: PLC0415  whoever has such a graph has imported it
 
         context = self._context
         if self._saving is None or context is None:
-            remedy = "can not wait for an answer without a checkpointer; compile it with one"
-            raise Permanent(f"the LangGraph graph asks something (interrupt) and {remedy}")
+            raise Permanent("the LangGraph graph calls interrupt(), which needs a checkpointer; compile it with one")
         answers, waiting = {}, None
         for each in interrupts:
             try:
@@ -188,13 +195,13 @@ class Thread:
                 waiting = error
         if waiting is not None:
             raise waiting
-        return await self._streamed(Command(resume=answers))
+        return await self._stream(Command(resume=answers))
 
-    async def _known(self, context: AttemptContext) -> Any:
-        """Find what the checkpointer has of this thread; None if that is nothing."""
+    async def _find_state(self, context: AttemptContext) -> Any:
+        """Return the checkpointer's state of this thread; None if there is none."""
         for address in (context.address, f"{context.address}/{self._content}"):
             self._config = _with_thread(self._config, address, self._content)
-            found = await self._asked("get_state")
+            found = await self._get_state()
             if found.metadata is None:
                 return None
             if found.metadata.get(_MARK) == self._content:
@@ -204,27 +211,26 @@ class Thread:
                 return found
         return None
 
-    async def _asked(self, name: str) -> Any:
+    async def _get_state(self) -> Any:
         if self._saving == "async":
-            return await getattr(self._graph, f"a{name}")(self._config)
-        return await call(getattr(self._graph, name), self._config)
+            return await self._graph.aget_state(self._config)
+        return await call(self._graph.get_state, self._config)
 
-    async def _streamed(self, given: Any) -> _Reading:
-        reading = _Reading(self._updates)
-        modes = ["tasks", "values"] if self._updates.is_wanted else ["values"]
-        options = {"stream_mode": modes, "output_keys": self._graph.output_channels}
+    async def _stream(self, given: Any) -> _StreamResult:
+        reading = _StreamResult(self._updates)
+        modes = ["values"]
+        if self._updates.is_wanted:
+            modes = ["tasks", "values"]
+        options: dict[str, Any] = {"stream_mode": modes, "output_keys": self._graph.output_channels}
         if self._saving is not None:
             options["durability"] = "sync"
         if self._saving == "plain":
             loop = asyncio.get_running_loop()
-            await call(
-                _drain,
-                self._graph,
-                given,
-                self._config,
-                options,
-                lambda chunk: loop.call_soon_threadsafe(reading.take, chunk),
-            )
+
+            def take(chunk: Any) -> None:
+                loop.call_soon_threadsafe(reading.take, chunk)
+
+            await call(_drain, self._graph, given, self._config, options, take)
             return reading
         async with aclosing(self._graph.astream(given, self._config, **options)) as chunks:
             async for chunk in chunks:
@@ -232,8 +238,8 @@ class Thread:
         return reading
 
 
-class _Reading:
-    """What a stream has told: the newest state, and what the graph has asked."""
+class _StreamResult:
+    """What a stream has returned so far: the newest state, and the graph's questions."""
 
     def __init__(self, updates: Updates) -> None:
         self._updates = updates
@@ -241,14 +247,14 @@ class _Reading:
         self.interrupts: list[Any] = []
 
     def take(self, chunk: tuple[str, Any]) -> None:
-        """Take one chunk of it."""
-        mode, told = chunk
+        """Add one chunk."""
+        mode, value = chunk
         if mode == "tasks":
-            self._updates.take(told)
-        elif isinstance(told, dict) and _INTERRUPT in told:
-            self.interrupts += told[_INTERRUPT]
+            self._updates.take(value)
+        elif isinstance(value, dict) and _INTERRUPT in value:
+            self.interrupts += value[_INTERRUPT]
         else:
-            self.state = told
+            self.state = value
 
 
 def _name(interrupt: Any) -> str:
@@ -274,6 +280,6 @@ def _with_thread(config: dict[str, Any], address: str, content: str) -> dict[str
 def _content(given: Any, origin: str) -> str:
     try:
         body = canonical(given)
-    except (TypeError, ValueError, RecursionError):  # that it is still the same can not be told
+    except (TypeError, ValueError, RecursionError):  # it cannot be compared
         body = b"unknown"
     return digest(origin.encode() + b"\n" + body).hex()

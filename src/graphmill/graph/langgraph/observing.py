@@ -22,7 +22,7 @@ _NOTE = re.compile(r"During task with name '(.*)' and id '[^']*'", re.DOTALL)
 
 
 class Updates:
-    """Shows each node that has ended as the step ``name:1``, its second time as ``name:2``."""
+    """Shows each finished node in the trace as the step ``name:1``, the second time as ``name:2``."""
 
     def __init__(self, context: AttemptContext | None) -> None:
         self._context = context if context is not None and context.is_recorded else None
@@ -32,56 +32,60 @@ class Updates:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody will see them."""
+        """Whether the run is recorded."""
         return self._context is not None
 
     def go_on(self) -> None:
-        """Count on from what earlier attempts have shown."""
-        for path in () if self._context is None else self._context.shown():
+        """Continue the numbers of earlier attempts."""
+        if self._context is None:
+            return
+        for path in self._context.shown():
             name, _, number = path.rpartition(_END)
             self._counts[name] = max(self._counts[name], int(number))
 
-    def take(self, told: dict[str, Any]) -> None:
-        """Take word of a node that begins or ends, on the loop."""
+    def take(self, task: dict[str, Any]) -> None:
+        """Add an event: a node starts or ends."""
         if self._context is None:
             return
-        if "result" not in told:
-            self._begin(told, self._context.loop.time())
-        elif (began_at := self._open.pop(told["id"], None)) is not None:
+        if "result" not in task:
+            self._begin(task, self._context.loop.time())
+        elif (began_at := self._open.pop(task["id"], None)) is not None:
             self._has_ended = True
-            if not told["interrupts"]:  # one that has asked something runs again
-                self._end(self._context, told, began_at)
+            if not task["interrupts"]:  # a node that has asked a question runs again
+                self._end(self._context, task, began_at)
 
-    def _begin(self, told: dict[str, Any], now: float) -> None:
-        if (
-            self._has_ended
-        ):  # nodes begin together, and the next when all have ended: what is left was finished by an earlier attempt
+    def _begin(self, task: dict[str, Any], now: float) -> None:
+        if self._has_ended:
+            # Nodes start together, and the next ones when all have ended: what is left here ended in an earlier attempt.
             self._has_ended = False
             self._open.clear()
-        self._open[told["id"]] = now
+        self._open[task["id"]] = now
 
-    def _end(self, context: AttemptContext, told: dict[str, Any], began_at: float) -> None:
-        name, error = told["name"], told["error"]
+    def _end(self, context: AttemptContext, task: dict[str, Any], began_at: float) -> None:
+        name, error = task["name"], task["error"]
         self._counts[name] += 1
-        failure = _failure(error) if isinstance(error, BaseException) else None
-        body = None if failure is not None else _body(told["result"])
+        failure = body = None
+        if isinstance(error, BaseException):
+            failure = _failure(error)
+        else:
+            body = _body(task["result"])
         context.show(f"{name}{_END}{self._counts[name]}", began_at=began_at, body=body, failure=failure)
 
 
 def _failure(error: BaseException) -> Failure:
-    place(error)
+    shorten_notes(error)
     return failure_of(error, kind_of(error))
 
 
 def _body(update: dict[str, Any]) -> bytes:
-    """Write an update as JSON, of what JSON can not hold only the type: to be shown is no reason to fail."""
+    """Encode an update as JSON, with only the type of what is not JSON: the trace must not fail the step."""
     try:
         return json_bytes(update)
     except (TypeError, ValueError, RecursionError):
-        return json_bytes({str(key): _told(value) for key, value in update.items()})
+        return json_bytes({str(key): _or_type(value) for key, value in update.items()})
 
 
-def _told(value: Any) -> Any:
+def _or_type(value: Any) -> Any:
     try:
         to_json(value)
     except (TypeError, ValueError, RecursionError):
@@ -90,13 +94,13 @@ def _told(value: Any) -> Any:
 
 
 def saving_of(graph: Any) -> Saving | None:
-    """Tell how a graph saves its checkpoints; None if it has no checkpointer. UsageError if its nodes can not be run with that."""
+    """Return how a graph saves checkpoints; None without a checkpointer; UsageError if its nodes do not work with it."""
     saver = graph.checkpointer
     if not saver:
         return None
     if saver is True:
         raise UsageError(
-            "the LangGraph graph has checkpointer=True, which is for subgraphs; compile it with a checkpointer of its own"
+            "the LangGraph graph has checkpointer=True, which is only for subgraphs; compile it with a checkpointer of its own"
         )
     if _is_async(saver):
         return "async"
@@ -109,14 +113,14 @@ def saving_of(graph: Any) -> Saving | None:
 
 
 def _is_async(saver: Any) -> bool:
-    """Tell whether a saver has the async methods: some that do not, as SqliteSaver, define a few only to refuse them."""
+    """Return whether a saver has the async methods; some, such as SqliteSaver, define a few only to refuse them."""
     from langgraph.checkpoint.base import BaseCheckpointSaver  # noqa: PLC0415
 
     return all(getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name) for name in _ASYNC)
 
 
 def _async_only(graph: Any) -> Iterator[str]:
-    """Name the nodes that have no plain function, in subgraphs too."""
+    """Yield the nodes without a plain function, also in subgraphs."""
     for name, node in graph.nodes.items():
         bound = node.bound
         if getattr(bound, "afunc", None) is not None and getattr(bound, "func", None) is None:
@@ -126,7 +130,7 @@ def _async_only(graph: Any) -> Iterator[str]:
 
 
 def fingerprints_of(graph: Any) -> dict[str, str]:
-    """Give them by part. A node goes by its functions as a plain function does: what they call in turn is not seen."""
+    """Return the fingerprint of each part. A node counts by its functions, without what these call."""
     parts = {
         f"node {name!r}": value_fingerprint(_code(node.bound)) for name, node in graph.nodes.items() if name != _START
     }
@@ -142,8 +146,10 @@ def _code(bound: Any) -> Any:
     if isinstance(steps := getattr(bound, "steps", None), list):
         return [_code(each) for each in steps]
     tools = getattr(bound, "tools_by_name", None)
-    known = {name: _functions(tool) for name, tool in tools.items()} if isinstance(tools, Mapping) else {}
-    return [type(bound).__qualname__, _functions(bound), known]
+    by_name = {}
+    if isinstance(tools, Mapping):
+        by_name = {name: _functions(tool) for name, tool in tools.items()}
+    return [type(bound).__qualname__, _functions(bound), by_name]
 
 
 def _functions(holder: Any) -> list[str]:
@@ -164,11 +170,13 @@ def _order(graph: Any) -> Any:
 
 
 def _plain_ends(ends: Mapping[Any, str] | None) -> Any:
-    return None if ends is None else {str(key): target for key, target in ends.items()}
+    if ends is None:
+        return None
+    return {str(key): target for key, target in ends.items()}
 
 
 def _state(graph: Any) -> Any:
-    """Describe the keys of the state, each with how updates are put together there."""
+    """Describe the keys of the state, each with how updates are merged."""
     channels = graph.builder.channels if hasattr(graph, "builder") else graph.channels
     return {name: [type(channel).__qualname__, _reducer(channel)] for name, channel in channels.items()}
 
@@ -178,7 +186,7 @@ def _reducer(channel: Any) -> str | None:
     return function_fingerprint(operator) if callable(operator) else None
 
 
-def place(error: BaseException) -> None:
-    """Say in which node an error was raised, without LangGraph's id of it, which is another for every item."""
+def shorten_notes(error: BaseException) -> None:
+    """Name the node where an error was raised, without LangGraph's task id, which differs for every item."""
     if notes := getattr(error, "__notes__", None):
         error.__notes__ = list(dict.fromkeys(_NOTE.sub(r"in the graph's node '\1'", str(note)) for note in notes))

@@ -19,9 +19,9 @@ MOST_BYTES = 10_000_000
 
 
 class Document:
-    """The data of one workflow file, or of a workflow given as Python data, with places.
+    """The data of one workflow file, or of a workflow given as Python data, with the positions of its parts.
 
-    ``path`` is the file as it was named; ``root`` its folder, None where there is no file; ``what`` is in it stands in messages.
+    ``path`` is the file as it was named, ``root`` its folder, None without a file; ``what`` messages call it.
     """
 
     def __init__(
@@ -35,12 +35,10 @@ class Document:
 
     @classmethod
     def read(cls, path: str | Path, *, what: str = "workflow") -> Document:
-        """Read a workflow file; UsageError if there is none that can be read, WorkflowError if its text can not be."""
+        """Read a workflow file; UsageError if there is no readable file, WorkflowError if its text is invalid."""
         name, text = str(path), _read(Path(path), what)
         if len(text) > MOST_BYTES:
-            raise WorkflowError(
-                name, [Problem(name, 0, 0, too_large(f"a {what} file" if what != "workflow" else "a workflow"))]
-            )
+            raise WorkflowError(name, [Problem(name, 0, 0, too_large(what))])
         read = _read_json if Path(path).suffix.lower() == ".json" else _read_yaml
         try:
             data, places = read(name, text)
@@ -50,37 +48,34 @@ class Document:
 
     @classmethod
     def from_data(cls, data: Any, path: str | Path | None = None) -> Document:
-        """Take a workflow given as data; ``path`` says what to call it and what its own paths are relative to."""
+        """Take a workflow given as data; ``path`` is its name, and its own paths are relative to it."""
         name = "workflow" if path is None else str(path)
         if is_too_deep(data):
-            raise WorkflowError(
-                name, [Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or it holds itself")]
-            )
-        return cls(name, data, places=NoPlaces(name), root=None if path is None else Path(path).absolute().parent)
+            problem = Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or contains itself")
+            raise WorkflowError(name, [problem])
+        root = None if path is None else Path(path).absolute().parent
+        return cls(name, data, places=NoPlaces(name), root=root)
 
     def get(self, at: At) -> Any:
-        """Give the part; None if there is none."""
+        """Return the part; None if there is none."""
         value = self.data
         for name in at:
-            is_there = (
-                name in value
-                if isinstance(value, Mapping)
-                else isinstance(value, list) and isinstance(name, int) and name < len(value)
-            )
-            if not is_there:
+            in_mapping = isinstance(value, Mapping) and name in value
+            in_list = isinstance(value, list) and isinstance(name, int) and name < len(value)
+            if not in_mapping and not in_list:
                 return None
             value = value[name]
         return value
 
     def place(self, at: At, *, offset: int = 0, is_key: bool = False) -> Place:
-        """Give file, line and column of a part, or of its key; of one that is not there, its nearest parent's; 0, 0 without a text.
+        """Return file, line and column of a part, or of its key; of a missing part, those of its nearest parent.
 
-        ``offset`` counts characters of a text's value, and is added as far as the text is written as it is.
+        ``offset`` counts characters of a text's value. Line and column are 0 for data without a text.
         """
         return self._places.place(at, offset=offset, is_key=is_key)
 
     def at_text(self, at: At) -> str:
-        """Name a part as a person would: node 'fetch': batch.items."""
+        """Name a part as a person would: ``node 'fetch': batch.items``."""
         return ": ".join(filter(None, self._names(at))) or self.what
 
     def _names(self, at: At) -> Iterator[str]:
@@ -91,16 +86,19 @@ class Document:
                 yield dotted.rpartition(".")[0]
                 yield f"{_SINGULAR[str(plural)]} {self._name(at[: depth + 1])}"
                 dotted = ""
+            elif not dotted:
+                dotted = str(name)
             else:
-                dotted += f"[{name}]" if isinstance(name, int) and dotted else f".{name}" if dotted else str(name)
+                dotted += f"[{name}]" if isinstance(name, int) else f".{name}"
         yield dotted
 
     def _name(self, at: At) -> str:
         if not isinstance(at[-1], int) or at[-2] in ("inputs", "outputs"):
             return repr(at[-1])
         part = self.get(at)
-        node_id = part.get("id") if isinstance(part, Mapping) else None
-        return f"{at[-1] + 1} in the list" if node_id is None else f"{node_id!r:.80}"
+        if isinstance(part, Mapping) and part.get("id") is not None:
+            return f"{part['id']!r:.80}"
+        return f"{at[-1] + 1} in the list"
 
 
 _SINGULAR = {"nodes": "node", "edges": "edge", "inputs": "input", "outputs": "output"}
@@ -108,16 +106,15 @@ _SINGULAR = {"nodes": "node", "edges": "edge", "inputs": "input", "outputs": "ou
 
 def _read(path: Path, what: str) -> bytes:
     if "\0" in str(path):
-        raise UsageError(f"can not read the {what} file {str(path)!r}: its name holds a NUL character")
+        raise UsageError(f"cannot read the {what} file {str(path)!r}: its name contains a NUL character")
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise UsageError(f"there is no {what} file {str(path)!r}{file_suggestion(path)}") from None
+        raise UsageError(f"no {what} file {str(path)!r}{file_suggestion(path)}") from None
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"can not read the {what} file {str(path)!r}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read the {what} file {str(path)!r}: {reason}") from error
 
 
 def _read_json(name: str, text: bytes) -> tuple[Any, Places]:
@@ -133,12 +130,12 @@ def _read_yaml(name: str, text: bytes) -> tuple[Any, Places]:
 
 
 def too_large(what: str) -> str:
-    """Say that a file is larger than we take."""
-    return f"the file is larger than {MOST_BYTES // 1_000_000} MB, the most {what} may have"
+    """Say that a file is too large."""
+    return f"the {what} file is larger than {MOST_BYTES // 1_000_000} MB"
 
 
 def json_data(text: bytes) -> Any:
-    """Read JSON as workflows have it: no key twice, not too many levels; TextError says where."""
+    """Read JSON without duplicate keys or too many levels; TextError says where the mistake is."""
     try:
         data = from_json(text, unique_keys=True)
     except TextError:
@@ -152,7 +149,7 @@ def json_data(text: bytes) -> Any:
 
 
 class Included:
-    """Reads the files that a workflow names, each once, and keeps their places; what can not be read becomes a problem."""
+    """Reads the files that a workflow includes, each once, with their places; an unreadable file becomes a problem."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -162,22 +159,21 @@ class Included:
         self.problems: list[Problem] = []
 
     def value(self, node: yaml.Node) -> Any:
-        """Give what a ``!file`` node stands for; None, and a problem, if there is nothing to give."""
+        """Return the content for a ``!file`` node; None, and a problem, if it cannot be read."""
         try:
             value, self.places[id(node)] = self._find(node)
         except TextError as error:
             self.problems.append(Problem(self._beside(str(node.value)), error.line, error.column, error.reason))
         except ValueError as error:
-            self.problems.append(
-                Problem(self._path, node.start_mark.line + 1, node.start_mark.column + 1, f"!file: {error}")
-            )
+            mark = node.start_mark
+            self.problems.append(Problem(self._path, mark.line + 1, mark.column + 1, f"!file: {error}"))
         else:
             return value
         return None
 
     def _find(self, node: yaml.Node) -> tuple[Any, Places]:
         if not isinstance(node, yaml.ScalarNode) or not node.value:
-            raise ValueError("the name of a file is wanted, as in !file prompt.md")
+            raise ValueError("must be followed by a file name, as in !file prompt.md")
         file = self._inside(node.value)
         if file not in self._read:
             self._read[file] = _data(self._beside(node.value), _bytes(file, node.value), file.suffix.lower())
@@ -185,11 +181,11 @@ class Included:
 
     def _inside(self, name: str) -> Path:
         if "\0" in name:
-            raise ValueError(f"{name!r:.80} is no name of a file: it holds a NUL character")
+            raise ValueError(f"{name!r:.80} is not a file name: it contains a NUL character")
         try:
             file = (self._folder / name).resolve()
         except (OSError, ValueError, RuntimeError) as error:
-            raise ValueError(f"{name!r:.80} is no name of a file: {error}") from error
+            raise ValueError(f"{name!r:.80} is not a file name: {error}") from error
         if not file.is_relative_to(self._folder):
             raise ValueError(f"{name!r} is outside the workflow's folder; put the file beside the workflow or below it")
         return file
@@ -201,17 +197,15 @@ class Included:
 def _bytes(file: Path, name: str) -> bytes:
     try:
         if not file.exists():
-            raise ValueError(f"there is no file {name!r}{file_suggestion(file)}")
+            raise ValueError(f"no file {name!r}{file_suggestion(file)}")
         if not file.is_file():
-            raise ValueError(
-                f"{name!r} is a folder, not a file" if file.is_dir() else f"{name!r} is not a regular file"
-            )
+            raise ValueError(f"{name!r} is a folder" if file.is_dir() else f"{name!r} is not a regular file")
         with file.open("rb") as opened:
             text = opened.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ValueError(f"can not read {name!r}: {error.strerror}") from error
+        raise ValueError(f"cannot read {name!r}: {error.strerror}") from error
     if len(text) > MOST_BYTES:
-        raise ValueError(f"{name!r}: {too_large('a file of a workflow')}")
+        raise ValueError(f"{name!r}: {too_large('included')}")
     return text
 
 
@@ -226,7 +220,7 @@ def _data(path: str, text: bytes, suffix: str) -> tuple[Any, Places]:
 
 
 def _refuse(node: yaml.Node) -> None:
-    problem = "!file stands in workflow files only, not in files that they bring in"
+    problem = "!file is only allowed in workflow files, not in included files"
     raise TextError(problem, line=node.start_mark.line + 1, column=node.start_mark.column + 1)
 
 
@@ -238,5 +232,5 @@ def _plain_text(text: bytes) -> str:
         bad = error.start
     if bad >= 0:
         line, column = place(text, bad)
-        raise TextError("the file is not text in UTF-8", line=line, column=column)
+        raise TextError("the file is not UTF-8 text", line=line, column=column)
     return plain

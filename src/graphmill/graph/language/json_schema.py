@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from graphmill.graph.language import grammar
-from graphmill.graph.language.grammar import Block, Key, NameKind, PlaceholderKind
+from graphmill.graph.language.grammar import NAME, PLACEHOLDER, Block, Key
 
 Schema = dict[str, Any]
 _REFERENCE = "#/$defs/{name}"
@@ -71,7 +71,7 @@ def workflow_schema(node_types: Iterable[DescribedType], *, aliases: Mapping[str
 def _workflow() -> Schema:
     schema = _block(grammar.WORKFLOW)
     parts = schema["properties"]
-    parts["inputs"] |= {"additionalProperties": {"$ref": _ref("input")}, "propertyNames": NameKind().schema}
+    parts["inputs"] |= {"additionalProperties": {"$ref": _ref("input")}, "propertyNames": NAME.schema}
     parts["nodes"] |= {"items": {"$ref": _ref("node")}}
     parts["edges"] |= {"items": {"$ref": _ref("edge")}}
     return schema
@@ -80,9 +80,9 @@ def _workflow() -> Schema:
 def _loop() -> Schema:
     schema = _block(grammar.LOOP)
     for key in ("until", "repeats"):
-        schema["properties"][key] |= {"additionalProperties": PlaceholderKind().schema}
+        schema["properties"][key] |= {"additionalProperties": PLACEHOLDER.schema}
     schema["properties"]["keep"] |= {
-        "properties": {"max": PlaceholderKind().schema, "min": PlaceholderKind().schema},
+        "properties": {"max": PLACEHOLDER.schema, "min": PLACEHOLDER.schema},
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,

@@ -16,17 +16,17 @@ Place = tuple[str, int, int]
 
 
 class Places(Protocol):
-    """Tells where the parts of one file stand."""
+    """Finds the positions of the parts of one file."""
 
     def place(self, at: At, *, offset: int = 0, is_key: bool = False) -> Place:
-        """Give file, line and column of a part, or of its key; of one that is not there, its nearest parent's.
+        """Return file, line and column of a part, or of its key; of a missing part, those of its nearest parent.
 
-        ``offset`` counts characters of a text's value; it is added where the text is written as it is.
+        ``offset`` counts characters of a text's value; it is added if the text is written without escapes.
         """
 
 
 class NoPlaces:
-    """Data that came without a text."""
+    """Data without a text."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -45,13 +45,13 @@ class TextPlaces:
         self._text = text
 
     def place(self, at: At, *, offset: int = 0, is_key: bool = False) -> Place:
-        """Give the place of the character."""
+        """Return the position of the character."""
         del at, is_key
         return self._path, *text_place(self._text, offset)
 
 
 class JsonPlaces:
-    """A JSON file, scanned when the first place is asked for."""
+    """A JSON file, scanned when the first position is needed."""
 
     def __init__(self, path: str, text: bytes) -> None:
         self._path = path
@@ -66,23 +66,26 @@ class JsonPlaces:
         return scan(self._text)
 
     def place(self, at: At, *, offset: int = 0, is_key: bool = False) -> Place:
-        """Walk down the parts as far as they go."""
+        """Walk down to the part, or to its nearest parent."""
         part, is_whole = self._root, True
         for name in at:
             if name not in part.parts:
                 is_whole = False
                 break
             part = part.parts[name]
-        start = part.key if is_key and is_whole and part.key is not None else part.start + self._inside(part, offset)
-        return self._path, *text_place(self._text, start)
+        if is_key and is_whole and part.key is not None:
+            return self._path, *text_place(self._text, part.key)
+        return self._path, *text_place(self._text, part.start + self._inside(part, offset))
 
     def _inside(self, part: Part, offset: int) -> int:
-        is_as_it_is = self._text[part.start : part.start + 1] == '"' and "\\" not in self._text[part.start : part.end]
-        return offset + 1 if offset and is_as_it_is else 0
+        text = self._text[part.start : part.end]
+        if offset and text.startswith('"') and "\\" not in text:
+            return offset + 1
+        return 0
 
 
 class YamlPlaces:
-    """A YAML file; ``files`` are the places of what its ``!file`` nodes brought in, by the node's id."""
+    """A YAML file; ``files`` are the places of the files that its ``!file`` nodes include, by the node's id."""
 
     def __init__(self, path: str, text: bytes, root: yaml.Node | None, *, files: Mapping[int, Places]) -> None:
         self._path = path
@@ -91,7 +94,7 @@ class YamlPlaces:
         self._files = files
 
     def place(self, at: At, *, offset: int = 0, is_key: bool = False) -> Place:
-        """Walk down the nodes as far as they go, and on in the file that one stands for."""
+        """Walk down to the part, into included files, or to its nearest parent."""
         node, key = self._root, None
         for depth, name in enumerate(at):
             if node is not None and id(node) in self._files:
@@ -113,10 +116,10 @@ class YamlPlaces:
         if node.style == "|":
             return self._inside_block(node, offset)
         quote = 1 if node.style in ("'", '"') else 0
-        is_as_it_is = node.start_mark.line == node.end_mark.line and len(node.value) + 2 * quote == (
-            node.end_mark.column - node.start_mark.column
-        )
-        return line, column + quote + offset if is_as_it_is else column
+        width = node.end_mark.column - node.start_mark.column
+        if node.start_mark.line != node.end_mark.line or len(node.value) + 2 * quote != width:
+            return line, column  # it is written with escapes or line breaks
+        return line, column + quote + offset
 
     def _inside_block(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
         row, column = text_place(node.value, offset)
@@ -127,7 +130,9 @@ class YamlPlaces:
 
 
 def _start(node: yaml.Node | None) -> tuple[int, int]:
-    return (1, 1) if node is None else (node.start_mark.line + 1, node.start_mark.column + 1)
+    if node is None:
+        return 1, 1
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _child(node: yaml.Node | None, name: str | int) -> tuple[yaml.Node | None, yaml.Node] | None:
@@ -139,4 +144,8 @@ def _child(node: yaml.Node | None, name: str | int) -> tuple[yaml.Node | None, y
 
 
 def _written(name: object) -> str:
-    return "null" if name is None else str(name).lower() if isinstance(name, bool) else str(name)
+    if name is None:
+        return "null"
+    if isinstance(name, bool):
+        return str(name).lower()
+    return str(name)

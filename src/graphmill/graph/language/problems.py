@@ -7,11 +7,11 @@ from graphmill.core.positions import Problem
 from graphmill.graph.language.document import Document
 from graphmill.graph.language.places import At
 
-_MOST = 1000  # nobody reads more, and to place each takes its time
+_MAX_PROBLEMS = 1000  # nobody reads more, and finding the place of each takes time
 
 
 class Problems:
-    """Gathers every mistake of a workflow, and every note, before anything is raised."""
+    """Collects all problems and notes of a workflow before anything is raised."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -20,19 +20,19 @@ class Problems:
         self._left_out = 0
 
     def add(self, at: At, message: str, *, offset: int = 0, is_key: bool = False) -> None:
-        """Tell a mistake of a part, or of its key; ``offset`` is where in its text."""
-        if len(self.found) < _MOST:
+        """Report a problem with a part, or with its key; ``offset`` is a position in its text."""
+        if len(self.found) < _MAX_PROBLEMS:
             self.found.append(Problem(*self.document.place(at, offset=offset, is_key=is_key), message))
         else:
             self._left_out += 1
 
     def note(self, at: At, message: str, *, is_key: bool = False) -> None:
-        """Tell what is no mistake, but means something else here than where it was written for."""
-        if len(self.notes) < _MOST:
+        """Report what is not a mistake, but may not mean what its author expects."""
+        if len(self.notes) < _MAX_PROBLEMS:
             self.notes.append(Problem(*self.document.place(at, is_key=is_key), message))
 
     def adopt(self, other: Problems | WorkflowError) -> None:
-        """Take over what was found in another document, such as a child's, with its places."""
+        """Add what was found in another document, such as a child's."""
         if isinstance(other, WorkflowError):
             self.found.extend(other.placed)
         else:
@@ -40,12 +40,13 @@ class Problems:
             self.notes.extend(other.notes)
 
     def raise_if_any(self) -> None:
-        """Raise WorkflowError with all mistakes, each once, this document's first, in the order of places; notes raise nothing."""
+        """Raise WorkflowError with all problems, each once, sorted by place, this document's first; notes are not raised."""
         if not self.found:
             return
         problems = sorted(dict.fromkeys(self.found), key=self._order)
-        more = [Problem(self.document.path, 0, 0, f"and {self._left_out} more")] if self._left_out else []
-        raise WorkflowError(self.document.path, [*problems, *more])
+        if self._left_out:
+            problems.append(Problem(self.document.path, 0, 0, f"and {self._left_out} more"))
+        raise WorkflowError(self.document.path, problems)
 
     def _order(self, problem: Problem) -> tuple[bool, str, int, int]:
         return problem.file != self.document.path, problem.file, problem.line, problem.column

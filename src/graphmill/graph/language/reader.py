@@ -10,7 +10,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.graph.inputs import INPUT_TYPES, is_of_type
 from graphmill.graph.language import grammar
 from graphmill.graph.language.document import Document
-from graphmill.graph.language.grammar import Block, Key, NameKind, PlaceholderKind, shown, tolerance
+from graphmill.graph.language.grammar import NAME, PLACEHOLDER, Block, Key, ValueKind, shown, tolerance
 from graphmill.graph.language.places import At
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec, WorkflowSpec
@@ -20,25 +20,25 @@ _OTHER_NAMES = {"source": "from", "target": "to", "parameters": "params", "max_i
 
 
 def read_spec(document: Document, at: At = (), *, problems: Problems) -> WorkflowSpec | None:
-    """Read the workflow at this part of a document and tell ``problems`` all that is wrong in its shape; never raises.
+    """Read the workflow at this part of a document and report everything wrong with its shape; never raises.
 
-    What is wrong and can be done without is given as its default, and a part that can not, such as a node without id or type, is
-    left out, so that later checks can go on with the rest; None where there is none: no mapping, no nodes.
+    A wrong value is replaced by its default, and a part that is unusable, such as a node without id or type, is left out, so
+    that later passes can check the rest. None if it is not a mapping, or has no nodes.
     """
     found = document.get(at)
     if not isinstance(found, Mapping):
-        problems.add(at, f"a workflow is a mapping with a list of nodes, not {shown(found)}")
+        problems.add(at, f"a workflow must be a mapping with a list of nodes, got {shown(found)}")
         return None
     if "ir_version" in found or isinstance(found.get("ir"), Mapping):
         path = "FILE" if document.root is None else document.path
         message = f"this is a workflow of the older JSON form; convert it with: graphmill convert {path}"
         problems.add((*at, "ir_version"), message, is_key=True)
         return None
-    return _Reader(document, problems).workflow(found, at)
+    return _WorkflowReader(document, problems).workflow(found, at)
 
 
-class _Reader:
-    """Reads the blocks of one workflow; a block that is left out or wrong is None or its defaults."""
+class _WorkflowReader:
+    """Reads the blocks of one workflow; a missing or wrong block is None or its defaults."""
 
     def __init__(self, document: Document, problems: Problems) -> None:
         self._document = document
@@ -64,22 +64,20 @@ class _Reader:
         )
 
     def _input(self, name: Any, rule: Any, *, at: At) -> InputSpec | None:
-        if not NameKind().fits(name):
-            text = self._document.at_text(at)
-            self._problems.add(
-                at, f"{text}: a name has letters, digits, _ and -, and begins with a letter or _", is_key=True
-            )
+        if not NAME.fits(name):
+            message = f"{self._document.at_text(at)}: must be {NAME.wanted}"
+            self._problems.add(at, message, is_key=True)
             return None
-        wanted = (
-            f"{{type: {rule}}}" if isinstance(rule, str) and rule in INPUT_TYPES else "{required: true} or {default: …}"
-        )
+        wanted = "{required: true} or {default: …}"
+        if isinstance(rule, str) and rule in INPUT_TYPES:
+            wanted = f"{{type: {rule}}}"
         block = self._part(rule, at, grammar.INPUT, wanted=wanted)
         if block is None:
             return None
         kind = None if block["type"] == "any" else block["type"]
-        has_default = block.stands("default")
+        has_default = block.is_given("default")
         if has_default and kind and block["default"] is not None and not is_of_type(block["default"], kind):
-            block.wrong(f"the default is {shown(block['default'])}, and the type is {kind}", block.at_key("default"))
+            block.wrong(f"the default must be of type {kind}, got {shown(block['default'])}", block.at_key("default"))
         return InputSpec(
             at=at,
             name=name,
@@ -101,7 +99,7 @@ class _Reader:
             return None
         for name in found:
             if not isinstance(name, str):
-                self._problems.add((*at, name), f"outputs: a name is text, not {shown(name)}", is_key=True)
+                self._problems.add((*at, name), f"outputs: a name must be text, got {shown(name)}", is_key=True)
         return {name: value for name, value in found.items() if isinstance(name, str)}
 
     def _node(self, found: Any, at: At) -> NodeSpec | None:
@@ -140,7 +138,7 @@ class _Reader:
             return None
         if block.has("max_failures") and block["error_handling"] != "continue":
             block.wrong(
-                "max_failures has no meaning without error_handling: continue; add that, or leave max_failures out",
+                "max_failures needs error_handling: continue; add it, or remove max_failures",
                 block.at_key("max_failures"),
             )
         return BatchSpec(
@@ -175,12 +173,14 @@ class _Reader:
         )
 
     def _inner(self, node: BlockReader, key: str, block: Block) -> BlockReader | None:
-        return self._block(node[key], node.at_key(key), block) if node.has(key) else None
+        if not node.has(key):
+            return None
+        return self._block(node[key], node.at_key(key), block)
 
     def _part(self, found: Any, at: At, block: Block, *, wanted: str) -> BlockReader | None:
         if isinstance(found, Mapping):
             return self._block(found, at, block)
-        self._problems.add(at, f"{self._document.at_text(at)}: {wanted} is wanted, not {shown(found)}")
+        self._problems.add(at, f"{self._document.at_text(at)}: must be {wanted}, got {shown(found)}")
         return None
 
     def _block(self, found: Mapping[Any, Any], at: At, block: Block) -> BlockReader:
@@ -192,16 +192,14 @@ def _without_none(parts: Iterable[T | None]) -> tuple[T, ...]:
 
 
 def _references(block: BlockReader, key: str) -> Mapping[str, Any]:
-    """Give the entries that are one reference each; tell the others."""
+    """Return the entries that are one reference each; report the others."""
     right: dict[str, Any] = {}
     for reason, reference in (block[key] or {}).items():
-        if isinstance(reason, str) and PlaceholderKind().fits(reference):
+        if isinstance(reason, str) and PLACEHOLDER.fits(reference):
             right[reason] = reference
         else:
-            block.wrong(
-                f"{key}: {reason!r:.80} is {PlaceholderKind().wanted}, not {shown(reference)}",
-                (*block.at_key(key), reason),
-            )
+            message = f"{key}: {reason!r:.80} must be {PLACEHOLDER.wanted}, got {shown(reference)}"
+            block.wrong(message, (*block.at_key(key), reason))
     return right
 
 
@@ -211,14 +209,14 @@ def _keep(block: BlockReader) -> tuple[str, Any] | None:
         return None
     if len(keep) == 1:
         ((which, reference),) = keep.items()
-        if which in ("max", "min") and PlaceholderKind().fits(reference):
+        if which in ("max", "min") and PLACEHOLDER.fits(reference):
             return which, reference
-    block.wrong("keep is {max: reference} or {min: reference}, and one of them", block.at_key("keep"))
+    block.wrong("keep must be either {max: reference} or {min: reference}", block.at_key("keep"))
     return None
 
 
 class BlockReader:
-    """Gives the values of a block's keys: those that are right as written, for the others their defaults. Null is left out."""
+    """Returns the values of a block's keys, or the default for a wrong or missing one; null counts as missing."""
 
     def __init__(self, found: Mapping[Any, Any], at: At, *, block: Block, problems: Problems) -> None:
         self.at = at
@@ -231,23 +229,25 @@ class BlockReader:
             self._check_value(key, rule)
 
     def __getitem__(self, key: str) -> Any:
-        """Give the value as written if it is right, else the default."""
-        return self._written[key] if self.has(key) else self._block[key].default
+        """Return the value as written if it is valid, else the default."""
+        if self.has(key):
+            return self._written[key]
+        return self._block[key].default
 
     def has(self, key: str) -> bool:
-        """Tell whether the key stands there with a value that is right."""
+        """Return whether the key has a valid value."""
         return self._written.get(key) is not None and self._block[key].kind.fits(self._written[key])
 
-    def stands(self, key: str) -> bool:
-        """Tell whether the key stands there at all, null or not."""
+    def is_given(self, key: str) -> bool:
+        """Return whether the key is written at all, even if it is null."""
         return key in self._written
 
     def at_key(self, key: str) -> At:
-        """Tell where the value stands."""
+        """Return the place of a key's value."""
         return (*self.at, key)
 
     def wrong(self, message: str, at: At | None = None, *, is_key: bool = False) -> None:
-        """Tell a mistake of the block, or of a part of it."""
+        """Report a mistake in the block, or in a part of it."""
         self.problems.add(self.at if at is None else at, f"{self._text}: {message}", is_key=is_key)
 
     @property
@@ -260,27 +260,31 @@ class BlockReader:
             if rule.is_required:
                 self.wrong(f"{key!r} is missing", self.at_key(key))
         elif not rule.kind.fits(value):
-            self.wrong(f"{key} is {rule.kind.wanted}, not {shown(value)}{_hint(value, rule.kind)}", self.at_key(key))
+            self.wrong(
+                f"{key} must be {rule.kind.wanted}, got {shown(value)}{_hint(value, rule.kind)}", self.at_key(key)
+            )
 
     def _check_key(self, key: Any) -> None:
         at = (*self.at, key)
         if not isinstance(key, str):
-            self.wrong(f"a key is text, not {shown(key)}", at, is_key=True)
+            self.wrong(f"a key must be text, got {shown(key)}", at, is_key=True)
         elif key not in self._block:
-            self.wrong(
-                f"unknown key {shown(key)}{self._remedy(key)}; known are {', '.join(self._block)}", at, is_key=True
-            )
+            message = f"unknown key {shown(key)}{self._remedy(key)}; known keys: {', '.join(self._block)}"
+            self.wrong(message, at, is_key=True)
 
     def _remedy(self, key: str) -> str:
-        """Give the key that is meant, as far as that can be told."""
+        """Suggest the key that was meant."""
         if _OTHER_NAMES.get(key) in self._block:
             return f"; write {_OTHER_NAMES[key]!r}"
         near = suggestion(key[:100], self._block)
-        return near or ("; what its type takes stands under 'params'" if "params" in self._block else "")
+        if not near and "params" in self._block:
+            return "; put what the node's type takes under 'params'"
+        return near
 
 
-def _hint(value: Any, kind: Any) -> str:
-    remedy = getattr(kind, "remedy", None)
-    if remedy is not None:
-        return str(remedy(value))
-    return suggestion(value[:100], getattr(kind, "choices", ())) if isinstance(value, str) else ""
+def _hint(value: Any, kind: ValueKind) -> str:
+    if kind.hint is not None:
+        return kind.hint(value)
+    if isinstance(value, str):
+        return suggestion(value[:100], kind.choices)
+    return ""

@@ -1,4 +1,4 @@
-"""Cached answers: the key of a call, one request for identical calls under way, and stored answers."""
+"""Cached answers: the key of a call, a single request for identical calls at one moment, and stored answers."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ _NOTHING = object()
 
 
 def is_cacheable(target: ModelTarget, request: ModelRequest, cache: bool | None) -> bool:  # noqa: FBT001
-    """Tell whether an answer may be used again: where that is asked for, or where the same is to be expected, at temperature 0."""
+    """Return whether an answer may be cached: if ``cache`` says so, or at temperature 0."""
     if cache is False or not getattr(target.provider, "is_cached", True):
         return False
     return cache is True or (request.temperature == 0 and all(value == 0 for value in _temperatures(request.extra)))
 
 
 def content_key(target: ModelTarget, request: ModelRequest, schema: AnswerSchema | None) -> bytes | None:
-    """Give the key; None for a call that can not be made, which says so itself."""
+    """Return the key of a call; None for an invalid call, which fails by itself."""
     try:
-        return digest(canonical([_FORMAT, *_where(target), asked(request, schema), max(1, request.origin.sample)]))
+        return digest(
+            canonical([_FORMAT, *_where(target), request_data(request, schema), max(1, request.origin.sample)])
+        )
     except (TypeError, ValueError, RecursionError, KeyError):
         return None
 
 
-def asked(request: ModelRequest, schema: AnswerSchema | None) -> list[Any]:
-    """Give as data what is asked, whoever is; a temperature of 0 is one of 0.0."""
+def request_data(request: ModelRequest, schema: AnswerSchema | None) -> list[Any]:
+    """Return a request as data, without its origin; a temperature of 0 equals 0.0."""
     sent: dict[str, Any] = msgspec.to_builtins(request)
     del sent["origin"]
     for name in _REAL:
@@ -55,17 +57,18 @@ def asked(request: ModelRequest, schema: AnswerSchema | None) -> list[Any]:
 
 
 def _where(target: ModelTarget) -> list[Any]:
-    """Tell who is asked: secrets by their names, and of an address that may hold one, host and path alone."""
+    """Return where a call goes: secrets by name, and of an address that may contain one only host and path."""
     setting, parts = target.setting, urlsplit(target.address)
     query = parts.query if isinstance(setting.address, str) else ""
-    headers = {
-        name: {"env": value.name} if isinstance(value, Secret) else value for name, value in setting.headers.items()
-    }
+    headers: dict[str, Any] = dict(setting.headers)
+    for name, value in headers.items():
+        if isinstance(value, Secret):
+            headers[name] = {"env": value.name}
     return [target.provider.name, parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, headers]
 
 
 def _temperatures(extra: Mapping[str, Any]) -> Iterator[Any]:
-    """Find what is put over the temperature, at any depth."""
+    """Find temperatures in ``extra``, at any depth."""
     for name, value in extra.items():
         if name == _TEMPERATURE:
             yield value
@@ -74,18 +77,18 @@ def _temperatures(extra: Mapping[str, Any]) -> Iterator[Any]:
 
 
 class _Waiter:
-    """Somebody who waits, on a loop of their own; ``told`` is the answer, or that it is now for them to ask."""
+    """A caller that waits on its own loop; ``answer`` may also say that it must make the call itself."""
 
-    __slots__ = ("future", "loop", "told")
+    __slots__ = ("answer", "future", "loop")
 
     def __init__(self) -> None:
         self.loop: AbstractEventLoop = asyncio.get_running_loop()
         self.future: asyncio.Future[None] = self.loop.create_future()
-        self.told: Any = _NOTHING
+        self.answer: Any = _NOTHING
 
-    def tell(self, told: Any) -> bool:
-        """Tell it, from any thread; False for one whose loop is gone."""
-        self.told = told
+    def resolve(self, answer: Any) -> bool:
+        """Pass the answer on, from any thread; False if the caller's loop is closed."""
+        self.answer = answer
         try:
             self.loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
@@ -97,10 +100,10 @@ class _Waiter:
             self.future.set_result(None)
 
 
-class Flights(Generic[T]):
-    """The calls under way of one process, by their content keys.
+class SingleFlight(Generic[T]):
+    """Makes one request for identical calls at one moment, in all threads of the process.
 
-    A failure is its own caller's alone: the next who waits then asks, one at a time. So it is when a caller is cancelled.
+    A failure or a cancellation concerns only the caller that made the request; then the next waiting caller makes it.
     """
 
     def __init__(self) -> None:
@@ -108,20 +111,22 @@ class Flights(Generic[T]):
         self._waiting: dict[bytes, deque[_Waiter]] = {}
 
     async def once(self, key: bytes, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Give the answer, and whether it was asked for here."""
+        """Return the answer, and whether this caller asked for it."""
         waiter = self._join(key)
-        if waiter is not None and (told := await self._wait(key, waiter)) is not _LEADS:
-            return told, False
+        if waiter is not None:
+            shared = await self._wait(key, waiter)
+            if shared is not _LEADS:
+                return shared, False
         try:
             answer = await ask()
         except BaseException:
             self._pass_on(key)
             raise
-        self._land(key, answer)
+        self._finish(key, answer)
         return answer, True
 
     def _join(self, key: bytes) -> _Waiter | None:
-        """Begin a call, or wait for one that is under way."""
+        """Start a call (None), or wait for one that is running."""
         with self._lock:
             waiting = self._waiting.get(key)
             if waiting is None:
@@ -136,87 +141,89 @@ class Flights(Generic[T]):
             await waiter.future
         except BaseException:
             with self._lock:
-                leads = waiter.told is _LEADS
-                if waiter.told is _NOTHING:
+                leads = waiter.answer is _LEADS
+                if waiter.answer is _NOTHING:
                     self._waiting[key].remove(waiter)
             if leads:
                 self._pass_on(key)
             raise
-        return waiter.told
+        return waiter.answer
 
     def _pass_on(self, key: bytes) -> None:
-        """Let the next one ask; nobody, if nobody waits."""
+        """Let the next waiting caller ask."""
         with self._lock:
             waiting = self._waiting[key]
             while waiting:
-                if waiting.popleft().tell(_LEADS):
+                if waiting.popleft().resolve(_LEADS):
                     return
             del self._waiting[key]
 
-    def _land(self, key: bytes, answer: T) -> None:
+    def _finish(self, key: bytes, answer: T) -> None:
         with self._lock:
             for waiter in self._waiting.pop(key):
-                waiter.tell(answer)
+                waiter.resolve(answer)
 
 
-class Keeper(Protocol):
-    """Keeps answers for a run; nothing that is wrong with it is raised."""
+class AnswerStore(Protocol):
+    """Stores answers for a run; its own errors are never raised."""
 
     async def find(self, key: bytes) -> bytes | None:
-        """Give what is kept by this key."""
+        """Return the stored answer; None if there is none."""
 
     def keep(self, key: bytes, model: str, body: bytes) -> None:
-        """Keep an answer, some time soon."""
+        """Store an answer soon."""
 
 
-class Keeping(Protocol):
-    """Says who keeps the answers of a run."""
+class OpenAnswerStore(Protocol):
+    """Opens the store of a run's answers."""
 
-    def __call__(self, context: Context, *, is_wanted: bool) -> Keeper | None:
-        """Give the keeper; None where nothing is kept, or only what somebody asks for and this is not."""
-
-
-# Set by whoever begins a run: those that only look at workflows need not know of files.
-keeping: ContextVar[Keeping | None] = ContextVar("graphmill_keeping", default=None)
+    def __call__(self, context: Context, *, is_wanted: bool) -> AnswerStore | None:
+        """Return the store; None if nothing is stored, or only what ``is_wanted``."""
 
 
-_flights: Flights[Any] = Flights()
+# Set when a run starts, so that code that only reads workflows need not know about files.
+open_answer_store: ContextVar[OpenAnswerStore | None] = ContextVar("graphmill_answer_store", default=None)
 
 
-class Kept(Generic[T]):
-    """``written`` gives what is kept of an answer, ``read`` the answer back, or None for what can not be used."""
+_single_flight: SingleFlight[Any] = SingleFlight()
+
+
+class CachedCall(Generic[T]):
+    """A call whose answer may be cached: ``encode`` returns what is stored, ``decode`` the answer, or None if it is unusable."""
 
     def __init__(
-        self, key: bytes, model: str, *, written: Callable[[T], bytes], read: Callable[[bytes], T | None]
+        self, key: bytes, model: str, *, encode: Callable[[T], bytes], decode: Callable[[bytes], T | None]
     ) -> None:
         self._key = key
         self._model = model
-        self._written = written
-        self._read = read
+        self._encode = encode
+        self._decode = decode
 
     async def once(self, context: Context, ask: Callable[[], Awaitable[T]], *, is_wanted: bool) -> tuple[T, bool]:
-        """Give the answer, and whether it was asked for here; it is kept where the run is recorded, or where that ``is_wanted``."""
-        keeper = _keeper(context, is_wanted=is_wanted)
-        (made, is_asked), leads = await _flights.once(self._key, partial(self._found_or_asked, keeper, ask))
+        """Return the answer, and whether this caller asked for it; it is stored if the run is recorded, or if that ``is_wanted``."""
+        store = _store(context, is_wanted=is_wanted)
+        (made, is_asked), leads = await _single_flight.once(self._key, partial(self._find_or_ask, store, ask))
         return made, is_asked and leads
 
-    async def found(self, context: Context, *, is_wanted: bool) -> T | None:
-        """Give the answer if it is kept."""
-        return await self._found(_keeper(context, is_wanted=is_wanted))
+    async def find(self, context: Context, *, is_wanted: bool) -> T | None:
+        """Return the stored answer; None if there is none."""
+        return await self._find(_store(context, is_wanted=is_wanted))
 
-    async def _found(self, keeper: Keeper | None) -> T | None:
-        body = None if keeper is None else await keeper.find(self._key)
-        return None if body is None else self._read(body)
+    async def _find(self, store: AnswerStore | None) -> T | None:
+        if store is None:
+            return None
+        body = await store.find(self._key)
+        return None if body is None else self._decode(body)
 
-    async def _found_or_asked(self, keeper: Keeper | None, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        if (known := await self._found(keeper)) is not None:
+    async def _find_or_ask(self, store: AnswerStore | None, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        if (known := await self._find(store)) is not None:
             return known, False
         made = await ask()
-        if keeper is not None:
-            keeper.keep(self._key, self._model, self._written(made))
+        if store is not None:
+            store.keep(self._key, self._model, self._encode(made))
         return made, True
 
 
-def _keeper(context: Context, *, is_wanted: bool) -> Keeper | None:
-    kept_by = keeping.get()
-    return None if kept_by is None else kept_by(context, is_wanted=is_wanted)
+def _store(context: Context, *, is_wanted: bool) -> AnswerStore | None:
+    opened = open_answer_store.get()
+    return None if opened is None else opened(context, is_wanted=is_wanted)

@@ -20,26 +20,28 @@ from graphmill.core.result import Kind
 from graphmill.core.usage import NO_USAGE, REUSED, Usage
 from graphmill.engine.failures import kind_of
 from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
-from graphmill.graph.models.cache import Kept, content_key, is_cacheable
+from graphmill.graph.models.cache import CachedCall, content_key, is_cacheable
 from graphmill.graph.models.genai import observed_complete
 from graphmill.graph.models.request import estimated_tokens
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_type import Context
 from graphmill.graph.secrets import Redactor
 
-MOST_REASKS = 2
-_MOST_TOLD = 1000
+MAX_REASKS = 2
+_MAX_PROBLEM_CHARS = 1000
 _ROUND = re.compile(r"@(\d+)")
-_ASKED = "Answer with one JSON value and nothing else: no fence, no words around it. It must fit this JSON Schema:\n"
-_AGAIN = "That can not be used: {problem}. Answer again with the whole JSON value, and nothing else."
-_KEY_REFUSED = "check the key"  # how providers end what they say of one
+_SCHEMA_PROMPT = (
+    "Answer with one JSON value and nothing else: no fence, no words around it. It must fit this JSON Schema:\n"
+)
+_AGAIN = "That cannot be used: {problem}. Answer again with the whole JSON value, and nothing else."
+_KEY_REFUSED = "check the key"  # how a provider's message about a refused key ends
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model has answered: its ``text``, and, where a schema was given, the ``data`` in it.
+    """The answer of a model: its ``text`` and, if a schema was given, the ``data`` in it.
 
-    ``usage`` is of all calls that it took, ``metadata`` says how many these were and what had to be left out to read the data; of an
-    answer that was not asked for here but used again, that it is ``cached``, and its ``original_usage``.
+    ``usage`` is that of all calls it took. ``metadata`` has the number of ``calls``, and what was ``repaired`` to read the
+    data; for a ``cached`` answer also its ``original_usage``.
     """
 
     text: str
@@ -71,22 +73,23 @@ async def complete(
     schema: AnswerSchema | None = None,
     cache: bool | None = None,
 ) -> Completion:
-    """Give a whole answer that has its shape: one that is known, if this may be, or else asked for.
+    """Return a whole answer that fits the schema: a cached one if that may be used, else by calling the model.
 
-    Without ``cache``, the same is expected of the same call at temperature 0, and not else.
+    With ``cache=None`` answers at temperature 0 are cached, and no others.
     """
-    asked = _shaped(target, _seeded(request), schema)
-    kept = _kept(target, asked, schema, cache)
-    if kept is None:
-        return await _asked(target, asked, context, schema)
-    shared, is_asked = await kept.once(
-        context, partial(_asked, target, asked, context, schema), is_wanted=cache is True
-    )
-    made = _copied(shared)  # by all who were given it, before any of them can change it
-    return made if is_asked else _used_again(made, context, target.lane)
+    asked = _with_schema(target, _with_sample_seed(request), schema)
+    cached = _cached_call(target, asked, schema, cache)
+    ask = partial(_ask_until_valid, target, asked, context, schema)
+    if cached is None:
+        return await ask()
+    shared, is_asked = await cached.once(context, ask, is_wanted=cache is True)
+    made = _copied(shared)  # by everyone who was given it, before any of them can change it
+    if is_asked:
+        return made
+    return _from_cache(made, context, target.lane)
 
 
-async def known(
+async def find_cached(
     target: ModelTarget,
     request: ModelRequest,
     context: Context,
@@ -94,45 +97,55 @@ async def known(
     schema: AnswerSchema | None = None,
     cache: bool | None = None,
 ) -> Completion | None:
-    """Give the answer if it is kept; None where somebody has to be asked."""
-    kept = _kept(target, _shaped(target, _seeded(request), schema), schema, cache)
-    made = None if kept is None else await kept.found(context, is_wanted=cache is True)
-    return None if made is None else _used_again(made, context, target.lane)
+    """Return the cached answer; None if there is none."""
+    cached = _cached_call(target, _with_schema(target, _with_sample_seed(request), schema), schema, cache)
+    if cached is None:
+        return None
+    made = await cached.find(context, is_wanted=cache is True)
+    if made is None:
+        return None
+    return _from_cache(made, context, target.lane)
 
 
-def _kept(
+def _cached_call(
     target: ModelTarget,
     asked: ModelRequest,
     schema: AnswerSchema | None,
     cache: bool | None,  # noqa: FBT001
-) -> Kept[Completion] | None:
-    """Give the way to an answer that may be used again; None for one that may not."""
-    key = content_key(target, asked, schema) if is_cacheable(target, asked, cache) else None
-    return None if key is None else Kept(key, target.lane, written=_written, read=partial(_read, schema))
+) -> CachedCall[Completion] | None:
+    """Return a call whose answer may be cached; None for one that may not."""
+    if not is_cacheable(target, asked, cache):
+        return None
+    key = content_key(target, asked, schema)
+    if key is None:
+        return None
+    return CachedCall(key, target.lane, encode=_encode, decode=partial(_decode, schema))
 
 
-async def _asked(target: ModelTarget, asked: ModelRequest, context: Context, schema: AnswerSchema | None) -> Completion:
-    """Ask until the answer is whole and has its shape; every call is counted, and reported to the attempt as it ends."""
-    used, problem = None, ""
-    for calls in range(1, MOST_REASKS + 2):
+async def _ask_until_valid(
+    target: ModelTarget, asked: ModelRequest, context: Context, schema: AnswerSchema | None
+) -> Completion:
+    """Call the model until the answer is whole and fits the schema; the usage of every call is reported as it ends."""
+    used, problem = NO_USAGE, ""
+    for calls in range(1, MAX_REASKS + 2):
         if calls > 1:
             await context.again(estimated_tokens(asked))
-        response = await ask(target, asked, context)
-        used = response.usage if used is None else used + response.usage
+        response = await call_model(target, asked, context)
+        used = used + response.usage if calls > 1 else response.usage
         _require_whole(target, asked, response)
         if schema is None or response.finish_reason is FinishReason.TOOL_CALLS:
             return _completion(response, used, calls, None)
         try:
             return _completion(response, used, calls, schema.read(response.text))
         except Misfit as misfit:
-            problem = cut(str(misfit), _MOST_TOLD)
-            asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_reproach(response.text, problem)))
-    error = Permanent(f"{target.lane}: asked {MOST_REASKS + 1} times, {problem}")
+            problem = cut(str(misfit), _MAX_PROBLEM_CHARS)
+            asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_correction(response.text, problem)))
+    error = Permanent(f"{target.lane}: no valid answer in {MAX_REASKS + 1} calls; {problem}")
     raise _with_answer(error, target, response)
 
 
 def _require_whole(target: ModelTarget, asked: ModelRequest, response: ModelResponse) -> None:
-    """Raise what an answer means that is none, or is cut."""
+    """Raise the error of an answer that is missing or cut off."""
     if (error := response.error()) is not None:
         raise _with_answer(translate_error(target, error), target, response)
     if not response.text.strip() and not response.tool_calls and not asked.stop:
@@ -140,13 +153,15 @@ def _require_whole(target: ModelTarget, asked: ModelRequest, response: ModelResp
 
 
 def _with_answer(error: AttemptError, target: ModelTarget, response: ModelResponse) -> AttemptError:
-    """Let an error hold what the model has said: whoever mends prompt or schema must read it."""
+    """Add the model's answer to an error: whoever fixes the prompt or the schema must see it."""
     error.answer = cut(Redactor(target.secrets).text(response.text), MOST_MESSAGE_CHARS)
     return error
 
 
 def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAnswer | None) -> Completion:
-    repaired = {} if answer is None or answer.repaired is None else {"repaired": answer.repaired}
+    metadata: dict[str, Any] = {"calls": calls}
+    if answer is not None and answer.repaired is not None:
+        metadata["repaired"] = answer.repaired
     return Completion(
         text=response.text,
         data=None if answer is None else answer.value,
@@ -155,17 +170,17 @@ def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAn
         model=response.model,
         tool_calls=tuple(msgspec.to_builtins(call) for call in response.tool_calls),
         logprobs=None if response.logprobs is None else tuple(asdict(each) for each in response.logprobs),
-        metadata={"calls": calls, **repaired},
+        metadata=metadata,
     )
 
 
-def _written(made: Completion) -> bytes:
-    """Give what is kept of an answer: what is read from its text is read from it again."""
+def _encode(made: Completion) -> bytes:
+    """Encode an answer for the cache, without the data, which are read from its text again."""
     return json_bytes({name: value for name, value in made.to_json().items() if name != "data"})
 
 
-def _read(schema: AnswerSchema | None, body: bytes) -> Completion | None:
-    """Read what was kept; None for what is of another kind, or would not be taken for an answer now."""
+def _decode(schema: AnswerSchema | None, body: bytes) -> Completion | None:
+    """Decode a cached answer; None if it is malformed or does not fit the schema."""
     try:
         made = Completion.from_json(json.loads(body))
         if schema is None or made.tool_calls:
@@ -180,61 +195,61 @@ def _copied(shared: Completion) -> Completion:
     return msgspec.structs.replace(shared, **own)
 
 
-def _used_again(made: Completion, context: Context, model: str) -> Completion:
-    """Give an answer that was not asked for here: it took nothing, and says what it took whoever asked."""
+def _from_cache(made: Completion, context: Context, model: str) -> Completion:
+    """Return a cached answer: it used nothing here, and says what it used originally."""
     context.report_usage(REUSED, model)
     metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
     return msgspec.structs.replace(made, usage=NO_USAGE, metadata=metadata)
 
 
-def _shaped(target: ModelTarget, request: ModelRequest, schema: AnswerSchema | None) -> ModelRequest:
-    """Ask for the shape: by the provider where it has the means, else in words."""
+def _with_schema(target: ModelTarget, request: ModelRequest, schema: AnswerSchema | None) -> ModelRequest:
+    """Add the schema: for the provider to enforce if it can, else in words."""
     if schema is None:
         return request
     if target.is_native:
         return msgspec.structs.replace(request, schema=schema.json)
-    words = _ASKED + schema.text
+    words = _SCHEMA_PROMPT + schema.text
     first, *others = request.messages
     if first.role == "system" and isinstance(first.content, str):
         return msgspec.structs.replace(request, messages=(Message("system", f"{first.content}\n\n{words}"), *others))
     return msgspec.structs.replace(request, messages=(Message("system", words), *request.messages))
 
 
-def _reproach(text: str, problem: str) -> tuple[Message, Message]:
+def _correction(text: str, problem: str) -> tuple[Message, Message]:
     return Message("assistant", text), Message("user", _AGAIN.format(problem=problem))
 
 
 def origin_of(context: Context) -> Origin:
-    """Tell which step asks."""
+    """Say which step makes a call."""
     rounds = _ROUND.findall(context.path) if "@" in context.path else ()
     number = int(rounds[-1]) if rounds else 1
     return Origin(item=context.item, path=context.path, round=number, sample=context.sample, attempt=context.attempt)
 
 
-def _seeded(request: ModelRequest) -> ModelRequest:
-    """Give each sample of an item a seed of its own, if it has one."""
+def _with_sample_seed(request: ModelRequest) -> ModelRequest:
+    """Give each sample of an item its own seed, if there is a seed."""
     if request.seed is None or request.origin.sample <= 1:
         return request
     return msgspec.structs.replace(request, seed=request.seed + request.origin.sample - 1)
 
 
-async def ask(
+async def call_model(
     target: ModelTarget, request: ModelRequest, context: Context, *, timeout_s: float | None = None
 ) -> ModelResponse:
     """Call a model once. Usage is reported even when the call fails; errors hold no secrets."""
-    door = context.shared(("door", target.lane), partial(_Door, target, context))
-    access = door.access
+    model = context.shared(("access", target.lane), partial(_ModelAccess, target, context))
+    access = model.access
     try:
-        response = await door.complete(
+        response = await model.complete(
             request,
-            session=door.session,
+            session=model.session,
             address=access.address,
             key=access.key,
             headers=access.headers,
             timeout_s=timeout_s,
         )
     except asyncio.CancelledError as error:
-        if (usage := getattr(error, "usage", None)) is not None:  # it was sent, and is no longer waited for
+        if (usage := getattr(error, "usage", None)) is not None:  # it was sent already
             context.report_usage(usage, target.lane, is_answer=False)
         raise
     except TimeoutError:
@@ -251,8 +266,8 @@ async def ask(
     return response
 
 
-class _Door:
-    """How the calls of one model are let in, and over what, for as long as a run lasts: the environment is not read for each of them."""
+class _ModelAccess:
+    """Address, key and session for the calls of one model during a run: the environment is read once, not per call."""
 
     def __init__(self, target: ModelTarget, context: Context) -> None:
         self.access = target.access()
@@ -270,25 +285,25 @@ def translate_error(target: ModelTarget, error: Exception) -> AttemptError:
     if isinstance(error, AttemptError):
         error.args, error.__notes__ = (said,), []
         return error
-    # A provider's own fault: where it was raised helps whoever mends it.
+    # A bug in a provider: the traceback helps to fix it.
     kind = Permanent if kind_of(error) is Kind.PERMANENT else Transient
     return kind(f"{type(error).__name__}: {said}").with_traceback(error.__traceback__)
 
 
 def _named(target: ModelTarget, message: str) -> str:
-    """Name the model, in the place of the protocol: a server of another name speaks that too."""
-    said = message if target.lane in message else f"{target.lane}: {message}"
+    """Name the model in place of the protocol, which servers of other names speak too."""
+    text = message if target.lane in message else f"{target.lane}: {message}"
     protocol = target.provider.name
     if message.startswith((f"{protocol} returned ", f"{protocol}: ")):
-        said = f"{target.lane}{message.removeprefix(protocol)}"
-    return f"{said}{_key_told(target)}" if said.endswith(_KEY_REFUSED) else said
+        text = f"{target.lane}{message.removeprefix(protocol)}"
+    if text.endswith(_KEY_REFUSED):
+        return f"{text}{_key_hint(target)}"
+    return text
 
 
-def _key_told(target: ModelTarget) -> str:
+def _key_hint(target: ModelTarget) -> str:
     if not target.key_variable:
-        return f": none was sent; name its variable, providers: {{{target.name}: {{key: {{env: NAME}}}}}} in graphmill.yaml"
-    return (
-        f" in {target.key_variable}"
-        if os.environ.get(target.key_variable)
-        else f": none was sent; set {target.key_variable}"
-    )
+        return f": none was sent; write providers: {{{target.name}: {{key: {{env: NAME}}}}}} in graphmill.yaml"
+    if os.environ.get(target.key_variable):
+        return f" in {target.key_variable}"
+    return f": none was sent; set {target.key_variable}"

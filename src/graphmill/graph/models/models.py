@@ -10,7 +10,7 @@ from typing import Any
 from graphmill.core.errors import UsageError
 from graphmill.core.suggest import suggestion
 from graphmill.engine.jobs.program import StepRules
-from graphmill.graph.models.settings import NAME, ModelSetting, ProviderSetting, Settings, settings_here
+from graphmill.graph.models.settings import FILE_NAME, ModelSetting, ProviderSetting, Settings, settings_here
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.registry import find_provider, provider_registry
 
@@ -23,9 +23,9 @@ def _nothing() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """``model`` stands for that of every node, ``roles`` for those of nodes that have one; None leaves a param as it is.
+    """Models and params chosen for one run: ``model`` for every node, ``roles`` for the nodes of a role; None changes nothing.
 
-    ``cache`` says whether answers that are known may be used again; it decides no answer, and so is no part of what a node is.
+    ``cache`` says whether cached answers may be used; it decides no answer, so it is not part of a node's fingerprint.
     """
 
     model: str | None = None
@@ -37,46 +37,48 @@ class Choices:
 
     @classmethod
     def of(cls, models: Iterable[str] = (), **chosen: Any) -> Choices:
-        """Read ``NAME`` and ``ROLE=NAME``, beside what else is chosen; UsageError for what is neither, or stands twice."""
+        """Read ``NAME`` and ``ROLE=NAME``; UsageError for anything else, and for duplicates."""
         found: dict[str, str] = {}
         for text in models:
             if not isinstance(text, str):
-                raise UsageError(f"a model is written NAME or ROLE=NAME, not {text!r:.80}")
-            before, equals, after = text.partition("=")
-            is_for_role = bool(equals) and "/" not in before  # a model's own name may hold one
-            role, name = (before, after) if is_for_role else ("", text)
+                raise UsageError(f"a model must be NAME or ROLE=NAME, got {text!r:.80}")
+            role, equals, name = text.partition("=")
+            is_for_role = bool(equals) and "/" not in role  # the name of a model may contain =
+            if not is_for_role:
+                role, name = "", text
             if not name or (is_for_role and not role):
-                raise UsageError(f"a model is written NAME or ROLE=NAME, not {text!r:.80}")
+                raise UsageError(f"a model must be NAME or ROLE=NAME, got {text!r:.80}")
             if role in found:
-                raise UsageError(
-                    f"a model {f'for the role {role!r}' if role else 'for all nodes'} is given twice; leave one out"
-                )
+                whose = f"the role {role!r}" if role else "all nodes"
+                raise UsageError(f"two models given for {whose}; remove one")
             found[role] = name
         model = found.pop("", None)
         return cls(model=model, roles=MappingProxyType(found), **chosen)
 
     def over(self, before: Choices) -> Choices:
-        """Give what was chosen before with these in its place: a model for all nodes also replaces those for roles."""
-        roles = self.roles if self.model else MappingProxyType({**before.roles, **self.roles})
-        return replace(before, model=self.model or before.model, roles=roles, **self.params, **self._kept)
+        """Return earlier choices overridden by these; a model for all nodes also replaces those for roles."""
+        roles = self.roles
+        if not self.model:
+            roles = MappingProxyType({**before.roles, **self.roles})
+        return replace(before, model=self.model or before.model, roles=roles, **self.params, **self._cache)
 
     @property
     def params(self) -> dict[str, Any]:
-        """The params that are chosen."""
+        """The chosen params."""
         given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
-    def _kept(self) -> dict[str, Any]:
+    def _cache(self) -> dict[str, Any]:
         return {} if self.cache is None else {"cache": self.cache}
 
     def to_json(self) -> dict[str, Any]:
-        """Give what is chosen as data; nothing, if nothing is."""
-        return self.fingerprint | self._kept
+        """Return the choices as data; empty if nothing is chosen."""
+        return self.fingerprint | self._cache
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What of it decides an answer."""
+        """The choices that decide an answer."""
         named = {"model": self.model, "roles": dict(self.roles)}
         return {name: value for name, value in named.items() if value} | self.params
 
@@ -90,7 +92,7 @@ NO_CHOICES = Choices()
 
 
 class Models:
-    """Finds the target of each name and role, once."""
+    """Finds the target of each name and role, once each."""
 
     def __init__(self, settings: Settings, choices: Choices = NO_CHOICES) -> None:
         self.settings = settings
@@ -100,71 +102,74 @@ class Models:
 
     @classmethod
     def here(cls, choices: Choices = NO_CHOICES) -> Models:
-        """Give those of the current folder's settings."""
+        """Return those of the current folder's settings."""
         return cls(settings_here(), choices)
 
     def find(self, model: Any = None, role: Any = None, *, is_node: bool = True) -> ModelTarget:
-        """Give what a node, or a call of a function's, with this model or role asks; UsageError names the remedy."""
-        known = (
-            self._found.get((model, role)) if isinstance(model, str | None) and isinstance(role, str | None) else None
-        )
+        """Return what a node with this model or role calls, or a function with ``is_node=False``; UsageError says what to do."""
+        if not isinstance(model, str | None) or not isinstance(role, str | None):
+            self._setting(model, role, is_node=is_node)  # raises
+        known = self._found.get((model, role))
         if known is None:
             known = self._found[model, role] = self._target(self._setting(model, role, is_node=is_node))
         return known
 
     def of(self, params: Mapping[str, Any]) -> ModelTarget:
-        """Give what a node with these params asks."""
+        """Return what a node with these params calls."""
         return self.find(params.get("model"), params.get("role"))
 
     def named(self, name: str) -> ModelTarget:
-        """Give what a name means, whatever is chosen for a run."""
+        """Return what a name means, ignoring what is chosen for a run."""
         return self._target(self._by_name(name))
 
     def shown(self, name: str) -> ModelTarget:
-        """Give what a name or, where no model has it, a role means."""
-        return (
-            self.named(name)
-            if name not in self.settings.roles or name in self.settings.models
-            else self.find(role=name)
-        )
+        """Return what the name of a model or else of a role means."""
+        if name in self.settings.roles and name not in self.settings.models:
+            return self.find(role=name)
+        return self.named(name)
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Name the providers that are set or installed."""
+        """The names of all configured and installed providers."""
         return tuple(dict.fromkeys((*self.settings.providers, *provider_registry().names)))
 
     def provider(self, name: str) -> ModelTarget:
-        """Give a provider without a model; UsageError if there is none of that name."""
+        """Return a provider without a model; UsageError if there is no such provider."""
         return self._target(ModelSetting(model=f"{name}/"))
 
     def _setting(self, model: Any, role: Any, *, is_node: bool) -> ModelSetting:
         for name in (model, role):
             if name is not None and (not isinstance(name, str) or not name):
-                raise UsageError(f"a model or a role is a name, not {name!r:.80}")
-        own = self.settings.roles.get(role) if model is None and role is not None else None
+                raise UsageError(f"a model or role must be a name, got {name!r:.80}")
+        own = None
+        if model is None and role is not None:
+            own = self.settings.roles.get(role)
         chosen = self.choices.roles.get(role) or self.choices.model
         if chosen is not None:
             found = self._by_name(chosen)
-            return found if own is None else ModelSetting(model=found.model, params={**found.params, **own.params})
-        if model is not None or own is not None:
-            return self._by_name(model) if own is None else self._of_role(role, own)
+            if own is None:
+                return found
+            return ModelSetting(model=found.model, params={**found.params, **own.params})
+        if own is not None:
+            return self._of_role(role, own)
+        if model is not None:
+            return self._by_name(model)
         if role is not None:
-            raise UsageError(
-                f"no model for the role {role!r}{suggestion(role, self.settings.roles)}; "
-                f"write roles: {{{role}: provider/model}} in {NAME}{f', or say --model {role}=provider/model' if is_node else ''}"
-            )
+            raise UsageError(self._no_role(role, is_node=is_node))
         if DEFAULT in self.settings.models:
             return self._by_name(DEFAULT)
-        here, option = (
-            ("model: provider/model", ", or say --model") if is_node else ("gm.complete('provider/model', …)", "")
-        )
-        raise UsageError(f"no model is named; write {here}, or models: {{{DEFAULT}: provider/model}} in {NAME}{option}")
+        raise UsageError(_no_model(is_node=is_node))
+
+    def _no_role(self, role: str, *, is_node: bool) -> str:
+        near = suggestion(role, self.settings.roles)
+        message = f"no model for the role {role!r}{near}; write roles: {{{role}: provider/model}} in {FILE_NAME}"
+        return f"{message}, or use --model {role}=provider/model" if is_node else message
 
     def _of_role(self, role: str, own: ModelSetting) -> ModelSetting:
         try:
             found = self._by_name(own.model)
         except UsageError as error:
-            raise UsageError(f"the role {role!r}: {error}") from None
+            raise UsageError(f"role {role!r}: {error}") from None
         return ModelSetting(model=found.model, params={**found.params, **own.params})
 
     def _by_name(self, name: str) -> ModelSetting:
@@ -176,12 +181,14 @@ class Models:
         return ModelSetting(model=name)
 
     def _near(self, name: str) -> str:
-        """Say what else a name is that no model has, or which comes near it."""
+        """Say what else an unknown model's name could be."""
         if name in self.settings.roles:
-            return f", but a role; write the model it stands for, {self.settings.roles[name].model!r:.80}"
+            return f": it is a role; use its model, {self.settings.roles[name].model!r:.80}"
         if name in self.providers:
-            return f", but a provider; write {name}/ and its name for the model, such as graphmill models --check lists"
-        return f"{suggestion(name, self.settings.models)}; write provider/model, or name it under models in {NAME}"
+            return f": it is a provider; write {name}/MODEL (graphmill models --check lists them)"
+        return (
+            f"{suggestion(name, self.settings.models)}; write provider/model, or define it under models in {FILE_NAME}"
+        )
 
     def _target(self, found: ModelSetting) -> ModelTarget:
         name, _, model = found.model.partition("/")
@@ -189,8 +196,10 @@ class Models:
         try:
             provider = find_provider(name if setting is None else setting.protocol)
         except ValueError as error:
-            of = f"model {found.model!r:.80}: " if model else ""
-            raise UsageError(f"{of}{self._unknown(name) or error}") from None
+            message = self._unknown(name) or str(error)
+            if model:
+                message = f"model {found.model!r:.80}: {message}"
+            raise UsageError(message) from None
         return ModelTarget(
             name=name,
             model=model,
@@ -202,13 +211,19 @@ class Models:
         )
 
     def _unknown(self, name: str) -> str:
-        """Say of a provider that nobody has named which there are, and of one that was named what it lacks."""
-        known, own = sorted(self.providers), self.settings.providers.get(name)
-        if own is not None and own.protocol not in (registry := provider_registry().names):
-            near = suggestion(own.protocol, registry)
-            return f"providers.{name} in {NAME} speaks no protocol that is known{near}; write protocol: and one of {', '.join(registry)}"
-        return (
-            ""
-            if name in known
-            else f"unknown provider {name!r:.80}{suggestion(name, known)}; available: {', '.join(known)}"
-        )
+        """Say what is wrong with a provider: it has an unknown protocol, or there is no such provider."""
+        known, protocols = sorted(self.providers), provider_registry().names
+        own = self.settings.providers.get(name)
+        if own is not None and own.protocol not in protocols:
+            near = suggestion(own.protocol, protocols)
+            return f"providers.{name} in {FILE_NAME} has no known protocol{near}; protocol must be one of {', '.join(protocols)}"
+        if name in known:
+            return ""
+        return f"unknown provider {name!r:.80}{suggestion(name, known)}; available: {', '.join(known)}"
+
+
+def _no_model(*, is_node: bool) -> str:
+    setting = f"models: {{{DEFAULT}: provider/model}} in {FILE_NAME}"
+    if is_node:
+        return f"no model given; write model: provider/model, or {setting}, or use --model"
+    return f"no model given; write gm.complete('provider/model', …), or {setting}"

@@ -1,4 +1,4 @@
-"""The nodes of a graph that ask models: what they ask is checked before the first item, and counts among what a node is."""
+"""The nodes of a graph that call models: checked before the first item, and part of a graph's fingerprints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphmill.core.errors import Unavailable, UsageError
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.suggest import suggestion
 from graphmill.graph.models.models import Choices, Models
-from graphmill.graph.models.target import ModelTarget
+from graphmill.graph.models.target import ModelTarget, missing_variables
 from graphmill.graph.node_params import is_open
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def require_models(graph: Graph) -> None:
-    """Refuse, before anything runs, a graph of which a node has no model, or one that can not be asked; UsageError names the remedy."""
+    """Raise UsageError, before anything runs, for a node without a model or with one that cannot be called."""
     models = graph.models()
     if models is None:
         return
@@ -26,51 +26,49 @@ def require_models(graph: Graph) -> None:
         if _is_known(node):
             target = _of(models, node)
             if lacking := target.lacking():
-                raise UsageError(
-                    f"node {node.id!r} asks {target.lane}, and the environment has no {', '.join(lacking)}; set it first"
-                )
+                raise UsageError(f"node {node.id!r} calls {target.lane}: {missing_variables(lacking)}")
             _require_address(node, target)
 
 
 def _require_address(node: Node, target: ModelTarget) -> None:
-    """Refuse an address that is none, or of which a provider that can tell beforehand, as few can, says that something is wrong."""
+    """Raise UsageError for an invalid address, or one that its provider rejects beforehand, as few can."""
     require = getattr(target.provider, "require", None)
     try:
         target.require_address()
         if require is not None:
             require(target.address)
     except Unavailable as error:
-        raise UsageError(f"node {node.id!r} asks {target.lane}: {error}") from None
+        raise UsageError(f"node {node.id!r} calls {target.lane}: {error}") from None
 
 
-def asked_models(graph: Graph) -> tuple[str, ...]:
-    """Name the models that a graph asks, as far as that is known before it has items; UsageError where a node has none."""
+def models_used(graph: Graph) -> tuple[str, ...]:
+    """Return the models that a graph calls, if known before there are items; UsageError if a node has none."""
     models = graph.models()
-    return (
-        ()
-        if models is None
-        else tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
-    )
+    if models is None:
+        return ()
+    return tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
 
 
 def unset_models(graph: Graph) -> tuple[str, ...]:
-    """Tell of each node that has no model yet, and what to do about it."""
+    """Say for each node without a model what to do about it."""
     try:
         models = graph.models()
-    except UsageError as error:  # the settings can not be read
+    except UsageError as error:  # the settings cannot be read
         return (str(error),)
-    told = []
-    for node in () if models is None else graph.model_nodes():
+    if models is None:
+        return ()
+    problems = []
+    for node in graph.model_nodes():
         try:
-            if models is not None and _is_known(node):
+            if _is_known(node):
                 _of(models, node)
         except UsageError as error:
-            told.append(str(error))
-    return tuple(told)
+            problems.append(str(error))
+    return tuple(problems)
 
 
 def models_by_node(graph: Graph) -> dict[str, str]:
-    """Name what each node asks, itself or in its child, as far as that is known before there are items."""
+    """Return the models that each node or its child calls, if known before there are items."""
     models = graph.models()
     if models is None:
         return {}
@@ -84,47 +82,51 @@ def models_by_node(graph: Graph) -> dict[str, str]:
 
 
 def require_use(graph: Graph, choices: Choices) -> None:
-    """Refuse choices that would change nothing."""
+    """Raise UsageError for choices that would change nothing."""
     nodes = list(graph.model_nodes())
     if not nodes and choices.to_json():
         raise UsageError(
-            f"workflow {graph.name!r} asks no model: there is nothing to choose one, its params or its cache for"
+            f"workflow {graph.name!r} calls no model; remove the options that choose models, params or the cache"
         )
     roles = [node.raw_params["role"] for node in nodes if isinstance(node.raw_params.get("role"), str)]
     if any(is_open(role) for role in roles):
         return
     for role in choices.roles:
         if role not in roles:
-            there = ", ".join(sorted(set(roles))) or "none"
-            raise UsageError(
-                f"workflow {graph.name!r} has no node of the role {role!r}{suggestion(role, roles)}; its roles are {there}"
-            )
+            known = ", ".join(sorted(set(roles))) or "none"
+            near = suggestion(role, roles)
+            raise UsageError(f"workflow {graph.name!r} has no node of the role {role!r}{near}; its roles: {known}")
 
 
 def model_marks(graph: Graph) -> dict[str, str]:
-    """Give the fingerprint of each node that asks models, itself or in its child, with what their names and roles have come to."""
+    """Return the fingerprint of each node that calls models, itself or in its child, with the models it leads to."""
     models = graph.models()
     if models is None:
         return {}
     asking = {node: list(nodes_within(node)) for node in graph.nodes.values()}
     return {
-        f"node {node.id!r}": value_fingerprint([node.fingerprint, [_asked(models, each) for each in within]])
+        f"node {node.id!r}": value_fingerprint(
+            [node.fingerprint, [_model_fingerprint(models, each) for each in within]]
+        )
         for node, within in asking.items()
         if within
     }
 
 
 def nodes_within(node: Node) -> Iterator[Node]:
-    """Give a node if it asks a model, and those of its child that do."""
+    """Yield the node if it calls a model, and those nodes of its child that do."""
     if node.type.asks_model:
         yield node
-    for below in () if node.child is None else node.child.nodes.values():
-        yield from nodes_within(below)
+    if node.child is not None:
+        for below in node.child.nodes.values():
+            yield from nodes_within(below)
 
 
-def _asked(models: Models, node: Node) -> list[Any]:
-    """Tell what a node asks; where only its items know which model that is, what is chosen for the run."""
-    return [node.id, _of(models, node).fingerprint if _is_known(node) else models.choices.fingerprint]
+def _model_fingerprint(models: Models, node: Node) -> list[Any]:
+    """Return what decides a node's model; if its items choose it, only what is chosen for the run."""
+    if _is_known(node):
+        return [node.id, _of(models, node).fingerprint]
+    return [node.id, models.choices.fingerprint]
 
 
 def _is_known(node: Node) -> bool:

@@ -19,7 +19,7 @@ from graphmill.graph.template import text_of
 CHARS_PER_TOKEN = 4
 USUAL_ANSWER = 500
 PARAMS = ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort", "tools", "logprobs", "extra")
-_MOST_BYTES = 20 * 1024 * 1024
+_MAX_BYTES = 20 * 1024 * 1024
 _KINDS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -29,8 +29,10 @@ _KINDS = (
 
 
 def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Sequence[Image] = ()) -> tuple[Message, ...]:
-    """Put messages together: what the model is told first, what was said before, and the prompt with its images."""
-    made = [] if system is None else [Message("system", _text(system))]
+    """Build the messages: the system prompt, earlier messages, and the prompt with its images."""
+    made: list[Message] = []
+    if system is not None:
+        made.append(Message("system", _text(system)))
     if past:
         made += _read(past, list[Message], "messages")
     if prompt is not None:
@@ -44,7 +46,7 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
 def request_of(
     target: ModelTarget, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN
 ) -> ModelRequest:
-    """Make the request: what is chosen for the run counts first, then what is given here, then what is set for the model."""
+    """Build a request. Params chosen for the run come first, then those given here, then the model's settings."""
     found = {name: value for name, value in params.items() if value is not None and value != {}}
     if target.defaults or target.chosen:
         found = {**target.defaults, **found, **target.chosen}
@@ -57,20 +59,23 @@ def request_of(
 
 
 def estimated_tokens(request: ModelRequest, schema: str = "") -> int:
-    """Estimate what a request takes: four characters are a token, and an answer is as long as it may be.
+    """Estimate the tokens of a request: four characters are a token, and an answer is as long as allowed.
 
-    ``schema`` is the text of one that has yet to be put into the request.
+    ``schema`` is the text of a schema that is not in the request yet.
     """
     sent = len(schema) + sum(len(message.text) for message in request.messages)
     if request.schema is not None:
         sent += len(_text(request.schema))
     if request.tools:
         sent += len(_text(msgspec.to_builtins(request.tools)))
-    return sent // CHARS_PER_TOKEN + (request.max_tokens if isinstance(request.max_tokens, int) else USUAL_ANSWER)
+    answer = USUAL_ANSWER
+    if isinstance(request.max_tokens, int):
+        answer = request.max_tokens
+    return sent // CHARS_PER_TOKEN + answer
 
 
 def tokens_of(target: ModelTarget, params: Mapping[str, Any]) -> int:
-    """Estimate what a node with these params asks for; of params that make no request, which its attempt tells, an answer alone."""
+    """Estimate the tokens of a node with these params; invalid params, which its attempt reports, count as an answer."""
     try:
         messages = messages_of(params.get("prompt"), params.get("system"), params.get("messages"))
         request = request_of(target, messages, {name: params.get(name) for name in ("max_tokens", "tools")})
@@ -83,16 +88,20 @@ def _text(value: Any) -> str:
     try:
         return text_of(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Permanent(f"it can not be sent as text: {message_of(error)}") from None
+        raise Permanent(f"cannot be sent as text: {message_of(error)}") from None
 
 
 def _tools(given: Any) -> tuple[Tool, ...]:
-    return tuple(_read([plain_tool(each) for each in given], list[Tool], "tools")) if given else ()
+    if not given:
+        return ()
+    return tuple(_read([plain_tool(each) for each in given], list[Tool], "tools"))
 
 
 def plain_tool(value: Any) -> Any:
-    """Take a tool also as others write it: {type: function, function: {…}}."""
-    return value["function"] if isinstance(value, Mapping) and "function" in value else value
+    """Accept a tool also in OpenAI's form: {type: function, function: {…}}."""
+    if isinstance(value, Mapping) and "function" in value:
+        return value["function"]
+    return value
 
 
 def _stops(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -100,7 +109,9 @@ def _stops(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _logprobs(given: bool | int) -> int | None:  # noqa: FBT001  as a param is given
-    return None if given is False else int(given is not True and given)
+    if given is False:
+        return None
+    return int(given is not True and given)
 
 
 def _read(value: Any, kind: Any, name: str) -> Any:
@@ -114,24 +125,28 @@ _READ: Mapping[str, Callable[[Any], Any]] = {"stop": _stops, "tools": _tools, "l
 
 
 async def images_of(given: Iterable[Any], root: Path | None) -> tuple[Image, ...]:
-    """Give images as they are sent; Permanent says what is none. A file's path is relative to the workflow's folder."""
+    """Read images; Permanent for what is not an image. A file's path is relative to the workflow's folder."""
     return tuple([await _image(each, root) for each in given])
 
 
 async def _image(given: Any, root: Path | None) -> Image:
     found = image_or_path(given)
-    return found if isinstance(found, Image) else await asyncio.to_thread(_of_file, (root or Path()) / found)
+    if isinstance(found, Image):
+        return found
+    return await asyncio.to_thread(_of_file, (root or Path()) / found)
 
 
 def image_or_path(given: Any) -> Image | str:
-    """Give what is an image already, or the path of a file; Permanent says what is neither."""
+    """Return an image, or the path of an image file; Permanent for anything else."""
     if isinstance(given, Mapping):
         return _of_mapping(given)
     if not isinstance(given, str) or not given:
-        raise Permanent(f"an image is an address, a file's path, or {{data, media_type}}, not {given!r:.80}")
+        raise Permanent(f"an image must be a URL, a file's path, or {{data, media_type}}, got {given!r:.80}")
     if given.startswith(("http://", "https://")):
         return Image(url=given)
-    return _of_data(given) if given.startswith("data:") else given
+    if given.startswith("data:"):
+        return _of_data(given)
+    return given
 
 
 def _of_mapping(given: Mapping[str, Any]) -> Image:
@@ -140,7 +155,7 @@ def _of_mapping(given: Mapping[str, Any]) -> Image:
     except msgspec.ValidationError as error:
         raise Permanent(f"images: {error}") from None
     if not (found.data or found.url):
-        raise Permanent("an image has neither data nor url")
+        raise Permanent("an image must have data or url")
     return found
 
 
@@ -148,18 +163,18 @@ def _of_data(address: str) -> Image:
     head, comma, data = address.partition(",")
     kind, _, coding = head.removeprefix("data:").partition(";")
     if not comma or coding != "base64":
-        raise Permanent("an image given as data: is written data:image/png;base64,…")
+        raise Permanent("a data: image must be written data:image/png;base64,…")
     return Image(data=data, media_type=kind)
 
 
 def _of_file(path: Path) -> Image:
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise Permanent(f"can not read the image {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > _MOST_BYTES:
-        raise Permanent(f"the image {str(path)!r} is larger than {_MOST_BYTES // 2**20} MB")
+        raise Permanent(f"cannot read the image {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > _MAX_BYTES:
+        raise Permanent(f"the image {str(path)!r} is larger than {_MAX_BYTES // 2**20} MB")
     return Image(data=base64.b64encode(data).decode(), media_type=_kind(data, path))
 
 
@@ -168,5 +183,5 @@ def _kind(data: bytes, path: Path) -> str:
         return "image/webp"
     kind = next((kind for mark, kind in _KINDS if data.startswith(mark)), None)
     if kind is None:
-        raise Permanent(f"{str(path)!r} is no PNG, JPEG, GIF or WebP, and is not sent")
+        raise Permanent(f"{str(path)!r} is not a PNG, JPEG, GIF or WebP image")
     return kind

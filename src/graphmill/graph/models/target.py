@@ -1,9 +1,9 @@
-"""A target: one model of one provider, and all that is needed to ask it."""
+"""One model of one provider, and everything needed to call it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -19,7 +19,7 @@ from graphmill.graph.secrets import Secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What calls are let in with, as the environment has it."""
+    """Address, key and headers of calls, read from the environment."""
 
     address: str
     key: str | None
@@ -28,11 +28,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTarget:
-    """``name`` is the provider's as it is set, ``model`` the provider's own name for the model.
+    """A model: ``name`` is the configured name of its provider, ``model`` the provider's own name for it.
 
-    ``lane`` is what its calls depend on together, ``provider/model`` or, without a model, the provider; ``mark`` its fingerprint as
-    JSON. ``defaults`` are params where a node says nothing, ``chosen`` those that count whatever it says; so does ``cache``, if it is
-    chosen whether answers may be used again.
+    Its calls share the ``lane``: ``provider/model``, or the provider without a model; ``mark`` is its fingerprint as JSON.
+    ``defaults`` are params for nodes that do not set them, ``chosen`` those of the run, which override a node's, as does
+    ``cache``.
     """
 
     name: str
@@ -46,17 +46,20 @@ class ModelTarget:
     mark: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lane", f"{self.name}/{self.model}" if self.model else self.name)
+        lane = f"{self.name}/{self.model}" if self.model else self.name
+        object.__setattr__(self, "lane", lane)
         object.__setattr__(self, "mark", canonical(self.fingerprint))
 
     @property
     def limits(self) -> Limits | None:
-        """What is set of its limits, for its account; None if nothing is."""
-        return None if self.setting.limits is None else replace(self.setting.limits, account=self.account)
+        """Its configured limits, for its account; None if there are none."""
+        if self.setting.limits is None:
+            return None
+        return replace(self.setting.limits, account=self.account)
 
     @property
     def account(self) -> str:
-        """Whose limits its calls count for: the model, and, by a hash of both, where it is asked and with which key."""
+        """Whose limits its calls count against: the model, with a hash of address and key."""
         key, address = os.environ.get(self.key_variable, ""), self.provider.default_address
         with suppress(KeyError):
             address = self.address
@@ -64,71 +67,75 @@ class ModelTarget:
 
     @property
     def fingerprint(self) -> list[Any]:
-        """What of it decides an answer; where it is asked does not."""
+        """What decides an answer; the address does not."""
         return [self.lane, dict(self.defaults), dict(self.chosen)]
 
     @property
     def is_native(self) -> bool:
-        """Whether the provider itself holds an answer to a schema."""
-        asked = self.setting.output_schema
-        return self.provider.supports_schema if asked is None else asked == "native"
+        """Whether the provider itself enforces a schema."""
+        if self.setting.output_schema is None:
+            return self.provider.supports_schema
+        return self.setting.output_schema == "native"
 
     @property
     def key_variable(self) -> str:
-        """The variable that holds the key; "" for none. A provider of another name than its protocol's is never sent that one's key."""
+        """The environment variable of the key; "" for none. A provider never gets the key of another with the same protocol."""
         if self.setting.key is not None:
             return self.setting.key
-        return self.provider.key_variable if self.name == self.setting.protocol else ""
+        if self.name != self.setting.protocol:
+            return ""
+        return self.provider.key_variable
 
     @property
     def is_key_wanted(self) -> bool:
-        """Whether it can not be asked without a key: servers of one's own may want none."""
+        """Whether it needs a key; a server of one's own may not."""
         is_elsewhere = self.setting.address is not None or self.is_moved
         return bool(self.key_variable) and (self.setting.key is not None or not is_elsewhere)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The variables whose values no message may repeat."""
+        """The environment variables to redact."""
         return tuple(dict.fromkeys(filter(None, self._secrets())))
 
     def lacking(self) -> list[str]:
-        """Name the variables that must be set and are not."""
+        """Return the environment variables that are required and not set."""
         unset = [name for name in self.secrets if not os.environ.get(name)]
         return [name for name in unset if name != self.key_variable or self.is_key_wanted]
 
     def access(self) -> Access:
-        """Read the environment; Unavailable names what it lacks."""
+        """Read the environment; Unavailable names missing variables."""
         if lacking := self.lacking():
-            raise Unavailable(f"{self.lane} can not be asked: the environment has no {', '.join(lacking)}")
-        headers = {
-            name: os.environ[value.name] if isinstance(value, Secret) else value
-            for name, value in self.setting.headers.items()
-        }
+            raise Unavailable(f"cannot call {self.lane}: {missing_variables(lacking)}")
+        headers: dict[str, str] = {}
+        for name, value in self.setting.headers.items():
+            headers[name] = os.environ[value.name] if isinstance(value, Secret) else value
         self.require_address()
         return Access(address=self.address, key=os.environ.get(self.key_variable) or None, headers=headers)
 
     def require_address(self) -> None:
-        """Refuse an address that is none: Unavailable says so."""
+        """Raise Unavailable for an address that is not a URL."""
         if self.provider.default_address.startswith("http") and not self.address.startswith(("http://", "https://")):
-            raise Unavailable(f"{self.lane} can not be asked: its address is http://… or https://…, and nothing else")
+            raise Unavailable(f"cannot call {self.lane}: its address must be http://… or https://…")
 
     @property
     def address(self) -> str:
-        """Where it is asked; KeyError if that stands in a variable that is not set."""
+        """Its address; KeyError if that is in an environment variable that is not set."""
         address = self.setting.address
         named = os.environ[address.name] if isinstance(address, Secret) else address
         return named or self._moved or self.provider.default_address
 
     @property
     def is_moved(self) -> bool:
-        """Whether the environment gives the protocol another address."""
+        """Whether the environment overrides the protocol's address."""
         return bool(self._moved)
 
     @property
     def _moved(self) -> str:
-        """Another address that the environment gives for the protocol."""
+        """The address that the environment sets for the protocol; "" for none."""
         variable = self.provider.address_variable
-        return os.environ.get(variable, "") if variable and self.name == self.setting.protocol else ""
+        if not variable or self.name != self.setting.protocol:
+            return ""
+        return os.environ.get(variable, "")
 
     def _secrets(self) -> Iterator[str]:
         yield self.key_variable
@@ -139,3 +146,10 @@ class ModelTarget:
         for value in self.setting.headers.values():
             if isinstance(value, Secret):
                 yield value.name
+
+
+def missing_variables(names: Sequence[str]) -> str:
+    """Say which environment variables are not set."""
+    if len(names) == 1:
+        return f"environment variable {names[0]} is not set"
+    return f"environment variables {', '.join(names)} are not set"

@@ -55,14 +55,14 @@ def test_two_files_that_run_each_other_are_refused_wherever_one_begins(tmp_path)
     inline = "{nodes: [{id: z, type: workflow, params: {workflow: a}}]}"
     (line,) = problems_of(tmp_path, f"nodes: [{{id: y, type: workflow, params: {{workflow: {inline}}}}}]", "b.yaml")
     assert line.startswith(
-        "a.yaml:1:52: node 'x': params.workflow: a workflow can not run itself: b.yaml → a.yaml → b.yaml; "
+        "a.yaml:1:52: node 'x': params.workflow: a workflow cannot run itself: b.yaml → a.yaml → b.yaml; "
     )
 
 
 def test_a_link_to_a_file_is_that_file(tmp_path):
     (tmp_path / "link.yaml").symlink_to(tmp_path / "w.yaml")
     assert (
-        "can not run itself"
+        "cannot run itself"
         in problems_of(tmp_path, "nodes: [{id: x, type: workflow, params: {workflow: link.yaml}}]")[0]
     )
 
@@ -73,7 +73,7 @@ def test_a_long_chain_of_files_is_refused_and_ends(tmp_path):
             f"nodes: [{{id: x, type: workflow, params: {{workflow: c{number + 1}}}}}]"
         )
     assert problems_of(tmp_path, "nodes: [{id: x, type: workflow, params: {workflow: c0}}]") == [
-        "c49.yaml:1:1: workflow: workflows run one another more than 50 levels deep"
+        "c49.yaml:1:1: workflow: workflows are nested deeper than 50 levels"
     ]
 
 

@@ -66,7 +66,7 @@ def test_either_there_is_a_cycle_and_it_is_real_or_before_and_after_are_as_the_e
     assert order.is_sound != is_cyclic
     if is_cyclic:
         for problem in problems.found:
-            cycle = problem.message.split("round: ")[1].split(";")[0].split(" → ")
+            cycle = problem.message.split("cycle: ")[1].split(";")[0].split(" → ")
             assert all((int(a[1:]), int(b[1:])) in found for a, b in pairwise(cycle))
             assert cycle[0] == cycle[-1]
     else:
@@ -79,7 +79,7 @@ def test_either_there_is_a_cycle_and_it_is_real_or_before_and_after_are_as_the_e
 def test_each_knot_of_cycles_is_told():
     with pytest.raises(gm.WorkflowError) as caught:
         load_data(workflow(5, [edge(0, 1), edge(1, 0), edge(2, 3), edge(3, 4), edge(4, 2), edge(1, 2)]))
-    assert [line.split("round: ")[1].split(";")[0] for line in caught.value.problems] == [
+    assert [line.split("cycle: ")[1].split(";")[0] for line in caught.value.problems] == [
         "n0 → n1 → n0",
         "n2 → n3 → n4 → n2",
     ]

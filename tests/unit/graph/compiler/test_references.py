@@ -84,5 +84,5 @@ def test_an_unknown_name_is_found_in_every_place(place):
         node["loop"] = {"max": "${no}"}
     else:
         workflow["outputs"] = {"x": "${no}"}
-    with pytest.raises(gm.WorkflowError, match=r"\$\{no\}: no node or input 'no'; here are (none|a)$"):
+    with pytest.raises(gm.WorkflowError, match=r"\$\{no\}: no node or input 'no'; available here: (none|a)$"):
         load_data(workflow)

@@ -68,7 +68,7 @@ def test_data_that_holds_itself_or_is_too_deep_is_refused_and_shared_data_is_not
     for _ in range(100):
         shared = [shared, shared]
     for data in (itself, deep):
-        with pytest.raises(gm.WorkflowError, match="nested deeper than 200 levels, or it holds itself"):
+        with pytest.raises(gm.WorkflowError, match="nested deeper than 200 levels, or contains itself"):
             Document.from_data({"nodes": data})
     assert Document.from_data({"nodes": shared}).data["nodes"] is shared
 
@@ -283,17 +283,17 @@ def test_every_file_that_can_not_be_read_is_told_at_once(tmp_path):
 - !file "a\\0b"
 """
     assert problems_of(write(tmp_path, text)) == [
-        "flow.yaml:1:3: !file: there is no file 'promt.md' (did you mean 'prompt.md'?)",
-        "flow.yaml:2:3: !file: the name of a file is wanted, as in !file prompt.md",
-        "flow.yaml:3:3: !file: the name of a file is wanted, as in !file prompt.md",
-        "flow.yaml:4:3: !file: the name of a file is wanted, as in !file prompt.md",
-        "flow.yaml:5:3: !file: '.' is a folder, not a file",
-        "binary.md:2:1: the file is not text in UTF-8",
-        "nul.md:1:2: the file is not text in UTF-8",
+        "flow.yaml:1:3: !file: no file 'promt.md' (did you mean 'prompt.md'?)",
+        "flow.yaml:2:3: !file: must be followed by a file name, as in !file prompt.md",
+        "flow.yaml:3:3: !file: must be followed by a file name, as in !file prompt.md",
+        "flow.yaml:4:3: !file: must be followed by a file name, as in !file prompt.md",
+        "flow.yaml:5:3: !file: '.' is a folder",
+        "binary.md:2:1: the file is not UTF-8 text",
+        "nul.md:1:2: the file is not UTF-8 text",
         "twice.json:2:2: repeated key 'a' in one object",
         "open.yaml:2:1: while parsing a flow node, did not find expected node content",
-        "again.yaml:1:4: !file stands in workflow files only, not in files that they bring in",
-        "flow.yaml:11:3: !file: 'a\\x00b' is no name of a file: it holds a NUL character",
+        "again.yaml:1:4: !file is only allowed in workflow files, not in included files",
+        "flow.yaml:11:3: !file: 'a\\x00b' is not a file name: it contains a NUL character",
     ]
 
 
@@ -330,7 +330,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 def test_a_file_that_is_too_large_is_refused(tmp_path):
     with (tmp_path / "large.md").open("wb") as file:
         file.truncate(10_000_001)
-    told = "'large.md': the file is larger than 10 MB, the most a file of a workflow may have"
+    told = "'large.md': the included file is larger than 10 MB"
     assert problems_of(write(tmp_path, "a: !file large.md")) == [f"flow.yaml:1:4: !file: {told}"]
 
 
@@ -390,7 +390,7 @@ def test_a_workflow_that_is_too_large_is_refused_before_it_is_read_whole(tmp_pat
     path = tmp_path / "large.yaml"
     with path.open("wb") as file:
         file.truncate(3_000_000_000)
-    assert problems_of(path) == ["large.yaml: the file is larger than 10 MB, the most a workflow may have"]
+    assert problems_of(path) == ["large.yaml: the workflow file is larger than 10 MB"]
 
 
 def test_two_hundred_levels_are_read_from_either_form(tmp_path):
@@ -399,9 +399,9 @@ def test_two_hundred_levels_are_read_from_either_form(tmp_path):
 
 
 def test_a_file_that_is_not_there_or_no_file_is_a_usage_error(tmp_path):
-    with pytest.raises(gm.UsageError, match=r"there is no workflow file '.*review\.yaml'"):
+    with pytest.raises(gm.UsageError, match=r"no workflow file '.*review\.yaml'"):
         Document.read(tmp_path / "review.yaml")
-    with pytest.raises(gm.UsageError, match=r"can not read the workflow file .*: its name holds a NUL character"):
+    with pytest.raises(gm.UsageError, match=r"cannot read the workflow file .*: its name contains a NUL character"):
         Document.read("a\0b.yaml")
 
 

@@ -78,7 +78,7 @@ def test_keys_ranges_and_defaults_are_those_of_the_tables():
         "minimum": 1,
         "maximum": 1000,
         "default": 10,
-        "description": "How many items run at the same time, at most.",
+        "description": "The most items that run at the same time.",
     }
     assert batch["properties"]["ordered"]["default"] is True
     assert SCHEMA["$defs"]["loop"]["properties"]["history"]["default"] == "past"

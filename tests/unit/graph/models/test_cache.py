@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from graphmill.graph.models.cache import Flights
+from graphmill.graph.models.cache import SingleFlight
 
 
 class Asked:
@@ -32,7 +32,7 @@ class Asked:
 @pytest.mark.parametrize("seed", range(200))
 def test_whoever_is_not_cancelled_has_an_answer_or_its_own_failure(seed):
     random = Random(seed)
-    asked, flights = Asked(random), Flights()
+    asked, flights = Asked(random), SingleFlight()
 
     async def call():
         for _ in range(random.randrange(3)):
@@ -63,7 +63,7 @@ def test_whoever_is_not_cancelled_has_an_answer_or_its_own_failure(seed):
 
 def test_other_keys_do_not_wait():
     async def drive():
-        flights, gate = Flights(), asyncio.Event()
+        flights, gate = SingleFlight(), asyncio.Event()
 
         async def one():
             await gate.wait()
@@ -81,7 +81,7 @@ def test_other_keys_do_not_wait():
 
 
 def test_who_waits_on_a_loop_that_is_gone_is_passed_over():
-    flights = Flights()
+    flights = SingleFlight()
 
     async def join():
         assert flights._join(b"key") is not None  # and the loop ends without a word

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.node_params import pieced
+from graphmill.graph.node_params import join_pieces
 from graphmill.nodes.files.paths import resolve_path
 
 ROOT = Path("/the/root")
@@ -16,7 +16,7 @@ ROOT = Path("/the/root")
 
 def resolve(*pieces, root=ROOT, **more):
     """Resolve a path; a list of one is what a template came to."""
-    path = pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieced(pieces)
+    path = pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else join_pieces(pieces)
     return str(resolve_path("file_path", path, root=root, **more).real)
 
 
