@@ -39,7 +39,8 @@ def read_json(stream: BinaryIO) -> Generator[Any, None, None]:
 def read_yaml(stream: BinaryIO) -> Generator[Any, None, None]:
     """Read a file that holds one list of items; an empty document has none. All of it is in memory."""
     data = from_yaml(stream.read())
-    yield from _require_list([] if data is None else data)
+    if data is not None:
+        yield from _require_list(data)
 
 
 def _require_list(data: Any) -> list[Any]:
@@ -64,7 +65,7 @@ class JsonlWriter:
         """Do nothing: the last row ends the file."""
 
     def discard(self) -> None:
-        """Do nothing: there is no temporary data."""
+        """Do nothing; no temporary data is held."""
 
 
 class JsonWriter:
@@ -84,4 +85,4 @@ class JsonWriter:
         self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
 
     def discard(self) -> None:
-        """Do nothing: there is no temporary data."""
+        """Do nothing; no temporary data is held."""

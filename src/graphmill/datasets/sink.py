@@ -150,7 +150,9 @@ class StdoutSink:
     holds_rows = True
 
     def __init__(self, format: str | None = None) -> None:  # noqa: A002
-        self._stream = cast("BinaryIO", _Screen(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
+        self._stream: BinaryIO = sys.stdout.buffer
+        if sys.stdout.isatty():
+            self._stream = cast("BinaryIO", _Screen(self._stream))
         self._writer = WRITERS[f".{format or 'jsonl'}"](self._stream)
 
     def write(self, result: Result) -> None:

@@ -144,9 +144,12 @@ def _attempt_row(row: AttemptRow) -> tuple[str, ...]:
 
 
 def _message(body: bytes | None) -> str:
-    error = read_body(body)
-    message = error.get("message") if isinstance(error, dict) else error
-    return one_line_message(message if isinstance(message, str) else to_json(message), _SHORT_CHARS)
+    message = read_body(body)
+    if isinstance(message, dict):
+        message = message.get("message")
+    if not isinstance(message, str):
+        message = to_json(message)
+    return one_line_message(message, _SHORT_CHARS)
 
 
 def _answer_row(row: StepRow) -> tuple[str, ...]:

@@ -89,8 +89,9 @@ class Report:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
         parts = [self.summary()]
         if self.stopped is not None:
-            reason = f" ({one_line(self.stopped_because, _REASON_CHARS)})" if self.stopped in _RESUMABLE else ""
-            parts.append(f"stopped: {self.stopped}{reason}")
+            parts.append(f"stopped: {self.stopped}")
+            if self.stopped in _RESUMABLE:
+                parts[-1] += f" ({one_line(self.stopped_because, _REASON_CHARS)})"
         before = self.statistics.succeeded + self._failed - self.done_now
         if self.run_id is not None and self.done_now and before > 0:
             parts.append(f"{self.done_now:,} done now, {before:,} before")

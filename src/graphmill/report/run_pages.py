@@ -196,9 +196,10 @@ def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
 
 
 def _retry_command(view: RunView, kind: Kind | None = None) -> str:
-    if view.has_graph:
-        return f"graphmill retry {quote(view.name)}" + (f" --kind {kind}" if kind else "")
-    return f"gm.retry({view.name!r}, graph=function" + (f", kinds=[{str(kind)!r}])" if kind else ")")
+    command, call = f"graphmill retry {quote(view.name)}", f"gm.retry({view.name!r}, graph=function"
+    if kind is not None:
+        command, call = f"{command} --kind {kind}", f"{call}, kinds=[{str(kind)!r}]"
+    return command if view.has_graph else f"{call})"
 
 
 def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]:

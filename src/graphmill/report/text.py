@@ -97,7 +97,9 @@ def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:
 
 
 def _question(asked: Any) -> str:
-    return one_line(asked if isinstance(asked, str) else to_json(asked), _MESSAGE_CHARS)
+    if not isinstance(asked, str):
+        asked = to_json(asked)
+    return one_line(asked, _MESSAGE_CHARS)
 
 
 def more_lines(count: int) -> list[str]:
@@ -131,7 +133,9 @@ def _tokens_text(usage: Mapping[str, int]) -> str:
     if not tokens:
         return ""
     parts = [f"{usage[name]:,} {word}" for name, word in _TOKEN_PARTS.items() if usage.get(name)]
-    return f"{tokens:,} tokens" + (f" ({', '.join(parts)})" if parts else "")
+    if not parts:
+        return f"{tokens:,} tokens"
+    return f"{tokens:,} tokens ({', '.join(parts)})"
 
 
 def _cost_text(cost: float) -> str:

@@ -162,8 +162,10 @@ def step_lines(part: TracePart, generation: int = 1) -> list[str]:
 
 def _output_lines(row: StepRow) -> list[str]:
     output, action = read_output(row)
-    lines = [] if action in (None, "default") else [f"action: {action}"]
-    return [*lines, "output:", *json.dumps(output, ensure_ascii=False, indent=2).splitlines()]
+    lines = ["output:", *json.dumps(output, ensure_ascii=False, indent=2).splitlines()]
+    if action in (None, "default"):
+        return lines
+    return [f"action: {action}", *lines]
 
 
 def _error_lines(row: StepRow) -> list[str]:
@@ -179,7 +181,10 @@ def _error_lines(row: StepRow) -> list[str]:
 def step_record(row: StepRow, *, is_full: bool = False) -> dict[str, Any]:
     """Give one step as data; a long output is only its beginning, as text, unless ``is_full``."""
     is_cut = not is_full and row.output is not None and len(row.output) > MOST_BYTES
-    output, action = (body_text(row.output, MOST_BYTES), None) if is_cut else read_output(row)
+    if is_cut:
+        output, action = body_text(row.output, MOST_BYTES), None
+    else:
+        output, action = read_output(row)
     return {
         "generation": row.generation,
         "step": row.path,
