@@ -370,7 +370,7 @@ class TestFaults:
             connection.execute("CREATE TABLE mine (x)")
         connection.close()
         assert run()[0].is_success
-        assert "is no cache of Graphmill" in caplog.text
+        assert "is not a cache of Graphmill" in caplog.text
 
     def test_one_of_a_later_version(self, server, tmp_path, caplog):
         run()
@@ -383,7 +383,7 @@ class TestFaults:
     def test_a_folder_in_its_place(self, server, tmp_path, caplog):
         (tmp_path / "runs.db-cache").mkdir()
         assert run()[0].is_success
-        assert "answers are not kept" in caplog.text
+        assert "answers are not cached" in caplog.text
 
     @pytest.mark.parametrize(
         ("hindrance", "said"),
@@ -414,7 +414,7 @@ class TestFaults:
             other.execute("BEGIN IMMEDIATE")
             results = run(["known", "new"])
         assert [result.output["metadata"].get("cached", False) for result in results] == [True, False]
-        assert "answers are not kept" not in caplog.text
+        assert "answers are not cached" not in caplog.text
 
     def test_a_file_that_is_deleted_under_a_run_fails_nothing(self, server, tmp_path):
         def delete(job, result):

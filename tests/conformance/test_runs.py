@@ -70,7 +70,7 @@ def test_results_are_counted_since_a_time(store, clock):
 
 @pytest.mark.parametrize("bad", ["", "-a", ".a", "a b", "a/b", "é", "a\n", "a" * 65])
 def test_an_id_that_would_need_quoting_is_refused(store, bad):
-    with pytest.raises(UsageError, match="a run id has"):
+    with pytest.raises(UsageError, match="a run id must have"):
         store.create(bad, {})
 
 

@@ -71,7 +71,7 @@ def _rows(run: RunRecord, entry: Entry, steps: Sequence[StepRow], answer: Any, *
 
 
 def _matched(name: str, questions: Sequence[Question], answer: Any) -> list[tuple[Question, Any]]:
-    """Give each answer with its question: the only one, or those that are named by their paths."""
+    """Return each answer with its question: the only one, or those that are named by their paths."""
     if len(questions) == 1:
         return [(questions[0], answer)]
     by_path = {question.path: question for question in questions}

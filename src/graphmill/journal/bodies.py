@@ -1,4 +1,4 @@
-"""Outputs, failures, usage and steps as the JSON that is stored, and back; nothing that is read is revived into a type of a user's."""
+"""Outputs, failures, usage and steps as stored JSON, and back; nothing read becomes a user's type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def with_body(output: Any) -> tuple[Any, bytes]:
-    """Give an output and its body; what JSON can not hold, or nobody could read again, is a permanent failure of its job."""
+    """Return an output and its body; what JSON cannot hold or nobody could read is a Permanent error."""
     body = json_of(output)
     if len(body) > MOST_LEVELS and body.count(b"[") + body.count(b"{") > MOST_LEVELS and _levels(body) > MOST_LEVELS:
         raise Permanent(f"the output is nested deeper than {MOST_LEVELS} levels")
@@ -38,7 +38,7 @@ def _levels(body: bytes) -> int:
 
 
 def failure_body(failure: Failure) -> bytes:
-    """Give the body of a failure."""
+    """Return the body of a failure."""
     found = {"kind": failure.kind, "message": failure.message, "type": failure.type, "traceback": failure.traceback}
     if failure.retry_after_s is not None:
         found["retry_after_s"] = failure.retry_after_s  # type: ignore[assignment]
@@ -61,12 +61,12 @@ def failure_from(body: bytes) -> Failure:
 
 
 def usage_body(usage: Usage | None) -> bytes | None:
-    """Give the body of a usage, without counts of nought; None for none."""
+    """Return the body of a usage, without counts of nought; None for none."""
     return None if usage is None else msgspec.json.encode(usage)
 
 
 def spent_body(spent: Spent | None) -> bytes | None:
-    """Give the body of what was spent; None for nothing."""
+    """Return the body of what was spent; None for nothing."""
     return json_bytes(msgspec.to_builtins(spent)) if spent else None
 
 
@@ -81,19 +81,19 @@ def usage_from(body: bytes | None) -> Usage | None:
 
 
 def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
-    """Give the body of what is noted beside an outcome; None for nothing."""
-    told = b""
+    """Return the body of what is noted beside an outcome; None for nothing."""
+    body = b""
     if result.usage is not None or result.metadata:
-        told = json_bytes({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)})
+        body = json_bytes({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)})
     if last is None:
-        return told or None
-    return b'%b"step":%b}' % (told[:-1] + b"," if told else b"{", json_bytes(_step(last, result)))
+        return body or None
+    return b'%b"step":%b}' % (body[:-1] + b"," if body else b"{", json_bytes(_step(last, result)))
 
 
 def _step(last: LastStep, result: Result) -> dict[str, Any]:
-    """Give a step, with the bodies as they are; a failure that is the result's own is there already."""
+    """Return a step, with the bodies as they are; a failure that is the result's own is there already."""
     path, content, outcome = last
-    # Beside a Fragment stands only what orjson takes: what is odd, such as half of a surrogate pair, is written before.
+    # orjson encodes what is beside a Fragment; text it refuses, such as half of a surrogate pair, is encoded before.
     step = {
         "path": _path(path),
         "content": content.hex(),
@@ -114,7 +114,7 @@ def _path(path: str) -> Fragment:
 
 
 def _is_all(usage: Usage | None, result: Result) -> bool:
-    """Tell whether a step has used what its whole job has, so that this need not be told twice."""
+    """Whether a step has used what its whole job has, so that one of them is enough."""
     return result.usage is None if usage is None else usage.counts == result.usage and usage.cost_usd == result.cost
 
 
@@ -138,12 +138,12 @@ def last_step_of(row: ResultRow) -> StepRow | None:
 
 
 def in_order(steps: Sequence[StepRow], last: Iterable[StepRow]) -> list[StepRow]:
-    """Give all steps of an item by generation, and then as they were recorded: what a result holds was the last."""
+    """Return all steps of an item by generation, and then as they were recorded: what a result holds was the last."""
     return sorted([*steps, *last], key=lambda step: step.generation)
 
 
 def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
-    """Give a recorded row as a result; ValueError, KeyError or TypeError for bodies that are not what we write."""
+    """Return a recorded row as a result; ValueError, KeyError or TypeError for bodies that are not what we write."""
     more = _value(row.more) or {}
     metadata: dict[str, Any] = more.get("metadata", {})
     if row.generation > 1:

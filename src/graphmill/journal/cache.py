@@ -1,4 +1,4 @@
-"""The cache of model answers: a database beside the journal that may be deleted, and the thread that reads and writes it for a run."""
+"""The cache of model answers: a database beside the journal that may be deleted, and the thread that serves it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Wanted = tuple[bytes, "Future[bytes | None]"]
 
 
 class AnswerCache:
-    """Looks after one cache for one run. Whatever is wrong with the file, calls go on: it is told once, and done without."""
+    """Serves one cache to one run. Whatever is wrong with the file is logged once, and calls continue without it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,13 +49,13 @@ class AnswerCache:
         self._thread.start()
 
     async def find(self, key: bytes) -> bytes | None:
-        """Give what is kept by this key."""
+        """Return the answer with this key."""
         found: Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._letters.put((key, found))
         return await found
 
     def keep(self, key: bytes, model: str, body: bytes) -> None:
-        """Keep an answer, some time soon; where a disk can not keep up, none."""
+        """Keep an answer, some time soon; where a disk cannot keep up, none."""
         if self._letters.qsize() < _MOST_WAITING:
             self._letters.put(CachedAnswer(key, model, body))
 
@@ -80,7 +80,7 @@ class AnswerCache:
                 yield self._letters.get_nowait()
 
     def _serve(self, letters: list[Wanted | CachedAnswer | None]) -> bool:
-        """Put away first, so that what was kept is found by whoever asks later; tell whether more will come."""
+        """Store first, so that later questions find it; return whether more will come."""
         self._put_away([letter for letter in letters if isinstance(letter, CachedAnswer)])
         for letter in letters:
             if letter is not None and not isinstance(letter, CachedAnswer):
@@ -105,7 +105,7 @@ class AnswerCache:
             return None
 
     def _fail(self, error: Exception, *, is_useless: bool = False) -> None:
-        """Do without a file that is damaged or can not be read; one that can only not be written is still read."""
+        """Do without a file that is damaged or cannot be read; one that can only not be written is still read."""
         self._warn(error)
         if self._file is not None and (is_useless or isinstance(error, DamagedError)):
             self._file.close()
@@ -115,7 +115,7 @@ class AnswerCache:
         if self._path not in _warned:
             _warned.add(self._path)
             log.warning(
-                "answers are not kept: %s. Calls go on without it",
+                "answers are not cached: %s; calls continue without the cache",
                 error if isinstance(error, JournalError) else describe_error(error),
             )
 
@@ -142,7 +142,7 @@ class _BusyError(Exception):
 
 
 class CachedAnswer(NamedTuple):
-    """An answer to be kept: ``body`` is JSON, ``model`` what its readers call the model."""
+    """An answer to store: ``body`` is JSON, ``model`` the name to show."""
 
     key: bytes
     model: str
@@ -150,7 +150,7 @@ class CachedAnswer(NamedTuple):
 
 
 class CacheHolding(NamedTuple):
-    """What is kept of one model; ``bytes`` are those of the answers, as stored."""
+    """What the cache holds of one model; ``bytes`` is the size of the answers, as stored."""
 
     model: str
     answers: int
@@ -160,9 +160,9 @@ class CacheHolding(NamedTuple):
 
 
 class CacheFile:
-    """An open cache, for one thread. JournalError says what is wrong with it; DamagedError that it is not what was written.
+    """An open cache, for one thread; JournalError and DamagedError say what is wrong with it.
 
-    Without ``create`` one that is not there is a FileNotFoundError.
+    Without ``create`` a missing file is a FileNotFoundError.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float], create: bool = True) -> None:
@@ -183,7 +183,7 @@ class CacheFile:
                 raise
 
     def find(self, key: bytes) -> bytes | None:
-        """Give the body that goes by this key; one that is not what was written is none."""
+        """Return the body that goes by this key; one that is not what was written is none."""
         row = None
         with _translated(self.path), suppress(_BusyError), _not_busy():
             row = self._connection.execute(SQL["cache_find"], (key,)).fetchone()
@@ -205,7 +205,7 @@ class CacheFile:
             self._connection.executemany(SQL["cache_keep"], rows)
 
     def holdings(self) -> list[CacheHolding]:
-        """Tell what is kept, by model."""
+        """Return what the cache holds, by model."""
         with _translated(self.path):
             return [
                 CacheHolding(text_of(model), *rest) for model, *rest in self._connection.execute(SQL["cache_models"])
@@ -218,7 +218,7 @@ class CacheFile:
             return count, size
 
     def prune(self, for_s: float | None = None) -> int:
-        """Forget the answers that nobody has used for so long, or all; tell how many. In small steps: others write meanwhile."""
+        """Delete the answers unused for so long, or all, in small steps, since others write; return how many."""
         gone, before = 0, self._before(for_s)
         with _translated(self.path):
             while True:
@@ -231,7 +231,7 @@ class CacheFile:
         return gone
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         self._connection.close()
 
     def _before(self, for_s: float | None) -> float:
@@ -278,7 +278,7 @@ class CacheFile:
         if not tables and not mark:
             return False
         if mark != _MARK:
-            raise JournalError(f"{self.path} is no cache of Graphmill; move it away")
+            raise JournalError(f"{self.path} is not a cache of Graphmill; move it away")
         if version > _VERSION:
             raise JournalError(
                 f"the cache {self.path} is of a later version of Graphmill; use that, or delete the file"
@@ -320,7 +320,7 @@ def _translated(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        full = "no space is left for" if error.errno in _FULL else "can not use"
+        full = "no space is left for" if error.errno in _FULL else "cannot use"
         raise JournalError(f"{full} the cache {path}: {error.strerror or error}") from error
 
 
@@ -328,4 +328,4 @@ def _cache_error(path: Path, error: sqlite3.Error, primary: int) -> JournalError
     said = f"{error}, {error.sqlite_errorname}"
     if primary in _DAMAGE:
         return DamagedError(f"the cache {path} is damaged ({said}); delete the file")
-    return JournalError(f"the cache {path} can not be used ({said})")
+    return JournalError(f"the cache {path} cannot be used ({said})")

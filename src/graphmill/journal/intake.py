@@ -1,4 +1,4 @@
-"""The items of a source as jobs: each is identified, compared with what is recorded, and skipped if that is still valid."""
+"""The items of a source as jobs: each is identified, compared with its record, and skipped if that is valid."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class ItemDraft(msgspec.Struct, frozen=True, gc=False):
 Identify = Callable[[int, Any], ItemDraft]
 
 
-class JobRecord(msgspec.Struct, frozen=True, gc=False):
-    """What a job's rows need: its keys, its position in the source, its input as stored, and which of its steps are done already.
+class ItemRecord(msgspec.Struct, frozen=True, gc=False):
+    """What a job's rows need: keys, position, the input as stored, and which of its steps are done already.
 
-    The process has died under one that ``is_suspected``.
+    If ``is_suspected``, the process has died under it.
     """
 
     key: bytes
@@ -70,11 +70,11 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Intake:
-    """Iterate it once, or, for an async source, asynchronously: it gives the jobs to be done.
+    """The jobs of a run: iterate it once or, for an async source, asynchronously.
 
-    ``records`` are what the rows of the jobs under way need, by their ids. ``count`` are the items so far, ``known`` those of
-    them that have a result; ``done`` counts the results that stand. ``has_past`` says that something is recorded of items that
-    are not finished, ``is_whole`` that these are all the items of the run, and not only some that are done again.
+    ``records`` holds what the rows of running jobs need, by job id. ``count`` is the number of items so far, ``known``
+    how many of them have a result, and ``done`` counts the results that stay valid. With ``has_past`` something is
+    recorded of unfinished items; with ``is_whole`` these are all items of the run, not only some that run again.
     """
 
     def __init__(
@@ -103,14 +103,14 @@ class Intake:
         self._edited = EditedItems()
         self._has_past = has_past
         self._hash = blake2b(digest_size=16)
-        self.records: dict[str, JobRecord] = {}
+        self.records: dict[str, ItemRecord] = {}
         self._given = 0  # jobs that were left to do
         self.count = 0
         self.known = 0
         self.done: Counter[Status] = Counter()
 
     def series(self) -> Iterable[Job] | AsyncIterable[Job]:
-        """Give what the engine runs: iterated in a thread, or, for an async source, on the loop."""
+        """Return what the engine runs: iterated in a thread, or, for an async source, on the loop."""
         return self._asynchronously() if isinstance(self._items, AsyncIterable) else self._plainly()
 
     @property
@@ -125,7 +125,7 @@ class Intake:
         return [key for row, key in self._lookup.rows() if row not in self._found and key not in self._seen]
 
     def close(self) -> None:
-        """Let go of the disk."""
+        """Close the connection."""
         self._seen.close()
         self._lookup.close()
 
@@ -176,7 +176,7 @@ class Intake:
         return jobs
 
     def _new(self, position: int, given: Any) -> Job:
-        """Give the job of an item in a run that has no results."""
+        """Return the job of an item in a run that has no results."""
         item = self._item(position, given)
         self._hash.update(item.content)
         self.count += 1
@@ -185,7 +185,7 @@ class Intake:
         return self._job(item, self._decide_new(item))
 
     def _admit(self, chunk: Sequence[tuple[int, Any]]) -> Iterator[Job]:
-        """Give the jobs of a chunk; what is wrong with an item is raised after those before it."""
+        """Return the jobs of a chunk; what is wrong with an item is raised after those before it."""
         items, error = _until_wrong(self._item(position, given) for position, given in chunk)
         self.count += len(items)
         self._hash.update(b"".join([item.content for item in items]))
@@ -197,9 +197,9 @@ class Intake:
             raise first
 
     def _left(self, items: Sequence[_Item]) -> Iterator[tuple[_Item, RunItem]]:
-        """Give those of a chunk that are to be run; count the others.
+        """Return those of a chunk that run; count the others.
 
-        The store itself settles most of them, by what ``decide`` would say: a result that succeeded with this content is skipped.
+        The store settles most of them as ``decide`` would: a result that succeeded with this content is skipped.
         """
         rows = self._lookup.settled([item.key for item in items], [item.content for item in items]) if items else ()
         asked = [item.key for item, row in zip(items, rows, strict=True) if row is None]
@@ -223,7 +223,7 @@ class Intake:
                 self.done[Status.SUCCEEDED] += settled
 
     def _decide_new(self, item: _Item) -> RunItem:
-        """Run an item that has no result; only where something is recorded of unfinished items, its notes are looked up."""
+        """Run an item that has no result; its notes are only read if something is recorded of unfinished items."""
         recorded = self._recorded(item, None) if self._has_past else None
         return RunItem(self._rules.generation, item.content, recorded)
 
@@ -260,7 +260,7 @@ class Intake:
             raise _repeated(item)
 
     def _item(self, position: int, item: Any) -> _Item:
-        """Name an item: by its own id, which may stand once, else by its content and, from the second like it on, a number."""
+        """Name an item by its own id, or by its content and, from the second one like it on, a number."""
         draft = self._identify(position, item)
         name = draft.id
         try:
@@ -280,7 +280,7 @@ class Intake:
         generation, content = decision.generation, decision.content
         work = decision.past(draft.effect if draft.job is None else draft.job.effect)
         valid = work.valid
-        self.records[name] = JobRecord(
+        self.records[name] = ItemRecord(
             item.key,
             generation,
             position,
@@ -298,19 +298,21 @@ class Intake:
             effect=draft.effect,
             sample=draft.sample,
         )
-        begun_in = valid.since or generation
+        first_generation = valid.since or generation
         is_in_place = position == self._given
         self._given += 1
-        if decision.recorded is None and is_in_place and begun_in == 1:
+        if decision.recorded is None and is_in_place and first_generation == 1:
             return job
-        past = msgspec.structs.replace(work.past, position=None if is_in_place else position, generation=begun_in)
+        past = msgspec.structs.replace(
+            work.past, position=None if is_in_place else position, generation=first_generation
+        )
         if work.instead is not None:
             return msgspec.structs.replace(job, graph=work.instead, effect="repeatable", past=past)
         return msgspec.structs.replace(job, past=past)
 
 
 def _no_content(draft: ItemDraft, position: int, error: Exception) -> bytes:
-    if draft.id is not None:  # known by its id; that it is still the same can not be told
+    if draft.id is not None:  # known by its id; whether it has changed cannot be known
         return b""
     raise UsageError(
         f"the item at position {position} can't be identified after a restart: {message_of(error)}; "
@@ -362,6 +364,6 @@ class EditedItems:
                 "--on-change keep to keep its result"
             )
         return ChangedError(
-            f"items {named} have changed since their results were recorded; use --on-change invalidate to redo them, or "
-            "--on-change keep to keep their results"
+            f"items {named} have changed since their results were recorded; use --on-change invalidate to redo them, "
+            "or --on-change keep to keep their results"
         )

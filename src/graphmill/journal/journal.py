@@ -1,10 +1,10 @@
-"""A journal: a store, and how a run in it is begun, gone on with, or done again in part."""
+"""A journal: a store, and how a run in it is started, resumed or retried."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,21 @@ from graphmill.journal.store import Archive, Ledger, Store, open_store
 from graphmill.journal.writer import JournalWriter
 
 _WANTED_AT_ONCE = 1000
-_REMEDY = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
+_CHANGE_HINT = "--on-change invalidate (on_change='invalidate': {}) or keep (keep them)"
 _ALL_AGAIN = "redo them"
 _SOME_AGAIN = "redo only steps whose node or input changed"
-_OF_GRAPH = ("graph", "fingerprints", "kept")  # what of a manifest tells which graph has made the results
-_REMEDY_OF_RETRY = "--on-change keep (on_change='keep': keep what is not retried)"
+_OF_GRAPH = ("graph", "fingerprints", "kept")  # what a manifest says of the graph that made the results
+_HINT_OF_RETRY = "--on-change keep (on_change='keep': keep what is not retried)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingPlan:
     """A run to start, or to resume if it exists: ``run`` is its record, where that was read already.
 
-    The ``manifest`` is stored when the run is new; otherwise it is compared with the stored one. ``on_graph`` says what to do if the graph
-    has changed, where that differs from ``on_change`` for items; ``words`` describe such changes better, and ``remedy`` is the command to
-    continue with if there are no others. With ``is_elsewhere`` items may come from another file than before.
+    The ``manifest`` is stored when the run is new; otherwise it is compared with the stored one. ``on_graph`` says what
+    to do if the graph has changed, where that differs from ``on_change`` for items; ``words`` describe such changes
+    better, and ``remedy`` is the command to continue with if there are no others. With ``is_elsewhere`` items may come
+    from another file than before.
     """
 
     items: Any
@@ -55,13 +56,13 @@ class RecordingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which failed items are to be done again: None is all but those that are ambiguous."""
+    """Which failed items run again: None selects all that are not ambiguous."""
 
     items: frozenset[str] | None = None
     kinds: frozenset[Kind] | None = None
 
     def takes(self, result: Result) -> bool:
-        """Tell whether a failed item is meant; one that may have happened, and must not twice, only if it or its kind is named."""
+        """Return whether a failed item is selected; an ambiguous one only if it or its kind is named."""
         if self.items is not None:
             return result.job_id in self.items
         return self.kinds is not None or result.error is None or result.error.kind is not Kind.AMBIGUOUS
@@ -92,7 +93,7 @@ class Journal:
     def recorder(
         self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None
     ) -> JournalWriter:
-        """Begin or go on with a run over jobs."""
+        """Start or resume a run over jobs."""
         return self.begin(
             RecordingPlan(
                 items=jobs, identify=_identify_job, manifest={}, run_id=run_id, total=total, answers=answers or {}
@@ -100,26 +101,20 @@ class Journal:
         )
 
     def begin(self, plan: RecordingPlan) -> JournalWriter:
-        """Begin a new run, or go on with the one of that id. It blocks; ChangedError if it is not what it was."""
-        run = plan.run
-        if run is None and plan.run_id is not None:
-            run = self.find(plan.run_id)
-        if run is None:
-            if plan.answers:
-                raise UsageError(f"no run {plan.run_id} to answer; start it first, without answers")
-            run = self._created(plan)
-        ledger = self.store.take(run.id)
+        """Start a new run, or resume the one of that id; blocks. ChangedError if it is not what it was."""
+        ledger = self.store.take(self._find_or_create(plan).id)
         with _release_on_error(ledger):
             _require_samples(ledger.run, plan.manifest)
             if plan.on_change == "refuse" and not plan.is_elsewhere:
                 _require_source(ledger.run, plan.manifest)
             answers = answer_rows(self.archive, ledger.run, plan.answers)
-            on_graph, is_lazy = (
+            run, pending = self._update_manifest(
+                ledger,
+                plan.manifest,
                 plan.on_graph or plan.on_change,
-                plan.on_graph == "keep",
-            )  # other models, it may be for nothing to do
-            run, later = self._renewed(
-                ledger, plan.manifest, on_graph, words=plan.words, remedy=plan.remedy, is_lazy=is_lazy
+                words=plan.words,
+                hint=plan.remedy,
+                defers_graph=plan.on_graph == "keep",  # other models: only once an item needs them
             )
             if answers:
                 ledger.append(answers)
@@ -129,7 +124,7 @@ class Journal:
             writer = self._writer(
                 ledger, run, plan.items, plan.identify, total=plan.total, on_change=plan.on_change, is_whole=True
             )
-            writer.later = later
+            writer.pending_manifest = pending
             return writer
 
     def retry(
@@ -142,17 +137,17 @@ class Journal:
         on_change: OnChange,
         words: Mapping[str, str],
     ) -> JournalWriter:
-        """Do failed items again, in the next generation, from their stored inputs; UsageError if there are none.
+        """Run failed items again, in the next generation, from their stored inputs; UsageError if there are none.
 
-        ``now`` is what of the manifest is another, or may be; ``words`` tell changes better.
+        ``now`` is what of the manifest may have changed; ``words`` describe changes better.
         """
         ledger = self.store.take(run_id)
         with _release_on_error(ledger):
             self._require_failed(ledger.run, selection, bind)
-            run, _ = self._renewed(ledger, now, on_change, words=words, is_retry=True)
+            run, _ = self._update_manifest(ledger, now, on_change, words=words, is_retry=True)
             again = self._want(ledger, run, selection)
             items = self._failed(run, selection)
-            stands = _counted(self.archive.counts(run)) - again
+            done = _counted(self.archive.counts(run)) - again
             return self._writer(
                 ledger,
                 run,
@@ -161,20 +156,27 @@ class Journal:
                 total=run.total,
                 on_change="keep",
                 is_whole=False,
-                stands=stands,
+                done=done,
             )
 
-    def _created(self, plan: RecordingPlan) -> RunRecord:
+    def _find_or_create(self, plan: RecordingPlan) -> RunRecord:
+        run = plan.run
+        if run is None and plan.run_id is not None:
+            run = self.find(plan.run_id)
+        if run is not None:
+            return run
+        if plan.answers:
+            raise UsageError(f"no run {plan.run_id} to answer; start it first, without answers")
         try:
             return self.store.create(plan.run_id, plan.manifest)
         except UsageError:
             run = None if plan.run_id is None else self.find(plan.run_id)
             if run is None:
                 raise
-            return run  # somebody has begun it at the same moment
+            return run  # somebody has started it at the same moment
 
     def _want(self, ledger: Ledger, run: RunRecord, selection: Selection) -> Counter[Status]:
-        """Note durably which items are to be done again, so that a resume knows it too; count them."""
+        """Record which items run again, so that a resume knows it too; count them."""
         again: Counter[Status] = Counter()
         rows: list[Row] = []
         for entry in self._failed(run, selection):
@@ -198,40 +200,40 @@ class Journal:
         )
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.store.close()
 
-    def _renewed(
+    def _update_manifest(
         self,
         ledger: Ledger,
         now: Mapping[str, Any],
         on_change: OnChange,
         *,
         words: Mapping[str, str],
-        remedy: str = "",
+        hint: str = "",
         is_retry: bool = False,
-        is_lazy: bool = False,
+        defers_graph: bool = False,
     ) -> tuple[RunRecord, Mapping[str, Any]]:
-        """Compare a run with what it was; note what it is now. What its graph is then is, if lazy, not noted but given, for later."""
+        """Compare a run with its manifest and store what changed; return what of the graph is deferred."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
         found = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
         changes = [words.get(change, change) for change in found]
-        kept = manifest.pop("kept", [])  # changes that were made while results stood, which so are of an earlier graph
+        kept_changes = manifest.pop("kept", [])  # changes that results are older than, because they were kept
         generation = run.generation
-        if changes or (kept and on_change == "invalidate"):
+        if changes or (kept_changes and on_change == "invalidate"):
             counts = self.archive.counts(run) if run.rows else ()
-            own = f"{remedy}, or with " if remedy and all(change in words for change in found) else ""
-            remedy = own + (_REMEDY_OF_RETRY if is_retry else _remedy(run))
-            generation = generation_after_change(run, counts, changes, on_change=on_change, hint=remedy)
-            kept = list(dict.fromkeys([*kept, *changes])) if counts or run.steps else []
-        if kept and generation == run.generation:
-            manifest["kept"] = kept
-        others = [name for name in _OF_GRAPH if name in manifest and manifest[name] != run.manifest.get(name)]
-        later = {name: manifest.pop(name) for name in others} if is_lazy else {}
-        manifest |= {name: run.manifest[name] for name in later if name in run.manifest}
+            own_hint = f"{hint}, or with " if hint and all(change in words for change in found) else ""
+            hint = own_hint + (_HINT_OF_RETRY if is_retry else _change_hint(run))
+            generation = generation_after_change(run, counts, changes, on_change=on_change, hint=hint)
+            kept_changes = list(dict.fromkeys([*kept_changes, *changes])) if counts or run.steps else []
+        if kept_changes and generation == run.generation:
+            manifest["kept"] = kept_changes
+        pending: Mapping[str, Any] = {}
+        if defers_graph:
+            pending, manifest = _defer_graph(manifest, run.manifest)
         if manifest != run.manifest or generation != run.generation:
             ledger.append([RunRow(generation=generation, manifest=manifest)])
-        return replace(run, generation=generation, manifest=manifest), later
+        return replace(run, generation=generation, manifest=manifest), pending
 
     def _writer(
         self,
@@ -243,13 +245,11 @@ class Journal:
         total: int | None,
         on_change: OnChange,
         is_whole: bool,
-        stands: Counter[Status] | None = None,
+        done: Counter[Status] | None = None,
     ) -> JournalWriter:
         path = None if ledger.folder is None else ledger.folder / f"flight-{run.number}"
-        left, flight = (
-            left_behind(path),
-            InFlightFile(path),
-        )  # which forgets them: a death between here and the commit is not counted twice
+        left = left_behind(path)
+        in_flight = InFlightFile(path)  # it forgets them: a death between here and the commit is not counted twice
         suspects = self._suspects(ledger, run, left)
         has_past = run.notes > 0 or bool(left)
         intake = Intake(
@@ -262,19 +262,18 @@ class Journal:
             has_past=has_past,
             is_whole=is_whole,
         )
-        done = intake.done if stands is None else stands
         return JournalWriter(
             ledger,
             run,
             intake,
-            flight,
+            in_flight,
             total=total,
-            done=done,
+            done=intake.done if done is None else done,
             suspects=len(suspects),
         )
 
     def _suspects(self, ledger: Ledger, run: RunRecord, left: list[bytes]) -> frozenset[bytes]:
-        """Note which items were under way when the last process died; tell which of them were so before."""
+        """Suspect the items in flight when the last process died; return those suspected more than once."""
         with closing(self.archive.lookup(run)) as lookup:
             known = [lookup.notes(key).suspect or SuspectRow(key, 0, 0) for key in left]
         rows = [suspicion(before, was_alone=len(left) == 1) for before in known]
@@ -291,7 +290,7 @@ class Journal:
                 yield entry
 
     def _require_failed(self, run: RunRecord, selection: Selection, bind: Callable[[Entry], ItemDraft]) -> None:
-        """Refuse, before anything is noted, a retry of nothing, or of an item that can not be done again."""
+        """Refuse, before anything is recorded, a retry of nothing, or of an item that cannot run again."""
         for name in selection.items or ():
             if not self.archive.history(run, item_key(name)).entries:
                 raise UsageError(f"run {run.id} has no result of an item {name!r:.80}")
@@ -303,7 +302,7 @@ class Journal:
 
 
 def open_journal(place: str | Path | None = None, *, create: bool = True) -> Journal:
-    """Open a journal: a path, ``sqlite:///path`` or ``memory:``; without one, that of GRAPHMILL_JOURNAL or ``.graphmill/runs.db``."""
+    """Open a journal: a path, ``sqlite:///path``, ``memory:``, or the default (GRAPHMILL_JOURNAL, .graphmill/runs.db)."""
     return Journal(open_store(place, create=create))
 
 
@@ -315,11 +314,12 @@ def _counted(counts: Iterable[ResultCount]) -> Counter[Status]:
 
 
 def _require_samples(run: RunRecord, now: Mapping[str, Any]) -> None:
-    """Refuse another number of samples: where each stands among the others, and so the order of the results, would change."""
+    """Refuse another number of samples: it would change the positions of all items."""
     before, given = (manifest.get("options", {}).get("samples", 1) for manifest in (run.manifest, now))
     if "options" in now and before != given:
         raise ChangedError(
-            f"run {run.id} has {before} sample{'s' * (before != 1)} of each item, not {given}; use --samples {before}, or start a new run"
+            f"run {run.id} has {before} sample{'s' * (before != 1)} of each item, not {given}; use --samples {before}, "
+            "or start a new run"
         )
 
 
@@ -331,8 +331,9 @@ def _require_source(run: RunRecord, now: Mapping[str, Any]) -> None:
     if before.name == given.name and not before.exists():  # it was moved, with its project for one
         return
     raise ChangedError(
-        f"run {run.id} reads its items from {str(before)!r}, not {str(given)!r}. To continue with the former, use graphmill resume "
-        f"{run.id}; with the latter, graphmill resume {run.id} --source FILE or --on-change keep (on_change='keep'); or start a new run"
+        f"run {run.id} reads its items from {str(before)!r}, not {str(given)!r}. To continue with the former, use "
+        f"graphmill resume {run.id}; with the latter, graphmill resume {run.id} --source FILE or --on-change keep "
+        "(on_change='keep'); or start a new run"
     )
 
 
@@ -342,33 +343,37 @@ def _file_of(manifest: Mapping[str, Any]) -> Path | None:
     return Path(path) if isinstance(path, str) else None
 
 
-def _remedy(run: RunRecord) -> str:
+def _change_hint(run: RunRecord) -> str:
     is_whole = run.manifest.get("graph", {}).get("kind") == "langgraph"  # its steps are only shown
-    return _REMEDY.format(_SOME_AGAIN if run.steps and not is_whole else _ALL_AGAIN)
+    return _CHANGE_HINT.format(_SOME_AGAIN if run.steps and not is_whole else _ALL_AGAIN)
 
 
 def _identify_job(position: int, job: Any) -> ItemDraft:
     if not isinstance(job, Job):
         raise UsageError(
-            f"expected a Job at position {position}, got {type(job).__name__}; for plain items use gm.batch(function, items)"
+            f"expected a Job at position {position}, got {type(job).__name__}; "
+            "for plain items use gm.batch(function, items)"
         )
     return ItemDraft(job.id, job.graph, job.input, job=job)
 
 
-class _release_on_error:  # noqa: N801  used as `with _released(ledger):`
-    """Let a run go, as it was, if it could not be begun."""
+def _defer_graph(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take what has changed of the graph out of a manifest; return it, and the manifest without it."""
+    pending = {name: manifest[name] for name in _OF_GRAPH if name in manifest and manifest[name] != before.get(name)}
+    stored = {name: value for name, value in manifest.items() if name not in pending}
+    return pending, stored | {name: before[name] for name in pending if name in before}
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            before = self._ledger.run.state
-            with suppress(GraphmillError):
-                if before is not RunState.INTERRUPTED:
-                    self._ledger.append([RunRow(state=before, reason=self._ledger.run.reason)])
-            with suppress(GraphmillError):
-                self._ledger.release()
+@contextmanager
+def _release_on_error(ledger: Ledger) -> Iterator[None]:
+    """Release a run, as it was, if it could not be started."""
+    try:
+        yield
+    except BaseException:
+        before = ledger.run.state
+        with suppress(GraphmillError):
+            if before is not RunState.INTERRUPTED:
+                ledger.append([RunRow(state=before, reason=ledger.run.reason)])
+        with suppress(GraphmillError):
+            ledger.release()
+        raise

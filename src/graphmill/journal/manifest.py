@@ -1,4 +1,4 @@
-"""The manifest of a run: what it was told to do, with which code, in which versions."""
+"""The manifest of a run: what it does, with which code, in which versions."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def manifest_of(
     options: Mapping[str, Any],
     packages: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Take down, as plain JSON data, all that a run was begun with.
+    """Describe, as plain JSON data, all that a run was started with.
 
-    ``graph`` has its ``kind``, workflow, function or langgraph, and the ``path`` or ``function`` (module:name) by which it can be opened
-    again, if it can; ``source`` likewise its ``path`` and ``format``. A ``seed`` among the options is noted by itself too.
-    Versions are noted of Graphmill, its dependencies, and the ``packages`` that the graph needs.
+    ``graph`` has its ``kind``, workflow, function or langgraph, and the ``path`` or ``function`` (module:name) by which
+    it can be opened again, if it can; ``source`` likewise its ``path`` and ``format``. A ``seed`` among the options is
+    noted by itself too. Versions are noted of Graphmill, its dependencies, and the ``packages`` that the graph needs.
     Functions are noted by name, other objects by type only: neither addresses nor secrets get in, nor the environment.
     """
     return {
@@ -57,7 +57,7 @@ def policy_note(policy: Policy) -> Any:
 
 
 def policy_from(note: Mapping[str, Any]) -> Policy:
-    """Give the policy that a manifest notes; UsageError if its ``classify`` can not be had again. Rules unknown here are left out."""
+    """Return the policy in a manifest; UsageError if its ``classify`` cannot be imported. Unknown rules are ignored."""
     parts = _known(Policy, note)
     for name, kind in (("retry", Retry), ("guards", Guards), ("alerts", Alerts)):
         if isinstance(parts.get(name), Mapping):
@@ -80,13 +80,11 @@ def _classify(name: str) -> Any:
         reason = describe_error(error)
     else:
         reason = "it has no name to import it by"
-    raise UsageError(
-        f"the policy's classify, {name}, can not be had again ({reason}); give the policy once more, as policy="
-    )
+    raise UsageError(f"the policy's classify, {name}, cannot be imported ({reason}); pass the policy again, as policy=")
 
 
 def openable(function: Callable[..., Any]) -> str | None:
-    """Give the ``module:name`` by which another process can have this function, None if there is none.
+    """Return the ``module:name`` by which another process can have this function, None if there is none.
 
     A function of ``__main__`` has none, however the program was started: to import a program is to run it once more.
     """
@@ -124,29 +122,29 @@ def _held(value: Any) -> Any:
 
 
 def _versions(function: Any, packages: Iterable[str]) -> dict[str, str]:
-    """Note what the outcome may depend on: Python, the machine's kind, our dependencies, the package that holds the function."""
+    """Return versions of what the outcome may depend on: Python, the platform, dependencies, the function's package."""
     found = {
         "graphmill": __version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
     }
-    # The package is looked for by its module's name: the list of which package holds which module takes too long to make.
+    # Looked up by the module's name: listing which package holds which module takes too long.
     holder = [function.partition(":")[0].partition(".")[0]] if isinstance(function, str) else []
     for name in [*_dependencies(), *packages, *holder]:
-        if versions := _told(name, "Version"):
+        if versions := _metadata_field(name, "Version"):
             found.setdefault(name, versions[0])
     return found
 
 
 def _dependencies() -> list[str]:
     return [
-        re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _told("graphmill", "Requires-Dist")
+        re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _metadata_field("graphmill", "Requires-Dist")
     ]  # none where it runs from its source
 
 
 @cache  # what is loaded stays as it is
-def _told(package: str, field: str) -> list[str]:
-    """Read a field off an installed package's metadata; only its head, since to parse all that it says takes ten times as long."""
+def _metadata_field(package: str, field: str) -> list[str]:
+    """Read a field of an installed package's metadata from its head: parsing all of it takes ten times as long."""
     try:
         found = distribution(package)
     except (PackageNotFoundError, ValueError):
@@ -158,7 +156,7 @@ def _told(package: str, field: str) -> list[str]:
 
 
 def commit_of(folder: Path) -> str | None:
-    """Give the commit checked out in a folder or above it, None if there is none; changes since then are not seen."""
+    """Return the commit checked out in a folder or above it, None if there is none; changes since then are not seen."""
     try:
         marks = (parent / ".git" for parent in (folder, *folder.parents))
         mark = next((mark for mark in marks if mark.exists()), None)
@@ -169,7 +167,7 @@ def commit_of(folder: Path) -> str | None:
 
 
 def _repository(mark: Path) -> Path:
-    """Follow the file that stands for the folder in a worktree or a submodule."""
+    """Follow the file that replaces the folder in a worktree or a submodule."""
     return mark if mark.is_dir() else mark.parent / mark.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
 
 

@@ -20,7 +20,7 @@ _ASKED = f"{ASK}#"
 
 
 class RunState(StrEnum):
-    """How a run stands. ``interrupted`` is never stored: it is one that was under way, and whose owner has died."""
+    """The state of a run. ``interrupted`` is never stored: the run was under way, and its owner has died."""
 
     RUNNING = "running"
     HELD = "held"
@@ -48,13 +48,16 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run as the store knows it. Times are seconds of the store's wall clock. ``reason`` says why it ended, or what it waits for.
+    """A run as the store knows it. Times are seconds of the store's wall clock.
 
-    Results of a lower ``generation`` than the run's are to be made anew. ``is_read`` says that its source was read to the
-    end. ``total`` is None where it is not known; ``elapsed_s`` adds up all the times it was under way
-    before its present or last owner, and with that one's once it has ended in order. ``rows`` counts its
-    results, ``steps`` the outcomes of steps inside them, ``notes`` what is noted of attempts, steps and suspicions, ``orphans``
-    the items that have left the source. The ``epoch`` is the number of owners it has had. ``usage`` adds up what its rows say was spent.
+    ``reason`` says why it ended, or what it waits for. Results of a lower ``generation`` than the run's run again.
+    ``is_read`` says that the source was read to the end. ``total`` is None where it is unknown. ``elapsed_s`` adds up
+    the time that the run was under way before its present or last owner, and with that one's once it has ended in
+    order.
+
+    ``rows`` counts its results, ``steps`` the outcomes of steps inside them, ``notes`` the noted attempts, steps and
+    suspicions, and ``orphans`` the items that have left the source. ``epoch`` is the number of owners it has had.
+    ``usage`` adds up what its rows have spent.
     """
 
     number: int
@@ -77,17 +80,18 @@ class RunRecord:
     usage: Spent = field(default_factory=dict)
 
     def elapsed_at(self, now: float) -> float:
-        """Tell how long it was under way in all until now; of a process that died, until the last that it recorded."""
+        """Return how long it was under way until now or, if its process died, until its last record."""
         if self.owner is None or not (self.state.is_live or self.state is RunState.INTERRUPTED):
             return self.elapsed_s
         return self.elapsed_s + max(0.0, (now if self.state.is_live else self.changed_at) - self.owner.since)
 
 
 class ResultRow(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of one item in one generation; recorded once. Bodies are canonical JSON; ``content`` is the input's hash.
+    """The outcome of one item in one generation; recorded once.
 
-    ``more`` is what is to be noted beside the outcome: usage, cost, and flags; ``is_degraded`` is one of these, for counts. The usage
-    is all that led to the outcome, whichever rows tell of it too; what was ``spent`` no row before has told.
+    Bodies are canonical JSON; ``content`` is the input's hash. ``more`` holds usage, cost and flags; ``is_degraded`` is
+    one of the flags, for counts. Usage covers all that led to the outcome, whichever rows name it too; ``spent`` is
+    what no earlier row has named.
     """
 
     key: bytes
@@ -111,8 +115,8 @@ class ResultRow(msgspec.Struct, frozen=True, gc=False):
 class StepRow(NamedTuple):
     """The outcome of one step inside a job; recorded once for each (key, generation, path, content).
 
-    ``began_s`` counts from the beginning of its job. One without attempts is a note: what its job's program has decided, as
-    an output, or as an error if, like a failure, it is not to outlive its generation.
+    ``began_s`` counts from the start of the job. A row without attempts is a note: what the job's program has decided,
+    as an output or, if like a failure it must not outlive its generation, as an error.
     """
 
     key: bytes
@@ -129,7 +133,7 @@ class StepRow(NamedTuple):
 
     @property
     def is_note(self) -> bool:
-        """Whether it is no outcome of a step."""
+        """Whether it is a note, and not a step's outcome."""
         return not self.attempts
 
     @property
@@ -144,10 +148,10 @@ class StepRow(NamedTuple):
 
 
 class AttemptRow(NamedTuple):
-    """An attempt that failed and will be followed by another; or, with kind None, one that must not be repeated and is about to start.
+    """A failed attempt that another follows; or, with kind None, an unsafe attempt that is about to start.
 
-    ``path`` names the step inside the job, and is empty for the job itself. The second of two with the same
-    (key, generation, path, attempt) replaces the first.
+    ``path`` names the step inside the job, and is empty for the job itself. The second of two with the same (key,
+    generation, path, attempt) replaces the first.
     """
 
     key: bytes
@@ -197,9 +201,10 @@ Row = ResultRow | StepRow | AttemptRow | WantedRow | SuspectRow | OrphansRow | R
 
 
 class RecordedOutcome(NamedTuple):
-    """What resume must know of an item that has a result: that of the highest generation, and which is wanted at least (0: any).
+    """What a resume needs to know of an item's result of the highest generation.
 
-    ``row`` tells it from the run's other results: the rows of a run lie close together.
+    ``wanted`` is the least generation that counts, 0 for any. ``row`` identifies the result among those of the run: the
+    rows of a run lie close together.
     """
 
     row: int
@@ -248,7 +253,7 @@ class ItemNotes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemHistory(ItemNotes):
-    """Everything the journal holds of one item: also its results by generation, and which of them is wanted at least."""
+    """Everything the journal holds of one item, with its results by generation and the generation wanted."""
 
     entries: Sequence[Entry] = ()
     wanted: int = 0
@@ -256,7 +261,7 @@ class ItemHistory(ItemNotes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which results are asked for: None is all, ``is_degraded`` those that are. Only the highest generation of each item counts."""
+    """Which results to read; None selects all. Only the highest generation of each item counts."""
 
     statuses: frozenset[Status] | None = None
     kinds: frozenset[Kind] | None = None

@@ -1,10 +1,12 @@
 """What a resumed or retried run does again, and what of its record is still valid.
 
-``decide`` is the page's subject: for one item, whether its recorded result stands, whether it runs (again), or whether the run is refused.
-Everything here is a pure function of what is recorded; ``intake`` asks, and acts on the answer.
+``decide`` is the subject of this page: for one item, whether its recorded result stays valid, whether it runs, or
+whether the run is refused. Everything here is a pure function of what is recorded; ``intake`` asks, and acts on the
+answer.
 
-Each result belongs to a *generation*: 1, and one more whenever the item is done anew, because it was retried, edited or answered, or
-because the graph has changed. The result of the highest generation counts, and it stands unless a higher one is wanted.
+Each result belongs to a *generation*: 1, and one more whenever the item runs anew because it was retried, edited or
+answered, or because the graph changed. The result of the highest generation counts; it is valid unless a higher one is
+wanted.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ _NO_FAILED: Mapping[str, FailedAttempts] = MappingProxyType({})
 class ResumeRules(NamedTuple):
     """What holds for all items of a run.
 
-    ``generation`` is the least that counts; ``on_change`` says what to do with an item whose input has changed. A run that only does
-    some items again ``reuses_inputs``: it takes the recorded ones, and their hashes with them.
+    ``generation`` is the least that counts; ``on_change`` says what to do with an item whose input has changed. A retry
+    ``reuses_inputs``: it takes the recorded ones, and their hashes with them.
     """
 
     generation: int
@@ -56,7 +58,7 @@ class ResumeRules(NamedTuple):
 
 
 class RecordedItem:
-    """What earlier processes have recorded of one item: its result, if it has one, and notes, which are read when first needed."""
+    """The record of one item: its result, if it has one, and its notes, which are read when first needed."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class RecordedItem:
 
 
 class SkipItem(NamedTuple):
-    """The recorded result stands."""
+    """The recorded result is valid."""
 
     status: Status
 
@@ -101,7 +103,7 @@ class RunItem(NamedTuple):
     recorded: RecordedItem | None = None
 
     def past(self, effect: Effect) -> PastWork:
-        """Tell what earlier processes have done of it. It reads the item's steps: ask for one item at a time."""
+        """Return what earlier processes have done of it. It reads the item's steps: ask for one item at a time."""
         return NO_PAST_WORK if self.recorded is None else past_work(self.recorded, self.generation, effect)
 
 
@@ -133,9 +135,10 @@ def is_answered(steps: Sequence[StepRow], generation: int) -> bool:
 
 
 class ValidSteps(NamedTuple):
-    """Recorded ``steps`` that are not done again, ``intended`` paths of unsafe ones that may have happened, ``failed`` attempts by path.
+    """The recorded ``steps`` that do not run again.
 
-    ``since`` is the generation in which the item was begun that now continues; 0 if nothing is recorded.
+    ``intended`` are the paths of unsafe steps that may have happened, ``failed`` the failed attempts by path. ``since``
+    is the generation in which the item began that continues now, 0 if nothing is recorded.
     """
 
     steps: Sequence[StepRow] = ()
@@ -147,8 +150,8 @@ class ValidSteps(NamedTuple):
 class PastWork(NamedTuple):
     """What earlier processes have done of an item that runs now.
 
-    ``instead`` is called in place of the item's own function where that must not be called. The process has died under one that
-    ``is_suspected``.
+    ``instead`` replaces the item's own function where that must not be called. If ``is_suspected``, the process has
+    died under the item.
     """
 
     past: Past = NO_PAST
@@ -161,7 +164,7 @@ NO_PAST_WORK = PastWork()
 
 
 def past_work(recorded: RecordedItem, generation: int, effect: Effect) -> PastWork:
-    """Tell what has been done of an item that runs in this generation, and whether it may be run at all."""
+    """Return what has been done of an item that runs in this generation, and whether it may be run at all."""
     notes = recorded.all_notes()
     valid = valid_steps(notes, generation, recorded.outcome)
     past = _past(notes, valid.since, is_suspect=recorded.is_suspect)
@@ -174,10 +177,11 @@ def past_work(recorded: RecordedItem, generation: int, effect: Effect) -> PastWo
 
 
 def valid_steps(notes: ItemNotes, generation: int, outcome: RecordedOutcome | None) -> ValidSteps:
-    """Tell which steps of an item are not done again when it runs in this generation after this result.
+    """Return which steps of an item do not run again in this generation, after this result.
 
-    What succeeded is valid, and so is a note, unless it is passing. A failure is valid until the item is retried. What may have happened,
-    and must not twice, is valid even then, unless the item itself was ambiguous: then it was retried by its id, or its kind.
+    What succeeded is valid, and so is a note, unless it is passing. A failure is valid until the item is retried. What
+    may have happened, and must not twice, is valid even then, unless the item itself was ambiguous: then it was retried
+    by its id, or its kind.
     """
     wanted, since = 0, first_generation(notes, generation)
     is_named = False
@@ -190,7 +194,7 @@ def valid_steps(notes: ItemNotes, generation: int, outcome: RecordedOutcome | No
 
 
 def first_generation(notes: ItemNotes, generation: int) -> int:
-    """Return the generation in which an item was begun that continues in this one: an answer continues what was paused."""
+    """Return the generation in which an item began: an answer continues what was paused."""
     answered = {step.generation for step in notes.steps if step.is_answer}
     while generation - 1 in answered:
         generation -= 1
@@ -239,12 +243,14 @@ def _with_crashes(past: Past) -> Past:
 
 
 def _intended(notes: ItemNotes, since: int, *, is_named: bool) -> frozenset[str]:
-    begun = [attempt for attempt in notes.attempts if attempt.kind is None]
-    now = frozenset(attempt.path for attempt in begun if attempt.generation >= since)
+    started = [attempt for attempt in notes.attempts if attempt.kind is None]
+    now = frozenset(attempt.path for attempt in started if attempt.generation >= since)
     if is_named:
         return now
     last = {step.path: step.generation for step in notes.steps}  # by generation: the highest comes last
-    return now | {attempt.path for attempt in begun if attempt.path and last.get(attempt.path, -1) < attempt.generation}
+    return now | {
+        attempt.path for attempt in started if attempt.path and last.get(attempt.path, -1) < attempt.generation
+    }
 
 
 def _is_valid(failed: StepRow, since: int, wanted: int, *, is_named: bool) -> bool:
@@ -279,7 +285,7 @@ def _summed(rows: Sequence[AttemptRow]) -> FailedAttempts:
 def generation_after_change(
     run: RunRecord, counts: Sequence[ResultCount], changes: Iterable[str], *, on_change: OnChange, hint: str
 ) -> int:
-    """Return the generation of a run whose graph has changed in these ways; ChangedError, with the hint, if it must not go on."""
+    """Return the generation of a run after these changes; ChangedError, with the hint, if it must not continue."""
     results = sum(count.number for count in counts)
     if on_change == "keep" or not (results or run.steps):
         return run.generation

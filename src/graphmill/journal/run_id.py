@@ -17,12 +17,13 @@ _CHOSEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def new_run_id(now: float, newest: str | None) -> str:
-    """Make the id of a run that begins now (seconds since 1970), later than ``newest``, the latest that the store has made.
+    """Make the id of a run that starts now (seconds since 1970), later than ``newest``, the store's latest own.
 
-    It is the time in steps of 8 s, or the one after ``newest`` if that is no later: two runs in one step, a clock set back.
-    Five characters last until November 2031; from then on it has six, the first still a letter. The longer of two ids is the
-    later, and of two as long the one later as text: sort by ``(len(id), id)``. What a person chose is never ``newest``, though
-    it may look like it; a new id that such a choice has taken is passed as ``newest`` to have the next.
+    It is the time in steps of 8 s, or the one after ``newest`` if that is not later: two runs in one step, or a clock
+    that was set back. Five characters last until November 2031; then it has six, the first still a letter. The longer
+    of two ids is the later; of two equally long ones the later as text: sort by ``(len(id), id)``. An id that a person
+    chose is never ``newest``, though it may look like one; if it takes a new id, pass that as ``newest`` to get the
+    next.
     """
     ordinal = max(0, int((now - _BEGAN_AT) // _STEP_S))
     return _text(ordinal if newest is None else max(ordinal, _ordinal(newest) + 1))
@@ -32,8 +33,8 @@ def require_run_id(text: object) -> None:
     """Refuse an id that a person has chosen if it could not be a file's name or a command's argument as it is."""
     if not isinstance(text, str) or not _CHOSEN.fullmatch(text):
         raise UsageError(
-            f"a run id has 1 to 64 letters, digits, '.', '_' and '-' (ASCII) and begins with a letter or digit, not {text!r:.80}; "
-            "choose another, such as 'users-1', or leave it out to be given one"
+            "a run id must have 1 to 64 ASCII letters, digits, '.', '_' or '-' and start with a letter or digit, "
+            f"got {text!r:.80}; choose another, such as 'users-1', or leave it out"
         )
 
 
@@ -68,7 +69,7 @@ _MOST_SHOWN = 5
 
 
 def meant_run(name: str, ids: Sequence[str], *, store: str) -> str:
-    """Give the id that is this name or the only one that begins with it."""
+    """Return the id that is this name or the only one that begins with it."""
     if name in ids:
         return name
     found = [run_id for run_id in ids if name and run_id.startswith(name)]

@@ -1,7 +1,8 @@
-"""Scratch files beside the journal, worth nothing on another machine: which items are in flight, and what jobs spill.
+"""Scratch files beside the journal, worth nothing on another machine: the items in flight, and what jobs spill.
 
-What is in flight is written through mapped memory and never synced. That survives the death of the process, which is what it is for,
-and costs nothing. After a crash of the machine it may be wrong; then a few items are run one at a time for no reason.
+Items in flight are written through mapped memory and never synced. That survives the death of the process, which is
+what it is for, and costs nothing. After a crash of the machine it may be wrong; then a few items run one at a time for
+no reason.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _EMPTY = bytes(KEY_BYTES)
 
 
 class InFlightFile:
-    """The keys of the items under way; without a path, nothing is kept."""
+    """The keys of the items in flight; without a path, nothing is written."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -30,7 +31,7 @@ class InFlightFile:
         self._slots: dict[bytes, slice] = {}
         self._free: list[slice] = []
         if path is not None:
-            with suppress(OSError):  # where it can not be kept, no item is suspected
+            with suppress(OSError):  # without the file, no item is suspected
                 self._open(path)
 
     def enter(self, key: bytes) -> None:
@@ -92,7 +93,7 @@ def _fill(descriptor: int, size: int) -> None:
 
 
 def left_behind(path: Path | None) -> list[bytes]:
-    """Tell which items were under way when the process that wrote this file died."""
+    """Return which items were under way when the process that wrote this file died."""
     if path is None:
         return []
     try:
@@ -108,7 +109,7 @@ _AT_ONCE = 4096
 
 
 class PageFile:
-    """See the engine's Pages. Nothing of it must last: a resumed job puts the same aside again, out of what is recorded."""
+    """The engine's Pages in a file that vanishes with the process: a resumed job spills again from its record."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -116,7 +117,7 @@ class PageFile:
         self._end = 0
 
     def put(self, body: bytes) -> int | None:
-        """Put a body aside; tell where it is, or None if the disk does not take it."""
+        """Put a body aside; return where it is, or None if the disk does not take it."""
         page = len(body).to_bytes(_HEAD, "little") + body
         try:
             if self._file < 0:
@@ -130,14 +131,14 @@ class PageFile:
         return place
 
     def get(self, place: int) -> bytes:
-        """Give back what was put there."""
+        """Return back what was put there."""
         try:
             page = os.pread(self._file, _AT_ONCE, place)
             end = _HEAD + int.from_bytes(page[:_HEAD], "little")
             if len(page) < end:
                 page += os.pread(self._file, end - len(page), place + len(page))
         except OSError as error:
-            raise JournalError(f"what was put aside beside the journal can not be read: {error.strerror}") from error
+            raise JournalError(f"what was put aside beside the journal cannot be read: {error.strerror}") from error
         if len(page) < end:
             raise JournalError("what was put aside beside the journal is cut off; resume the run")
         return page[_HEAD:end]

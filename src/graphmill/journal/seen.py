@@ -6,13 +6,15 @@ import sqlite3
 from itertools import groupby
 from struct import Struct
 
-_BITS = 21  # of a number tell a byte of the filter, in which a million keys are told from new ones all but every seventieth time
+_BITS = 21  # address a byte of the filter: with a million keys, one new key in seventy is taken for a known one
 _UNUSED = 32 - _BITS
 _numbers = Struct("<II").unpack_from
 _WAITING = 10_000  # stored in their order, many go to one page
 # One statement for all, which leaves Python's lock to the run: they come side by side in one value.
 _STORE = """
-WITH RECURSIVE places (place) AS (SELECT 1 UNION ALL SELECT place + :length FROM places WHERE place + :length < length(:keys))
+WITH RECURSIVE places (place) AS (
+  SELECT 1 UNION ALL SELECT place + :length FROM places WHERE place + :length < length(:keys)
+)
 INSERT INTO seen SELECT substr(:keys, place, :length), 1 FROM places
 """
 
@@ -20,7 +22,7 @@ INSERT INTO seen SELECT substr(:keys, place, :length), 1 FROM places
 class SeenKeys:
     """Counts keys. Not for two threads at once.
 
-    Nearly every key is new, and that is told by a filter in memory; only a key that may not be new is looked up on disk.
+    A filter in memory recognises new keys, as nearly all are; only a key that may be known is looked up on disk.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,7 @@ class SeenKeys:
         self._is_used = False
 
     def add(self, key: bytes) -> int:
-        """Count a key; tell how often it has been seen by now, this time included."""
+        """Count a key; return how often it has been seen by now, this time included."""
         self._is_used = True
         bits, (first, second) = self._filter, _numbers(key)  # _places, without a call
         one, bit, two, other = first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
@@ -74,7 +76,7 @@ class SeenKeys:
 
 
 def _places(key: bytes) -> tuple[int, int, int, int]:
-    """Give the two bits of a key, each as its byte and its mask."""
+    """Return the two bits of a key, each as its byte and its mask."""
     first, second = _numbers(key)
     return first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
 
@@ -86,7 +88,7 @@ class SeenRows:
         self._bits = bytearray()
 
     def add(self, number: int) -> bool:
-        """Mark a number; tell whether it was not marked before."""
+        """Mark a number; return whether it was not marked before."""
         place, bit = number >> 3, 1 << (number & 7)
         if place >= len(self._bits):
             self._bits.extend(bytes(max(1024, place + 1 - len(self._bits))))

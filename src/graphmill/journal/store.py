@@ -1,4 +1,4 @@
-"""What a store must be able to do, and which one is opened: a path, a URL, the environment's, or the one beside the project."""
+"""What a store must be able to do, and which one to open: a path, a URL, or the default one."""
 
 from __future__ import annotations
 
@@ -47,29 +47,29 @@ class Ledger(Protocol):
         """Make these durable, all or none, in this order. No result and no step comes twice."""
 
     def requests(self) -> Sequence[RunRequest]:
-        """Tell what was asked of the run since this was last called."""
+        """Return the requests made since the last call."""
 
     def release(self) -> None:
         """Let others have the run; what is not appended by now is not recorded."""
 
 
 class ItemLookup(Protocol):
-    """What is recorded of a run's items, for whoever goes on with it: the results are those that were there when it was first asked.
+    """What is recorded of a run's items: the results are those that were there at the first call.
 
     Not for two threads at once.
     """
 
     def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> Sequence[int | None]:
-        """Give the rows, as in an Outcome, of those that stand: they have succeeded with this content, and nothing more is wanted of them.
+        """Return the rows of items whose result succeeded with this content and is the one wanted.
 
-        None for any other, and for one of which that can not be told at once: its outcome says what it is.
+        None for any other, and where that is not known at once: ``outcomes`` tells.
         """
 
     def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, RecordedOutcome]:
-        """Tell which of these items have a result."""
+        """Return which of these items have a result."""
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
-        """List the current results: the row, as in an Outcome, and the item's key."""
+        """List the current results: the row, as in a RecordedOutcome, and the item's key."""
 
     def notes(self, key: bytes) -> ItemNotes:
         """Read what is recorded of an item beside its results."""
@@ -78,7 +78,7 @@ class ItemLookup(Protocol):
         """Read the steps that an item's results hold, by generation."""
 
     def close(self) -> None:
-        """Let go of the disk."""
+        """Close the connection."""
 
 
 class Archive(Protocol):
@@ -94,7 +94,7 @@ class Archive(Protocol):
         """Count the current results."""
 
     def count_since(self, run: RunRecord, at: float) -> int:
-        """Count the results, of all generations, that were committed since this time: an estimate, for which no row is checked."""
+        """Count the results, of all generations, committed since this time: an estimate, without checking rows."""
 
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order, lazily; each row is checked."""
@@ -110,7 +110,7 @@ class Archive(Protocol):
 
 
 class Store(Protocol):
-    """A place where runs are kept."""
+    """A place that holds runs."""
 
     @property
     def archive(self) -> Archive:
@@ -125,7 +125,7 @@ class Store(Protocol):
         """The file beside which the cache belongs; None if there is none that lasts."""
 
     def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
-        """Note a new run, running and without an owner; UsageError if the id is taken. Without an id it is given one."""
+        """Create a run without an owner; UsageError if the id is taken. Without an id it is given one."""
 
     def take(self, run_id: str) -> Ledger:
         """Become the owner of a run; OwnedError names the present one. A dead owner's run can be taken.
@@ -134,13 +134,13 @@ class Store(Protocol):
         """
 
     def size(self, run: RunRecord) -> int:
-        """Tell about how many bytes a run takes."""
+        """Estimate how many bytes a run takes."""
 
     def prune(self, runs: Sequence[RunRecord]) -> int:
-        """Forget these runs, but not one under way; tell how many bytes are free again. Readers are not stopped."""
+        """Forget these runs, but not one under way; return how many bytes are free again. Readers are not stopped."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
 
 
 VARIABLE = "GRAPHMILL_JOURNAL"
@@ -153,8 +153,8 @@ _SCHEMES = ("memory", "postgresql", "sqlite")
 def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
     """Open a journal: a path, ``sqlite:///path`` (four slashes for an absolute one) or ``memory:``.
 
-    Without one it is that of the variable GRAPHMILL_JOURNAL, else ``.graphmill/runs.db``. One that is not there is made, or, without
-    ``create``, is an UnknownRunError.
+    The default is the variable GRAPHMILL_JOURNAL, else ``.graphmill/runs.db``. A missing one is created or, without
+    ``create``, an UnknownRunError.
     """
     if url is not None and not isinstance(url, str | Path):
         raise UsageError(f"a journal is opened by its path or URL, not by {type(url).__name__}")
@@ -166,27 +166,25 @@ def open_store(url: str | Path | None = None, *, create: bool = True) -> Store:
         if path.is_dir():
             raise UsageError(f"the journal {name!r} is a folder; name a file in it")
         if not create and not path.exists():
-            raise UnknownRunError(
-                f"no runs here yet: there is no journal {str(path.absolute())!r}; --journal names another place"
-            )
+            raise UnknownRunError(f"no runs here yet: no journal {str(path.absolute())!r}; name another with --journal")
     except OSError as error:  # such as a name that no file system takes
-        raise UsageError(f"can not open the journal {name!r}: {error.strerror}") from error
+        raise UsageError(f"cannot open the journal {name!r}: {error.strerror}") from error
     return SqliteStore(path)
 
 
 def default_journal() -> str:
-    """Tell which journal is meant where none is named."""
+    """Return which journal is meant where none is named."""
     return os.environ.get(VARIABLE) or BESIDE_THE_PROJECT
 
 
 def fixed(url: str | Path | None = None) -> str | Path:
-    """Hold on to a journal by what it is now: a function that changes the working directory must not change what is meant."""
+    """Make a journal's path absolute now: a function may change the working directory."""
     name = url or default_journal()
     return name if name == _IN_MEMORY else Path(name if isinstance(name, Path) else _path(name)).absolute()
 
 
 def _path(name: str) -> str:
-    """Give the path in a URL; what names no scheme is one."""
+    """Return the path in a URL; what names no scheme is one."""
     scheme, colon, rest = name.partition(":")
     if not colon or not (rest.startswith("//") or scheme in (*_SCHEMES, *_LATER)):
         return name

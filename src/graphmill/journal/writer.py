@@ -53,9 +53,9 @@ _CLOSE_S = 30.0
 
 
 class JournalWriter:
-    """The recorder of one run in the hands of its owner; see the engine's Recorder.
+    """Writes one run down for its owner; the engine's Recorder.
 
-    ``later`` is what of its manifest is another as soon as an item is under way.
+    ``pending_manifest`` is stored once an item starts.
     """
 
     is_recording = True
@@ -66,20 +66,20 @@ class JournalWriter:
         ledger: Ledger,
         run: RunRecord,
         intake: Intake,
-        flight: InFlightFile,
+        in_flight: InFlightFile,
         *,
         total: int | None,
         done: Mapping[Status, int],
         suspects: int,
     ) -> None:
-        self.later: Mapping[str, Any] = {}
+        self.pending_manifest: Mapping[str, Any] = {}
         self._ledger = ledger
         self._run = run
         self.run_id = run.id
         self.created_at = run.created_at
         self._intake = intake
         self._records = intake.records
-        self._flight = flight
+        self._in_flight = in_flight
         self.jobs = intake.series()
         self.total = total
         self.done = done
@@ -106,18 +106,18 @@ class JournalWriter:
         self._thread.start()
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
-        """Note that an item is under way; what must not happen twice waits until that is durable."""
-        if self.later:
-            self._note_manifest(self.later)
-            self.later = {}
+        """Note that an item starts; an unsafe one waits until that is durable."""
+        if self.pending_manifest:
+            self._note_manifest(self.pending_manifest)
+            self.pending_manifest = {}
         record = self._records[job.id]
-        self._flight.enter(record.key)
+        self._in_flight.enter(record.key)
         if job.effect != "unsafe" and not path:
             return 0
         return self._put(AttemptRow(record.key, record.generation, path, attempt, None, None))
 
     def fail(self, job: Job, attempt: int, failure: Failure, path: str = "", *, usage: Usage | None = None) -> int:
-        """Note a failed attempt; one that counts as none, as a throttled one, leaves no row if it used nothing."""
+        """Note a failed attempt; one that does not count, such as a throttled one, leaves no row if it used nothing."""
         if not path:
             self.leave(job)
         if failure.kind in NOT_COUNTED and not path and job.effect != "unsafe" and usage is None:
@@ -129,18 +129,18 @@ class JournalWriter:
         )
 
     def spend(self, job: Job, model: str, usage: Usage) -> None:
-        """Keep it for the job's next row; what comes too late for any has none."""
+        """Hold usage for the job's next row."""
         if job.id in self._records:
             before, now = self._spent.get(job.id), {model: usage}
             self._spent[job.id] = now if before is None else add_by_model(before, now)
 
     @property
     def usage(self) -> Spent:
-        """What is durable of it, by this process and those before."""
+        """What durable rows of this and earlier processes have spent."""
         return self._ledger.usage
 
     def recall(self, job: Job) -> Recall | None:
-        """Tell what an earlier process has recorded of a job's steps; None where none has."""
+        """Return what earlier processes have recorded of a job's steps; None if nothing."""
         valid = self._records[job.id].valid
         if not (valid.steps or valid.intended or valid.failed):
             return None
@@ -150,7 +150,7 @@ class JournalWriter:
         return Recall(outcomes, set(valid.intended), dict(valid.failed), since, before_s)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
-        """Queue a step's row. An item that gets further is not what the process died of, and what it died of is found in the end."""
+        """Queue a step's row. An item that gets further is no longer suspected of having killed the process."""
         record = self._records[job.id]
         if record.is_suspected:
             self._records[job.id] = msgspec.structs.replace(record, is_suspected=False)
@@ -169,12 +169,12 @@ class JournalWriter:
         return self._put(StepRow(record.key, record.generation, path, content, 0, 0.0, output, error))
 
     def spill(self) -> PageFile | None:
-        """Give a job room beside the store, if that is on this machine."""
+        """Let a job spill to a file beside the store, if that is on this machine."""
         folder = self._ledger.folder
         return None if folder is None else PageFile(folder)
 
     def finish(self, job: Job, result: Result, body: Any, last: LastStep | None = None) -> int:
-        """Queue the result's row, which holds the last step too. Whoever hands results over hurries then."""
+        """Queue the result's row, which holds the last step too; ``hurry`` writes it."""
         record, error = self._records.pop(job.id), result.error
         if last is not None and record.is_suspected:
             self._put(SuspectRow(record.key, 0, 0))
@@ -215,8 +215,8 @@ class JournalWriter:
             self._bell.put(None)
 
     def leave(self, job: Job) -> None:
-        """Note that an item is no longer under way."""
-        self._flight.leave(self._records[job.id].key)
+        """Note that an item no longer runs."""
+        self._in_flight.leave(self._records[job.id].key)
 
     @property
     def traced(self) -> str | None:
@@ -231,7 +231,7 @@ class JournalWriter:
         traced: str | None = None,
         waits: str | None = None,
     ) -> None:
-        """Let others see it."""
+        """Store it for other processes."""
         if state is not None:
             self._put(RunRow(state=RunState(state)))
         if limit is not None:
@@ -246,14 +246,14 @@ class JournalWriter:
         self._put(RunRow(manifest=self._run.manifest))
 
     def abandon(self) -> None:
-        """Let go of a run that was taken and not begun."""
+        """Release a run that was taken and not started."""
         self._let_go()
-        self._flight.close()
+        self._in_flight.close()
 
     async def close(
         self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float
     ) -> None:
-        """Write what is left and how it ended, and let the run go; a store that does not answer is left alone."""
+        """Write what is left and how the run ended, and release it; do not wait for a store that hangs."""
         is_whole = (
             self._intake.is_whole or self._run.is_read
         )  # what a retry leaves may still have items that were never reached
@@ -268,11 +268,11 @@ class JournalWriter:
         self._due = self._number
         self._bell.put(None)
         await asyncio.to_thread(self._thread.join, _CLOSE_S)
-        self._flight.close()  # however it ended, it was no death
+        self._in_flight.close()  # however it ended, it was no death
         if self._error is not None:
             raise self._error
         if self._thread.is_alive():
-            raise JournalError(f"the journal did not answer within {_CLOSE_S:g} s; what it holds can be resumed")
+            raise JournalError(f"the journal did not respond within {_CLOSE_S:g} s; resume the run from what it holds")
 
     def _put(self, row: Row) -> int:
         self._number += 1
@@ -297,7 +297,7 @@ class JournalWriter:
             self._let_go()
 
     def _serve(self) -> None:
-        """Commit what is there as soon as it is; look now and then whether somebody asks for something."""
+        """Commit rows as they come; look for requests now and then."""
         while not self._is_closing or self._rows:
             if self._committed < self._due:
                 self._commit()
@@ -322,7 +322,7 @@ class JournalWriter:
         self._mailbox.post(("committed", self._committed))
 
     def _end(self) -> None:
-        """Note how the run ended, and, if its source was read to the end, what that was."""
+        """Write how the run ended and, if its source was read to the end, what it held."""
         ending: list[Row] = [self._ending]
         if self._is_read and self._intake.is_whole:
             manifest = {**self._run.manifest, "input": {"items": self._intake.count, "hash": self._intake.input_hash}}
@@ -356,7 +356,7 @@ def _fault(error: BaseException) -> InternalError:
 
 
 def _left(waiting: int, *, is_whole: bool) -> str:
-    """Say why a run that nobody has stopped is not finished."""
+    """Say why a run that nobody stopped is not finished."""
     waits = f"{waiting:,} {'item waits' if waiting == 1 else 'items wait'} for an answer" if waiting else ""
     return " and ".join(filter(None, (waits, "" if is_whole else "some items were never reached")))
 

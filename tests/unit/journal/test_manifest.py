@@ -184,7 +184,7 @@ def test_rules_that_are_missing_are_the_usual_and_rules_that_are_unknown_are_lef
     ],
 )
 def test_a_classify_that_can_not_be_had_again_is_refused_with_the_remedy(classify, reason):
-    with pytest.raises(gm.UsageError, match=rf"{reason}.*give the policy once more, as policy="):
+    with pytest.raises(gm.UsageError, match=rf"{reason}.*pass the policy again, as policy="):
         policy_from({"classify": classify})
 
 

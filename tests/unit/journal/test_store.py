@@ -86,7 +86,7 @@ def test_one_that_is_not_there_is_not_made_by_reading(tmp_path):
         ("memory://", "write a path"),
         ("https://host/a.db", "write a path"),
         (".", "is a folder"),
-        ("a" * 300, "can not open"),
+        ("a" * 300, "cannot open"),
     ],
 )
 @pytest.mark.parametrize("create", [True, False])

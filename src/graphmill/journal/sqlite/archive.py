@@ -67,7 +67,7 @@ class SqliteArchive:
             return found
 
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
-        """Read current results in input order; only their row numbers are held, and no transaction while the caller is at work."""
+        """Read current results in input order; holds only row numbers, and no transaction while the caller works."""
         rows, orphans = self._matching(run, query)
         decoder = RowDecoder(self._name, run)
         for start in range(0, len(rows), SOME):
@@ -168,7 +168,7 @@ class SqliteArchive:
         raise damaged(self._name, f"row {run.number} of orphans")
 
     def _heads(self, connection: sqlite3.Connection, run: RunRecord, stored: StoredRun) -> Iterator[Stored]:
-        """Give the current results without their bodies, in input order."""
+        """Return the current results without their bodies, in input order."""
         found = connection.execute(SQL["heads"], (stored.number, stored.first, stored.last) * 2)
         return (
             head for head in RowDecoder(self._name, run).all_heads(found, written=stored.rows) if head[2] >= head[-1]

@@ -26,7 +26,7 @@ APPLICATION_ID = 1198344812  # "GmJl", at the place where SQLite files say whose
 _MAX_IDLE = 4
 _POLL_S = 0.001
 _SETTINGS = (
-    "PRAGMA cache_size = -4096",  # kB for each connection, of which a run has a few
+    "PRAGMA cache_size = -4096",  # kB for each connection, a run has a few
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",  # on macOS fsync alone leaves data in the disk's cache
     "PRAGMA cell_size_check = ON",
@@ -64,7 +64,7 @@ class Database:
             except BaseException:
                 let_go(self.owners)
                 raise
-        # It stays: to close the last connection is to empty the log into the database, which takes syncs, and more when it is begun anew.
+        # It stays open: closing the last connection empties the log into the database, which takes syncs.
         self._readers = ReaderPool(self.connect, name=self.name, first=first)
 
     def connect(self) -> sqlite3.Connection:
@@ -75,7 +75,7 @@ class Database:
         return connection
 
     def connect_writer(self) -> sqlite3.Connection:
-        """Open a connection whose writes are begun by ``writing``, which does the waiting."""
+        """Open a connection for ``writing``, which does the waiting."""
         connection = self.connect()
         connection.execute("PRAGMA busy_timeout = 0")
         return connection
@@ -101,7 +101,7 @@ class Database:
         self._verified.add((run.number, run.epoch))
 
     def verify_once(self, connection: sqlite3.Connection, run: StoredRun) -> None:
-        """Check for missing rows before the first answer about single items of a run, or about its next owner's work."""
+        """Check for missing rows before the first answer about items of a run, once for each of its owners."""
         if (run.number, run.epoch) not in self._verified:
             verify_counts(connection, run, self.name)
             self._verified.add((run.number, run.epoch))
@@ -124,7 +124,7 @@ class Database:
 
 
 class ReaderPool:
-    """Connections that only read, lent to any thread for as long as a block takes; the ``first`` of them is open already."""
+    """Read-only connections, lent to any thread for the length of a block; ``first`` is open already."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], *, name: str, first: sqlite3.Connection) -> None:
         self._connect = connect
@@ -183,15 +183,15 @@ def prepare(connection: sqlite3.Connection, name: str) -> None:
         raise JournalError(f"{name} is a database, but not a Graphmill journal; name another file")
     if version and _value(connection, "PRAGMA application_id") != APPLICATION_ID:
         raise JournalError(
-            f"{name} is not a Graphmill journal, or its header is damaged; name another file, or restore it from a backup"
+            f"{name} is not a Graphmill journal, or its header is damaged; name another file or restore a backup"
         )
     if version not in (0, VERSION):
         raise _other_version(connection, name, version)
     if version == 0:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can not be changed later
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # cannot be changed later
     mode = _value(connection, "PRAGMA journal_mode = WAL")
     if mode != b"wal":
-        raise JournalError(f"the journal {name} can not keep a write-ahead log (mode {mode!r}); put it on a local disk")
+        raise JournalError(f"the journal {name} cannot keep a write-ahead log (mode {mode!r}); put it on a local disk")
     if version == 0:
         with writing(connection, busy_s=0.0):
             for statement in split_script(SQL["schema"]):
@@ -212,8 +212,8 @@ def split_script(script: str) -> Iterator[str]:
 
 
 def connect(path: Path, *, busy_s: float) -> sqlite3.Connection:
-    """Open a database that exists; transactions are begun by hand, and text comes as bytes."""
-    address = f"file:{quote(os.fsencode(path))}?mode=rw"  # never made anew when it was deleted
+    """Open a database that exists; transactions are started by hand, and text is returned as bytes."""
+    address = f"file:{quote(os.fsencode(path))}?mode=rw"  # never created again if it was deleted
     connection = sqlite3.connect(address, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         connection.text_factory = bytes
@@ -244,9 +244,9 @@ def writing(connection: sqlite3.Connection, *, busy_s: float) -> Iterator[None]:
 def write_alone(
     connection: sqlite3.Connection, statement: str, values: Sequence[object], *, busy_s: float
 ) -> sqlite3.Cursor:
-    """Execute a statement that writes, once no other writes.
+    """Execute a statement that writes, once no other connection writes.
 
-    SQLite itself asks again only ten times a second, and beside a run that commits without a pause it may never get its turn.
+    SQLite itself tries only ten times a second; beside a run that commits without a pause it may never get its turn.
     """
     deadline = time.monotonic() + busy_s
     while True:
@@ -281,8 +281,8 @@ def _other_version(connection: sqlite3.Connection, name: str, version: int) -> J
     except (sqlite3.Error, TypeError, AttributeError, UnicodeDecodeError):
         written_by = "unknown"
     return JournalError(
-        f"the journal {name} has format {version}, written by Graphmill {written_by}, and Graphmill {__version__} reads only "
-        f"format {VERSION}; use the version that wrote it, or start a new journal"
+        f"the journal {name} has format {version}, written by Graphmill {written_by}, and Graphmill {__version__} "
+        f"reads only format {VERSION}; use the version that wrote it, or start a new journal"
     )
 
 

@@ -9,16 +9,16 @@ from types import TracebackType
 from graphmill.core.errors import DamagedError, JournalError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_RESTORE = "restore it from a backup, or begin a new run in another journal"
-_FULL = "no space left for the journal {name} ({error}); free some and resume"
+_RESTORE = "restore it from a backup, or start a new run in another journal"
+_FULL = "no space left for the journal {name} ({error}); free some, then resume"
 _SAYINGS = {
     sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_READONLY: "the journal {name} can not be written ({error}); make the file and its folder writable and resume",
-    sqlite3.SQLITE_PERM: "the journal {name} may not be opened ({error}); check the permissions of the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "the journal {name} can not be opened ({error}); see that it exists and may be written, its folder too",
-    sqlite3.SQLITE_BUSY: "the journal {name} was held by another process for too long ({error}); see which one has it open, and resume",
-    sqlite3.SQLITE_LOCKED: "the journal {name} was held by another process for too long ({error}); see which one has it open, and resume",
-    sqlite3.SQLITE_IOERR: "the journal {name} could not be read or written ({error}); see to the disk and resume",
+    sqlite3.SQLITE_READONLY: "cannot write the journal {name} ({error}); make it and its folder writable, then resume",
+    sqlite3.SQLITE_PERM: "no permission to open the journal {name} ({error}); check the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "cannot open the journal {name} ({error}); check that it and its folder exist and are writable",
+    sqlite3.SQLITE_BUSY: "another process has locked the journal {name} for too long ({error}); end it, then resume",
+    sqlite3.SQLITE_LOCKED: "another process has locked the journal {name} for too long ({error}); end it, then resume",
+    sqlite3.SQLITE_IOERR: "cannot read or write the journal {name} ({error}); check the disk, then resume",
 }
 _DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
@@ -27,7 +27,7 @@ _DAMAGE = (
 )  # the last: tables are not as we made them
 
 
-class translate_errors:  # noqa: N801  used as `with translated(name):`, and not a generator: it is entered at every commit
+class translate_errors:  # noqa: N801  a class, not a generator: entered at every commit
     """Turn what SQLite or the system raises within into a JournalError about the store of this name."""
 
     def __init__(self, name: str) -> None:
@@ -50,16 +50,16 @@ def _translation(name: str, error: BaseException) -> JournalError | None:
             None if code is None else _journal_error(name, error, code)
         )  # without one raised by Python's own side: our fault
     if isinstance(error, UnicodeDecodeError):  # Python could not read what SQLite says, which cites the damaged text
-        return DamagedError(f"the journal {name} is damaged (its tables are not as they were made); {_RESTORE}")
+        return DamagedError(f"the journal {name} is damaged (its tables are not as they were created); {_RESTORE}")
     if not isinstance(error, OSError):
         return None
     if error.errno in _NO_SPACE:
         return JournalError(_FULL.format(name=name, error=error.strerror))
-    return JournalError(f"the journal {name} can not be used: {error}; check its path and its permissions")
+    return JournalError(f"the journal {name} cannot be used: {error}; check its path and its permissions")
 
 
 def damaged(name: str, place: str) -> DamagedError:
-    """Say that what stands at a place in a store is not what was written."""
+    """Return the error for a place in a store that does not hold what was written."""
     return DamagedError(f"the journal {name} is damaged: {place} is not what was written; {_RESTORE}")
 
 
@@ -83,4 +83,4 @@ def _journal_error(name: str, error: sqlite3.Error, code: int) -> JournalError:
 
 def gone(name: str) -> JournalError:
     """Say that the files of a store are no longer those that were opened."""
-    return JournalError(f"the journal {name} was deleted or replaced under the run; put it back, or begin anew")
+    return JournalError(f"the journal {name} was deleted or replaced during the run; restore it, or start a new run")

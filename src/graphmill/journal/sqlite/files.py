@@ -1,4 +1,4 @@
-"""The files of a store: on a file system that can be trusted, private to their owner, and watched so that they stay the same files."""
+"""The files of a store: on a trusted file system, private to their owner, and watched for replacement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphmill.core.errors import JournalError
 from graphmill.journal.sqlite.faults import emptied, gone
 
 _MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # how a write-ahead log begins
-# File systems on which SQLite's locks or its shared memory can not be trusted.
+# File systems on which SQLite's locks or its shared memory cannot be trusted.
 _UNTRUSTED = frozenset(
     """
     9p afs ceph cifs coda davfs drvfs gfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 prl_fs smb2 smb3 smbfs
@@ -32,7 +32,7 @@ def make_folder(folder: Path) -> None:
 
 
 def make_private(folder: Path) -> bool:
-    """Make a folder that nobody else may look into; tell whether it was not there."""
+    """Make a folder that nobody else may look into; return whether it was not there."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
@@ -55,7 +55,7 @@ def make_file(path: Path) -> None:
 
 
 def require_base(path: Path) -> None:
-    """Raise DamagedError for a database that is empty beside a log that is not: SQLite would take it for a new one, and delete the log."""
+    """Raise DamagedError for an empty database beside a log: SQLite would think it new, and delete the log."""
     log = Path(f"{path}-wal")
     with suppress(FileNotFoundError):
         if path.stat().st_size == 0 and log.stat().st_size > 0:
@@ -72,15 +72,16 @@ class FileWatch:
         self._identities = [self._identity(name) for name in self._paths]
 
     def glance(self) -> None:
-        """Raise JournalError if there is no log any more: this is done at every commit.
+        """Raise JournalError if the log is gone; done at every commit.
 
-        It asks for no times: some systems keep finer ones of a file that was asked for them, and then each commit costs half as much again.
+        It does not stat: some systems keep finer times of a file that was asked for them, and then each commit costs
+        half as much again.
         """
         if not os.access(self._log, os.F_OK):
             raise gone(self._name)
 
     def look(self) -> None:
-        """Raise JournalError if any file is not the one that was opened, or the log begins with a hole: it was cut, and not by SQLite."""
+        """Raise JournalError if a file was replaced, or the log begins with a hole: it was cut, but not by SQLite."""
         if [self._identity(name) for name in self._paths] != self._identities:
             raise gone(self._name)
         with open(self._log, "rb") as file:  # noqa: PTH123
@@ -105,13 +106,13 @@ def require_trusted(path: Path) -> None:
     kind = filesystem_of(path, mounts)
     if kind in _UNTRUSTED:
         raise JournalError(
-            f"{path} is on a file system ({kind}) whose locks a journal can not trust; "
+            f"{path} is on a file system ({kind}) whose locks a journal cannot trust; "
             "put it on a local disk: --journal PATH or GRAPHMILL_JOURNAL=PATH"
         )
 
 
 def filesystem_of(path: PurePath, mounts: bytes) -> str | None:
-    """Tell the type of the file system that an absolute path is on, from the text of /proc/self/mountinfo."""
+    """Return the type of the file system that an absolute path is on, from the text of /proc/self/mountinfo."""
     best, found = -1, None
     for line in mounts.splitlines():
         before, mark, after = line.partition(b" - ")

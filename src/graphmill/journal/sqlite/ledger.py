@@ -48,7 +48,7 @@ _COUNT_S = 0.5
 
 
 class SqliteLedger:
-    """Appends to one run. ``row`` is the run's own row, as this owner wrote it; ``released`` is called once, at the end.
+    """Appends to one run; ``row`` is the run's own row, and ``released`` is called once, at the end.
 
     Where a few results come at a time, the run's row is not written with each of them: they are counted a little later.
     """
@@ -88,7 +88,7 @@ class SqliteLedger:
                 self._append_and_count(_grouped(rows), now)
 
     def requests(self) -> Sequence[RunRequest]:
-        """Tell what was asked of the run since this was last called."""
+        """Return the requests made since the last call."""
         self._hold()
         with self._translated:
             self._watch.look()
@@ -110,7 +110,7 @@ class SqliteLedger:
                     self._released()
 
     def _add(self, rows: Sequence[Row], now: float) -> bool:
-        """Add a few results, and nothing else, without counting them; tell whether they were."""
+        """Add a few results, and nothing else, without counting them; return whether they were."""
         run, last = self._row, self._last
         if len(rows) not in ADD_RESULTS or not self._may_be_behind(len(rows), now):
             return False
@@ -137,7 +137,7 @@ class SqliteLedger:
         return True
 
     def _may_be_behind(self, more: int, now: float) -> bool:
-        """Tell whether the counters may be so many more behind; a clock that was set back says no."""
+        """Return whether the counters may be so many more behind; a clock that was set back says no."""
         run = self._row
         is_recent = run.changed_at <= now < run.changed_at + _COUNT_S
         return is_recent and run.may_be_behind and self._last + more - run.last <= MOST_UNCOUNTED
@@ -183,7 +183,7 @@ class SqliteLedger:
         return run._replace(rows=run.rows + len(stored), first=first, last=self._insert_all(INSERT_RESULTS, stored))
 
     def _insert_all(self, statements: Mapping[int, Mapping[int, str]], stored: list[Stored]) -> int:
-        """Insert many rows by few statements, each for as many as it can take; tell the number of the last."""
+        """Insert many rows by few statements, each for as many as it can take; return the number of the last."""
         start = last = 0
         for count, by_values in statements.items():
             while len(stored) - start >= count:
@@ -196,7 +196,7 @@ class SqliteLedger:
         return cast("int", self._connection.execute(SQL["last_result"]).fetchone()[0])
 
     def _insert(self, statement: str, stored: list[Stored]) -> int:
-        """Insert what is not there; tell how many that were."""
+        """Insert what is not there; return how many that were."""
         before = self._connection.total_changes
         self._connection.executemany(SQL[statement], stored)
         return self._connection.total_changes - before

@@ -1,4 +1,4 @@
-"""What is recorded of many items, by their keys, though no index of keys is kept."""
+"""Looks up many recorded items by their keys, although keys have no index."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from graphmill.journal.sqlite.run_row import StoredRun, read_run
 from graphmill.journal.sqlite.statements import MANY, SOME, SQL, padded
 
 _PAGE = 1000
-_MOST_KEPT = 8000
+_MAX_HELD = 8000
 _ROW = HEAD + 1  # where a head tells its row
 _SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
 
 
 class SqliteLookup:
-    """Answers on a connection of its own: the tables of sorted keys that it makes are seen by no other, and vanish with it."""
+    """Looks up recorded items on its own connection, whose temporary tables of sorted keys vanish with it."""
 
     def __init__(self, database: Database, run: RunRecord) -> None:
         self._database = database
@@ -32,7 +32,7 @@ class SqliteLookup:
         self._has_scanned = self._has_results = self._has_steps = False
 
     def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> Sequence[int | None]:
-        """Give the rows of those that come by and have succeeded as they are."""
+        """Return the rows of those that come by and have succeeded as they are."""
         with translate_errors(self._database.name):
             self._opened()
             if self._stored.wanted or self._run.generation > 1:
@@ -40,7 +40,7 @@ class SqliteLookup:
             return self._reader.settled(keys, contents)
 
     def outcomes(self, keys: Sequence[bytes]) -> Mapping[bytes, RecordedOutcome]:
-        """Tell which of these items have a result."""
+        """Return which of these items have a result."""
         with translate_errors(self._database.name):
             connection = self._opened()
             found = self._reader.take(keys)
@@ -85,7 +85,7 @@ class SqliteLookup:
         return self._decoder.last_steps(stored)
 
     def close(self) -> None:
-        """Let go of the disk."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
 
@@ -103,7 +103,7 @@ class SqliteLookup:
         return self._connection
 
     def _looked_for(self, connection: sqlite3.Connection, keys: Sequence[bytes]) -> sqlite3.Cursor:
-        """Find results that have not come by: nearly all of a run is mostly done, and then there is nothing to find, and once."""
+        """Find results that the reader has not met; once, by a scan, where all were read: then few are missing."""
         if self._reader.has_seen_all and not self._has_scanned:
             self._has_scanned = True  # to sort takes as long as three scans
             return connection.execute(SQL["scan_results"], (*self._place, *padded(keys, MANY)))
@@ -142,7 +142,7 @@ class _ResultReader:
         self._connection = connection
         self._run = run
         self._decoder = decoder
-        self._kept: dict[bytes, Stored] = {}
+        self._heads: dict[bytes, Stored] = {}
         self._next = run.first
         (generations,) = connection.execute(SQL["newest_generation"], (run.number, run.first, run.last)).fetchone()
         self._is_of_use = (
@@ -151,32 +151,32 @@ class _ResultReader:
 
     @property
     def has_seen_all(self) -> bool:
-        """Whether every result has come by, and been kept until it was asked for."""
+        """Whether every result was read, and held until it was asked for."""
         return self._is_of_use and self._next > self._run.last
 
     def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[int | None]:
-        """Give the rows of those that come by and have succeeded with this content; they are not kept any longer, the others are."""
+        """Return the rows of those that succeeded with this content, and forget them; keep the others."""
         rows: list[int | None] = []
-        kept = self._kept
+        heads = self._heads
         for key, content in zip(keys, contents, strict=True):
-            if key in kept or self._comes_by(key):
-                head = kept[key]
+            if key in heads or self._meets(key):
+                head = heads[key]
                 if head[4] == _SUCCEEDED and head[6] == content:
-                    del kept[key]
+                    del heads[key]
                     rows.append(head[_ROW])
                     continue
             rows.append(None)
         return rows
 
     def take(self, keys: Sequence[bytes]) -> dict[bytes, Stored]:
-        """Give what comes by of these; it is not kept any longer."""
-        return {key: self._kept.pop(key) for key in dict.fromkeys(keys) if self._comes_by(key)}
+        """Return the results of these that are met, and forget them."""
+        return {key: self._heads.pop(key) for key in dict.fromkeys(keys) if self._meets(key)}
 
-    def _comes_by(self, key: bytes) -> bool:
-        """Read on until a result is there; tell whether it is."""
-        while key not in self._kept and self._is_of_use and self._next <= self._run.last:
+    def _meets(self, key: bytes) -> bool:
+        """Read on until a result is there; return whether it is."""
+        while key not in self._heads and self._is_of_use and self._next <= self._run.last:
             self._read()
-        return key in self._kept
+        return key in self._heads
 
     def pass_over_the_rest(self) -> None:
         """Check what has not come by; it will not any more."""
@@ -185,13 +185,13 @@ class _ResultReader:
         self._next = self._run.last + 1
 
     def _read(self) -> None:
-        if len(self._kept) > _MOST_KEPT:  # this is not the order in which they are asked for
+        if len(self._heads) > _MAX_HELD:  # this is not the order in which they are asked for
             self._is_of_use = False
-            self._kept.clear()
+            self._heads.clear()
             return
         page = self._connection.execute(
             SQL["next_heads"], (self._run.number, self._next, self._run.last, _PAGE)
         ).fetchall()
         for head in self._decoder.heads(page):
-            self._kept[head[1]] = head
+            self._heads[head[1]] = head
         self._next = page[-1][_ROW] + 1 if len(page) == _PAGE else self._run.last + 1

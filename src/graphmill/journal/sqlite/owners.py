@@ -1,7 +1,8 @@
-"""Which runs have a living owner: one lock file beside the database, of which each owner holds the byte with its run's number.
+"""Which runs have a living owner: each holds the byte with its run's number locked in a file beside the database.
 
-The kernel lets go of a lock when its process dies, whatever the death. But such locks do not hold between threads of one process, and
-closing any descriptor of the file drops all of them. So a process has one descriptor and one list for all stores of one file.
+The kernel releases a lock when its process dies, however it dies. But such locks do not hold between threads of one
+process, and closing any descriptor of the file drops them all. So a process has one descriptor and one list for all
+stores of a file.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Owners:
                 fcntl.lockf(self.fileno(), fcntl.LOCK_UN, 1, number)
 
     def is_owned(self, number: int) -> bool:
-        """Tell whether a run has a living owner."""
+        """Return whether a run has a living owner."""
         with self._lock:
             return number in self._held or _is_locked(self.fileno(), number)
 
@@ -73,13 +74,13 @@ class Owners:
             self._opening.release()
 
     def fileno(self) -> int:
-        """Give the one descriptor, opened when it is first asked for."""
+        """Return the one descriptor, opened when it is first asked for."""
         if self._descriptor is None:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         return self._descriptor
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         with self._lock:
             self._held.clear()
             if self._descriptor is not None:
@@ -100,12 +101,12 @@ class Owners:
 
     def _busy(self) -> JournalError:
         return JournalError(
-            f"another process has been preparing the journal beside {self._path} for too long; see which one has it open"
+            f"another process has held {self._path} for too long while preparing the journal; check which one"
         )
 
 
 def owners_of(path: Path) -> Owners:
-    """Give the locks of this process on a lock file; for each call there is to be one of ``let_go``."""
+    """Return the locks of this process on a lock file; for each call there is to be one of ``let_go``."""
     with _registry_lock:
         state = path.stat()
         owners = _registry.setdefault((state.st_dev, state.st_ino), Owners(path))

@@ -29,7 +29,7 @@ from graphmill.journal.sqlite.faults import damaged
 Stored = tuple[Any, ...]
 T = TypeVar("T")
 
-# The small numbers that stand for words in the database. From 0.1 on: append only, a number that was ever written keeps its meaning.
+# The numbers that the database holds in place of words. From 0.1 on: append only, a number keeps its meaning.
 STATUS_CODES = {
     Status.SUCCEEDED: 1,
     Status.FAILED: 2,
@@ -101,14 +101,14 @@ def _digest(head: bytes, tail: Stored) -> bytes:
 
 
 def seal_of(values: Stored) -> int:
-    """Check a few small values, at a tenth of the cost of a digest: finds every change within four neighbouring bytes."""
+    """Checksum a few small values, at a tenth of a digest's cost; finds every change within four bytes in a row."""
     return crc32(dumps(values, PACKING))
 
 
 def encode_result(run: int, row: ResultRow, at: float) -> Stored:
-    """Give the values of ``insert_result``, without the last ones if none of them is there.
+    """Return the values of ``insert_result``, without the last ones if none of them is there.
 
-    sqlite3 asks around how to adapt bytes, and None, which takes longer than to store them; a bytearray it takes as it is.
+    sqlite3 searches for an adapter of bytes and None, which takes longer than storing them; it takes a bytearray as is.
     """
     status, kind, error, more, spent = row.status, row.kind, row.error, row.more, row.spent
     # The usual case without a look-up: the hash of an Enum is a call into Python.
@@ -151,7 +151,7 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
 
 
 def alike(rows: list[Stored]) -> list[Stored]:
-    """Give encoded results, or steps, with the same columns: all, if one of them has all."""
+    """Return encoded results, or steps, with the same columns: all, if one of them has all."""
     longest = max(map(len, rows))
     if sum(map(len, rows)) == longest * len(rows):
         return rows
@@ -159,7 +159,7 @@ def alike(rows: list[Stored]) -> list[Stored]:
 
 
 def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
-    """Give a row, without its row number, as it was appended and when; None if it is not what was written."""
+    """Return a row, without its row number, as it was appended and when; None if it is not what was written."""
     head, seal, noted, tail = stored[:HEAD], stored[HEAD], stored[HEAD + 1], stored[HEAD + 2 :]
     packed = dumps(head, PACKING)
     if noted != _digest(packed, tail) or seal != crc32(packed):
@@ -188,7 +188,7 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
 
 
 def encode_step(run: int, row: StepRow) -> Stored:
-    """Give the values of ``insert_step``, as those of a result."""
+    """Return the values of ``insert_step``, as those of a result."""
     path = bytes_of(row.path)
     head = (run, row.key, row.generation, path)
     duration_s, began_s = row.duration_s + 0.0, row.began_s + 0.0
@@ -211,7 +211,7 @@ def encode_step(run: int, row: StepRow) -> Stored:
 
 
 def decode_step(stored: Stored) -> StepRow | None:
-    """Give a step as it was appended; None if it is not what was written."""
+    """Return a step as it was appended; None if it is not what was written."""
     *place, noted, output, error, usage, spent = stored
     if noted != digest_of((tuple(place), (output, error, usage, spent))):
         return None
@@ -232,14 +232,14 @@ def decode_step(stored: Stored) -> StepRow | None:
 
 
 def encode_attempt(run: int, row: AttemptRow) -> Stored:
-    """Give the values of ``insert_attempt``."""
+    """Return the values of ``insert_attempt``."""
     place = (run, row.key, row.generation, bytes_of(row.path), row.attempt, KIND_CODES[row.kind])
     bodies = (_stored(row.error), row.usage, spent_body(row.spent))
     return (*place, digest_of((place, bodies)), *bodies)
 
 
 def decode_attempt(stored: Stored) -> AttemptRow | None:
-    """Give an attempt as it was appended; None if it is not what was written."""
+    """Return an attempt as it was appended; None if it is not what was written."""
     *place, noted, error, usage, spent = stored
     if noted != digest_of((tuple(place), (error, usage, spent))):
         return None
@@ -248,12 +248,12 @@ def decode_attempt(stored: Stored) -> AttemptRow | None:
 
 
 def encode_wanted(run: int, row: WantedRow) -> Stored:
-    """Give the values of ``insert_wanted``."""
+    """Return the values of ``insert_wanted``."""
     return sealed((run, row.key, row.generation))
 
 
 def encode_suspect(run: int, row: SuspectRow) -> Stored:
-    """Give the values of ``insert_suspect``."""
+    """Return the values of ``insert_suspect``."""
     return sealed((run, row.key, row.crashes, row.alone))
 
 
@@ -263,22 +263,22 @@ def sealed(values: Stored) -> Stored:
 
 
 def is_sealed(stored: Stored) -> bool:
-    """Tell whether a small row is still what was written."""
+    """Return whether a small row is still what was written."""
     return bool(stored[-1] == seal_of(stored[:-1]))
 
 
 def bytes_of(text: str) -> bytes:
-    """Give any text as bytes, even one with half of a surrogate pair."""
+    """Return any text as bytes, even one with half of a surrogate pair."""
     return text.encode(errors="surrogatepass")
 
 
 def text_of(data: bytes) -> str:
-    """Give the text back."""
+    """Return the text back."""
     return data.decode(errors="surrogatepass")
 
 
 def compressed(body: bytes) -> bytes:
-    """Give a body as it is stored: smaller, where that saves something."""
+    """Return a body as it is stored: smaller, where that saves something."""
     if len(body) <= _COMPRESS_ABOVE:
         return body
     smaller = zlib.compress(body, 1)
@@ -286,7 +286,7 @@ def compressed(body: bytes) -> bytes:
 
 
 def decompressed(stored: bytes) -> bytes:
-    """Give the body back; zlib.error if it is damaged."""
+    """Return the body back; zlib.error if it is damaged."""
     return zlib.decompress(stored) if stored[:1] == _ZLIB else stored
 
 
@@ -363,7 +363,7 @@ class RowDecoder:
         return [step for step in steps if step is not None]
 
     def damaged_row(self, table: str, row: int, item_id: str | None = None) -> DamagedError:
-        """Say which row is not what was written, and of which item it is."""
+        """Return the error for a row that is not what was written, with its item."""
         item = "" if item_id is None else f", item {item_id!r:.80}"
         return damaged(self._name, f"row {row} of {table} (run {self._run.id}{item})")
 

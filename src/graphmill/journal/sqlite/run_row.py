@@ -71,7 +71,7 @@ class StoredRun(NamedTuple):
 
     @property
     def may_be_behind(self) -> bool:
-        """Whether there may be results that are not counted yet: never before the first, and never once it has ended."""
+        """Whether some results may be uncounted: never before the first, and never once the run has ended."""
         return self.first > 0 and STATES[self.state].is_live
 
     @property
@@ -93,7 +93,7 @@ class StoredRun(NamedTuple):
         )
 
     def record(self, manifest: Mapping[str, Any], *, is_owned: bool) -> RunRecord:
-        """Give the run as readers see it: without a living owner it is interrupted, not running."""
+        """Return the run as readers see it: without a living owner it is interrupted, not running."""
         state = STATES[self.state]
         return RunRecord(
             number=self.number,
@@ -131,12 +131,12 @@ def read_run(
     """Read one run that was there before."""
     for stored in connection.execute(SQL["one_run"], (number,)).fetchall():
         return _whole(connection, stored, name, is_strict=is_strict)
-    read_runs(connection, name)  # one that can not be found through a damaged page is not one that was pruned
+    read_runs(connection, name)  # one that cannot be found through a damaged page is not one that was pruned
     raise UnknownRunError(f"{name} no longer holds run {run_id}: it was pruned")
 
 
 def read_named(connection: sqlite3.Connection, run_id: str, name: str) -> StoredRun | None:
-    """Read the run of this id without reading the others; None if the index leads to none, or to another, which may be its fault."""
+    """Read the run of this id alone; None if the index finds none, or another, which may be the index's fault."""
     found = [
         _whole(connection, stored, name, is_strict=True)
         for stored in connection.execute(SQL["named_run"], (bytes_of(run_id),)).fetchall()
@@ -172,7 +172,7 @@ def read_manifest(connection: sqlite3.Connection, run: StoredRun, name: str) -> 
 
 
 def verify_counts(connection: sqlite3.Connection, run: StoredRun, name: str) -> None:
-    """Raise DamagedError if rows of a run are missing, or not found by their index; values are checked by whoever reads them."""
+    """Raise DamagedError if rows of a run are missing or not indexed; values are checked when they are read."""
     (count,) = connection.execute(SQL["counted_results"], (run.number, run.first, run.last)).fetchone()
     _require_count(run, "results", count, run.rows, name)
     for table, written in (("steps", run.steps), ("attempts", run.attempts)):
@@ -189,9 +189,9 @@ def _require_count(run: StoredRun, table: str, count: int, written: int, name: s
 
 
 def _whole(connection: sqlite3.Connection, stored: Stored, name: str, *, is_strict: bool = False) -> StoredRun:
-    """Check a run's row, and count what it does not count yet: one for each row, so that one that is missing is missed.
+    """Check a run's row, and count what it does not count yet, one for each row, so that a missing row is noticed.
 
-    What a result has spent that is damaged is missing then, unless this ``is_strict``: such a run can be listed, and pruned.
+    Unless ``is_strict``, usage in damaged results is left out, so that such a run can be listed and pruned.
     """
     *values, digest = stored
     run = StoredRun._make(values)
@@ -207,7 +207,7 @@ def _whole(connection: sqlite3.Connection, stored: Stored, name: str, *, is_stri
 
 
 def _with_uncounted(connection: sqlite3.Connection, run: StoredRun, last: int, name: str | None) -> bytes | None:
-    """Add up what the results up to this one have spent that are not counted yet; without a name of the store damage is passed over."""
+    """Add up the usage of uncounted results up to this one; without the store's name damage is passed over."""
     usage = spent_from(run.usage)
     for number, *values in connection.execute(SQL["spent_uncounted"], (run.number, run.last + 1, last)):
         found = decode_result(tuple(values))

@@ -18,7 +18,7 @@ def _load() -> dict[str, str]:
     for path in sorted((Path(__file__).parent / "sql").glob("*.sql")):
         for name, text in _BLOCK.findall(path.read_text(encoding="utf-8")):
             if name in found:
-                raise ValueError(f"{path}: the block {name} stands twice")
+                raise ValueError(f"{path}: the block {name} occurs twice")
             found[name] = text.strip().rstrip(";").replace("@many", _marks(MANY)).replace("@some", _marks(SOME))
     return found
 
@@ -36,7 +36,7 @@ SQL = _load()
 
 
 def _for_many(name: str, *counts: int) -> dict[int, dict[int, str]]:
-    """Make an insert of one row one of many: by how many, and then by the number of values, which tells whether rows are whole."""
+    """Make inserts of many rows out of one of a single row, by row count and then by number of values."""
     before, whole, after = re.split(r"VALUES (\(.*?\))", SQL[name], maxsplit=1)
     usual = whole.replace(", ?" * SELDOM + ")", ", NULL" * SELDOM + ")")
     made = {count: [f"{before}VALUES {', '.join([one] * count)}{after}" for one in (usual, whole)] for count in counts}

@@ -38,7 +38,7 @@ from graphmill.journal.sqlite.statements import SQL
 
 
 class SqliteStore:
-    """Runs in the file at ``path``, which is made if it is not there. A database that is busy is waited for ``busy_s``."""
+    """Runs in the file at ``path``, which is created if necessary; waits ``busy_s`` for a busy database."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class SqliteStore:
             raise
 
     def size(self, run: RunRecord) -> int:
-        """Tell about how many bytes a run takes."""
+        """Estimate how many bytes a run takes."""
         with self._database.reading() as connection:
             stored = read_run(connection, run.number, run.id, self.name)
             place = (stored.number, stored.first, stored.last)
@@ -111,11 +111,11 @@ class SqliteStore:
         except JournalError as error:
             if not gone:
                 raise
-            done = f"{gone:,} of {len(runs):,} runs are pruned, and their space is not given back yet; the next prune goes on with it"
+            done = f"pruned {gone:,} of {len(runs):,} runs, but not freed their space; prune again to free it"
             raise type(error)(f"{done}: {error}") from error
 
     def close(self) -> None:
-        """Let go of everything. The last connection of all processes empties the log into the database."""
+        """Close everything. The last connection of all processes empties the log into the database."""
         self._database.close()
 
     def _taken(self, number: int, run_id: str) -> SqliteLedger:
@@ -157,7 +157,8 @@ class SqliteStore:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.owner.since))
             who = f"process {run.owner.pid} on {run.owner.host} since {since}"
         return OwnedError(
-            f"run {run.name} is under way in {who}; see graphmill status {run.name}, or stop it by graphmill cancel {run.name}"
+            f"run {run.name} is under way in {who}; see graphmill status {run.name}, or stop it with "
+            f"graphmill cancel {run.name}"
         )
 
 
@@ -212,7 +213,7 @@ def _owned_run(run: StoredRun, now: float, *, elapsed_s: float) -> StoredRun:
 
 
 class TemporaryStore(SqliteStore):
-    """Runs that nobody needs after the process: a private file that is never synced, and deleted when the store is closed or forgotten."""
+    """Runs that end with the process: a private file, never synced, deleted when the store is closed."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         folder = mkdtemp(prefix="graphmill-")
@@ -246,7 +247,7 @@ class LocalFolder:
         self._path = Path(f"{store}-local")
 
     def of(self, run_id: str) -> Path:
-        """Tell where the folder of a run is."""
+        """Return where the folder of a run is."""
         return self._path / run_id
 
     def make(self, run_id: str) -> Path:
@@ -262,7 +263,7 @@ class LocalFolder:
             self._path.rmdir()
 
     def sweep(self, runs: Sequence[StoredRun], owners: Owners) -> None:
-        """Remove what dead processes have left, but for what tells of a run that can be resumed which items were under way."""
+        """Remove what dead processes have left, but not which items were in flight: a resume reads that."""
         named = {run.name: run for run in runs}
         with suppress(OSError):
             for folder in list(self._path.iterdir()):
@@ -281,7 +282,7 @@ _STEP_PAGES = 500
 
 
 def forget(database: Database, run: RunRecord) -> bool:
-    """Take a run out of the list, unless it has an owner; what is left of it is for ``sweep``. Tell whether it was done."""
+    """Remove a run from the list unless it has an owner, and return whether it was; ``sweep`` deletes its rows."""
     if not database.owners.take(run.number):
         return False
     try:
@@ -299,7 +300,7 @@ def forget(database: Database, run: RunRecord) -> bool:
 
 
 def sweep(database: Database) -> int:
-    """Delete the rows of forgotten runs, also of those that a killed process left, and shrink the file; tell the bytes set free."""
+    """Delete the rows of removed runs, also those left by a killed process; shrink the file; return the bytes freed."""
     with translate_errors(database.name), closing(database.connect_writer()) as connection:
         pages = sum(
             _delete(database, connection, *leftover) for leftover in connection.execute(SQL["leftovers"]).fetchall()
@@ -319,7 +320,7 @@ def sweep(database: Database) -> int:
 
 
 def _delete(database: Database, connection: sqlite3.Connection, run: int, first: int, last: int) -> int:
-    """Delete what is left of one run; tell how many pages that set free."""
+    """Delete what is left of one run; return how many pages that set free."""
     freed = 0
     for statement, values in (
         ("delete_results", (run, first, last, _STEP_ROWS)),

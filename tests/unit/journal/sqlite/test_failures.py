@@ -28,7 +28,7 @@ def test_a_full_disk_is_named_nothing_is_half_recorded_and_it_goes_on_when_there
     store = SqliteStore(small_disk / "runs.db")
     ledger = store.take(store.create("r", {}).id)
     done = []
-    with pytest.raises(JournalError, match=r"no space left for the journal .*runs\.db .*free some and resume"):
+    with pytest.raises(JournalError, match=r"no space left for the journal .*runs\.db .*free some, then resume"):
         for number in range(100):
             ledger.append([big(number), WantedRow(big(number).key, 2)])
             done.append(f"big-{number}")
@@ -85,7 +85,7 @@ def test_a_store_that_is_deleted_or_replaced_under_the_run_stops_it(store, ledge
     file.unlink()
     if replaced:
         copy.rename(file)
-    with pytest.raises(JournalError, match="deleted or replaced under the run"):
+    with pytest.raises(JournalError, match="deleted or replaced"):
         ledger.requests()  # as is done twice a second
 
 
@@ -95,14 +95,14 @@ def test_a_store_that_is_deleted_or_replaced_just_before_the_end_does_not_end_we
     copy = shutil.copy(log, path.with_name("copy"))
     log.unlink()
     copy.rename(log)
-    with pytest.raises(JournalError, match="deleted or replaced under the run"):
+    with pytest.raises(JournalError, match="deleted or replaced"):
         ledger.append([RunRow(state=RunState.FINISHED)])
 
 
 def test_a_log_that_is_deleted_is_missed_at_the_next_commit(store, ledger, path):
     ledger.append(results(3))
     path.with_name("runs.db-wal").unlink()
-    with pytest.raises(JournalError, match="deleted or replaced under the run"):
+    with pytest.raises(JournalError, match="deleted or replaced"):
         ledger.append(results(3, first=3))
 
 
@@ -156,7 +156,7 @@ def test_a_database_that_is_busy_for_too_long_is_named_and_goes_on_later(path):
     ledger.append(results(3))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(JournalError, match="held by another process for too long"):
+        with pytest.raises(JournalError, match=r"another process has locked .* for too long"):
             ledger.append(results(3, first=3))
         assert len(recorded(store, ledger.run)) == 3
         other.execute("COMMIT")

@@ -21,7 +21,7 @@ KEYS = [item_key(str(number)) for number in range(200)]
 def small_pages():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PAGE", 7)
-        patch.setattr(module, "_MOST_KEPT", 20)
+        patch.setattr(module, "_MAX_HELD", 20)
         yield
 
 

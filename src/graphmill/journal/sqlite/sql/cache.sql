@@ -13,7 +13,7 @@ CREATE TABLE answers (
 SELECT model, made_at, used_at, digest, body FROM answers WHERE key = ?;
 
 -- name: cache_keep
--- The first answer stands: whoever has been given it, and whoever will be, have the same.
+-- The first answer is kept, so that everybody gets the same.
 INSERT INTO answers (key, model, made_at, used_at, digest, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING;
 
 -- name: cache_use

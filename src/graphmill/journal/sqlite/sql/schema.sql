@@ -1,6 +1,6 @@
 -- name: schema
 -- The tables of a journal. Until 0.1 is released a change here raises VERSION in database.py, and older journals are refused.
--- Text that may hold anything (half of a surrogate pair, NUL) is kept as the bytes of its UTF-8.
+-- Text that may hold anything (half of a surrogate pair, NUL) is stored as the bytes of its UTF-8.
 -- seal: CRC-32 of the columns before it, for reads of many rows that do not touch bodies. digest: of the whole row.
 
 CREATE TABLE meta (
@@ -37,7 +37,7 @@ CREATE TABLE runs (
   digest BLOB NOT NULL
 ) STRICT;
 
--- Apart from runs, whose rows are written anew at every commit.
+-- Apart from runs, whose rows are rewritten at every commit.
 CREATE TABLE manifests (
   run INTEGER PRIMARY KEY,
   body BLOB NOT NULL,
