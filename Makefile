@@ -1,13 +1,13 @@
-# Each target does all its set-up by itself: the first run makes .venv and installs the locked dependencies.
+# Every target sets itself up: the first run makes .venv and installs the locked dependencies.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# One more than there are processors: a test often waits.
+# One more worker than processors, since tests often wait.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SEEDS ?= 20000
 HOURS ?= 1
 PEERS := .bench-langgraph/.installed .bench-pflow/.installed
-# Hundreds of short processes are started here: each would compile all of Graphmill anew.
+# Tests start hundreds of short processes; without bytecode each would compile all of Graphmill again.
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 
@@ -26,7 +26,7 @@ demo: setup
 	@$(BIN)/python examples/make_reviews.py 2000 > .demo-reviews.jsonl
 	@$(BIN)/graphmill batch examples/reviews.yaml --source .demo-reviews.jsonl --concurrency 32 --max-failures 5% --output demo-results.jsonl
 	@rm -f .demo-reviews.jsonl
-	@echo "here, graphmill is $(BIN)/graphmill; . $(BIN)/activate lets you leave the folder out"
+	@echo "to use graphmill in this shell: . $(BIN)/activate"
 	@echo "first row of demo-results.jsonl:" && head -n 1 demo-results.jsonl
 
 # The wheel as users get it: installed with its own dependencies only, at the locked versions, and run from another folder.
@@ -43,11 +43,11 @@ wheel: setup
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# SEEDS=50000 simulates the first so many seeds, SEEDS=7-7 one, SEEDS=100-199 a hundred.
+# SEEDS=50000 runs the first 50,000 seeds, SEEDS=7-7 one, SEEDS=100-199 a hundred.
 simulate: setup
 	@PYTHONPATH=tests $(BIN)/python -m simulation $(SEEDS)
 
-# HOURS=8 breaks the disk at every call once, and kills runs for so long; NIGHT=17 or STEPS=17 replays one seed, FAULT=write-17-torn one call.
+# Breaks the disk at every call once, then kills runs for HOURS. NIGHT=17 or STEPS=17 replays a seed, FAULT=write-17-torn a call.
 soak: setup
 	@PYTHONPATH=tests $(BIN)/python -m faults --hours $(HOURS) $(if $(NIGHT),--night $(NIGHT)) $(if $(STEPS),--steps $(STEPS)) $(if $(FAULT),--fault $(FAULT))
 
@@ -61,7 +61,7 @@ format: setup
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-# FIGURES="chain-cpu run-time" measures only these. What Graphmill is measured against is installed apart from it, each in its own folder.
+# FIGURES="chain-cpu run-time" measures only these. Other tools to compare with are installed in folders of their own.
 bench: setup $(PEERS)
 	$(BIN)/python -m benchmarks $(FIGURES)
 
@@ -69,7 +69,7 @@ bench: setup $(PEERS)
 	@rm -rf .bench-$*
 	@if $(BIN)/python -m venv .bench-$* \
 	  && .bench-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<; \
-	then touch $@; else echo "$* could not be installed: what is measured against it is left out"; fi
+	then touch $@; else echo "$* could not be installed; its comparisons are skipped"; fi
 
 lock:
 	$(LOCK) pyproject.toml --group dev --output-file requirements.lock
