@@ -434,7 +434,7 @@ class TestFaults:
         assert len(server.asked) == 2
 
     def test_a_body_that_is_none_of_ours_is_asked_again(self, server, tmp_path, monkeypatch):
-        monkeypatch.setattr("graphmill.graph.models.completion._written", lambda made: b"[1]")
+        monkeypatch.setattr("graphmill.graph.models.completion._encode", lambda made: b"[1]")
         run()
         assert run()[0].output["response"] == "heard hi"
         assert len(server.asked) == 2

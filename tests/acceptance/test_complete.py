@@ -284,11 +284,11 @@ def test_outside_of_a_batch_a_failure_is_raised_as_what_it_is(played):
             "model and role are both given; leave one out: gm.complete(prompt=…, role='judge')",
         ),
         (None, {"role": "juge"}, "(did you mean 'judge'?); write roles: {juge: provider/model} in graphmill.yaml"),
-        (None, {"role": 7}, "a model or a role is a name, not 7"),
+        (None, {"role": 7}, "a model or role must be a name, got 7"),
         (None, {}, "no model given"),
         ("Is it kind?", {"prompt": None}, "no prompt: the first argument, 'Is it kind?', is the model"),
         (None, {"prompt": None}, "prompt must be text or a list of messages {role, content}, got None"),
-        ("judge", {}, "no model 'judge', but a role; write the model it stands for, 'fast'"),
+        ("judge", {}, "no model 'judge': it is a role; use its model, 'fast'"),
         (
             "fast",
             {"temperature": "hot"},

@@ -340,7 +340,7 @@ def test_bytes_that_are_no_text_are_a_permanent_failure_with_offset_and_remedy(f
             {"file_path": "a", "content": "", "mode": 420},
             "mode: must be text or null, got an integer",
         ),
-        ("write-file", {"file_path": "a", "content": "", "mode": "4755"}, "mode: text matching regex"),
+        ("write-file", {"file_path": "a", "content": "", "mode": "4755"}, "mode: must be text matching regex"),
         ("write-file", {"file_path": "a", "content": "", "format": "jason"}, "did you mean 'json'"),
         ("write-file", {"file_path": "a", "content": "", "format": "json", "encoding": "binary"}, "leave one out"),
         ("copy-file", {"source_path": "a", "dest_path": "b/."}, "dest_path: this is a folder"),

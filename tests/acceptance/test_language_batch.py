@@ -790,7 +790,7 @@ def test_a_batch_of_many_items_is_one_node_s(flow):
 )
 def test_an_output_that_the_batch_would_replace_is_refused(flow, node):
     problem = flow.problem(f"nodes: [{{id: each, {node}, batch: {{items: [1, 2]}}}}]")
-    assert "give that another name" in problem
+    assert "rename the node's output" in problem
 
 
 def test_an_output_that_is_what_the_batch_puts_there_is_no_mistake(flow):

@@ -93,7 +93,7 @@ def test_an_index_reads_one(flow, work, store, few, reads):
 
 def test_an_index_beyond_the_end_is_missing_and_the_number_of_entries_is_told(flow, work, store, few):
     failure = flow.failure(batch(outputs="outputs: {a: '${each.outcomes[12]}'}"), journal=store)
-    assert (failure.kind, "it has 12 entries" in failure.message) == ("permanent", True)
+    assert (failure.kind, "which has 12 entries" in failure.message) == ("permanent", True)
 
 
 @pytest.mark.parametrize("rule", ["parallel: false", "parallel: true, max_concurrent: 2"])

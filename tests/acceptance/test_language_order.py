@@ -462,7 +462,7 @@ def test_an_edge_can_not_fire_on_any_action(flow):
         nodes: [{id: a, type: value}, {id: b, type: value}]
         edges: [{from: a, to: b, action: "*"}]
     """
-    assert "an edge fires on one action" in flow.problem(text)
+    assert "an edge has a single action" in flow.problem(text)
 
 
 def test_what_went_well_can_not_take_the_error_edge(flow):
@@ -542,7 +542,7 @@ def test_what_an_end_node_has_left_out_is_missing_with_the_reason(flow):
 def test_a_node_that_is_listed_behind_an_end_is_noted(flow):
     text = "{nodes: [{id: stop, type: end, params: {default: partial}%s}, {id: v, type: value, params: {n: 1}}, {id: w, type: value}]%s}"
     [note] = flow.load(text % ("", "")).notes
-    assert "node 'v': it never runs, since 'stop' ends the job" in note.message
+    assert "node 'v': never runs, because 'stop' ends the job" in note.message
     assert flow.load(text % (", batch: {items: [1]}", "")).notes == ()
     assert flow.load(text % ("", ", edges: [{from: v, to: w}, {from: w, to: stop}]")).notes == ()
 
@@ -562,13 +562,13 @@ NEVER = {
     "batch": (
         "{id: s, type: branch, params: {on: 1, cases: {1: keep}}, batch: {items: [1]}}",
         "keep",
-        "returns default, error",
+        "its actions: default, error",
     ),
-    "end": ("{id: s, type: end, params: {default: partial}}", "default", "returns end, error"),
+    "end": ("{id: s, type: end, params: {default: partial}}", "default", "its actions: end, error"),
     "workflow": (
         "{id: s, type: workflow, params: {workflow: {nodes: [{id: v, type: value}]}}}",
         "done",
-        "returns default, error",
+        "its actions: default, error",
     ),
 }
 

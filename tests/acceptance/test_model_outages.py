@@ -344,7 +344,7 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
         with pytest.raises(gm.UsageError, match="a model must be NAME or ROLE=NAME, got None"):
             gm.retry("r", models=[None], journal=tmp_path / ".graphmill" / "runs.db")
         for again in (gm.retry, gm.resume):
-            with pytest.raises(gm.UsageError, match="temperature: a number or null is wanted"):
+            with pytest.raises(gm.UsageError, match="temperature: must be a number or null"):
                 again("r", temperature=[1], journal=tmp_path / ".graphmill" / "runs.db")
 
 
