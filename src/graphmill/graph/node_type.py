@@ -14,7 +14,7 @@ from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
 from graphmill.core.usage import RateLimits, Usage
 from graphmill.engine.attempts.workers import C
-from graphmill.engine.scheduling.rate_limits import Holder
+from graphmill.engine.scheduling.rate_limits import LimitsOwner
 
 if TYPE_CHECKING:
     from graphmill.graph.models.target import ModelTarget
@@ -85,8 +85,8 @@ class StepContext(Protocol):
     def wait_for_next_call(self, estimated_tokens: int) -> Awaitable[None]:
         """Wait until one more call may be made in this attempt."""
 
-    def learn_limits(self, holder: Holder, stated: RateLimits) -> None:
-        """Take what an answer says of a holder's limits."""
+    def learn_limits(self, owner: LimitsOwner, stated: RateLimits) -> None:
+        """Take what an answer says of an owner's limits."""
 
     def ask(self, question: Any) -> Awaitable[Any]:
         """Give the answer to a question, or end the attempt until there is one."""
@@ -155,10 +155,10 @@ class Context:
         if self._context is not None:
             await self._context.wait_for_next_call(weight)
 
-    def report_limits(self, holder: Holder, told: RateLimits) -> None:
+    def report_limits(self, owner: LimitsOwner, told: RateLimits) -> None:
         """Tell what an answer says of its model's limits, so that nothing is sent that is known to be refused."""
         if self._context is not None:
-            self._context.learn_limits(holder, told)
+            self._context.learn_limits(owner, told)
 
     @property
     def usage(self) -> Usage | None:

@@ -115,7 +115,9 @@ def _path(path: str) -> Fragment:
 
 def _is_all(usage: Usage | None, result: Result) -> bool:
     """Whether a step has used what its whole job has, so that one of them is enough."""
-    return result.usage is None if usage is None else usage.counts == result.usage and usage.cost_usd == result.cost
+    if usage is None:
+        return result.usage is None
+    return usage.counts == result.usage and usage.cost_usd == result.cost
 
 
 def last_step_of(row: ResultRow) -> StepRow | None:
@@ -126,10 +128,14 @@ def last_step_of(row: ResultRow) -> StepRow | None:
         return None
     attempts, duration_s, began_s = step["times"]
     output = json_bytes(step["output"]) if "output" in step else None
-    error = json_bytes(step["error"]) if "error" in step else row.error if output is None else None
-    used = (
-        step.get("usage") if "usage" in step or not more.get("usage") else {**more["usage"], "cost_usd": more["cost"]}
-    )
+    error = None
+    if "error" in step:
+        error = json_bytes(step["error"])
+    elif output is None:  # it is the result's own
+        error = row.error
+    used = step.get("usage")
+    if "usage" not in step and more.get("usage"):  # all that the job has used
+        used = {**more["usage"], "cost_usd": more["cost"]}
     usage = None if used is None else json_bytes(used)
     content = bytes.fromhex(step["content"])
     return StepRow(

@@ -180,7 +180,11 @@ def default_journal() -> str:
 def fixed(url: str | Path | None = None) -> str | Path:
     """Make a journal's path absolute now: a function may change the working directory."""
     name = url or default_journal()
-    return name if name == _IN_MEMORY else Path(name if isinstance(name, Path) else _path(name)).absolute()
+    if name == _IN_MEMORY:
+        return name
+    if isinstance(name, str):
+        name = _path(name)
+    return Path(name).absolute()
 
 
 def _path(name: str) -> str:

@@ -357,13 +357,19 @@ def _fault(error: BaseException) -> InternalError:
 
 def _left(waiting: int, *, is_whole: bool) -> str:
     """Say why a run that nobody stopped is not finished."""
-    waits = f"{waiting:,} {'item waits' if waiting == 1 else 'items wait'} for an answer" if waiting else ""
-    return " and ".join(filter(None, (waits, "" if is_whole else "some items were never reached")))
+    reasons = []
+    if waiting:
+        reasons.append(f"{waiting:,} {'item waits' if waiting == 1 else 'items wait'} for an answer")
+    if not is_whole:
+        reasons.append("some items have not run")
+    return " and ".join(reasons)
 
 
 def _state(stopped: str | None, because: str, *, is_whole: bool) -> RunState:
     if stopped is None:
-        return RunState.FAILED if because else RunState.FINISHED if is_whole else RunState.PAUSED
+        if because:
+            return RunState.FAILED
+        return RunState.FINISHED if is_whole else RunState.PAUSED
     return _STATES.get(StopReason(stopped), RunState.FAILED)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.engine.jobs.steps import Steps
     from graphmill.engine.scheduling.lanes import SlotRequest
     from graphmill.engine.scheduling.nested_calls import NestedCall
-    from graphmill.engine.scheduling.rate_limits import Holder
+    from graphmill.engine.scheduling.rate_limits import LimitsOwner
 
 ASK = "ask"  # what a question is called in a path, as a step is by its function
 _MAX_SHOWN_CHARS = 500
@@ -172,9 +172,9 @@ class AttemptContext:
         """Wait until one more call may be made."""
         return self.steps.nested_calls.wait_for_next(self, estimated_tokens)
 
-    def learn_limits(self, holder: Holder, stated: RateLimits) -> None:
+    def learn_limits(self, owner: LimitsOwner, stated: RateLimits) -> None:
         """Take over what a response says about rate limits."""
-        self.steps.nested_calls.learn_limits(self.slot, holder, stated)
+        self.steps.nested_calls.learn_limits(self.slot, owner, stated)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 

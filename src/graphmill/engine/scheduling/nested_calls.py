@@ -16,7 +16,7 @@ from graphmill.engine.jobs.context import AttemptContext
 from graphmill.engine.jobs.state import AttemptState
 from graphmill.engine.scheduling.health import HealthState
 from graphmill.engine.scheduling.lanes import Lane, SlotRequest
-from graphmill.engine.scheduling.rate_limits import Holder, Limits
+from graphmill.engine.scheduling.rate_limits import Limits, LimitsOwner
 from graphmill.engine.scheduling.scheduler import Scheduler
 
 T = TypeVar("T")
@@ -115,13 +115,13 @@ class NestedCalls:
         slot.reservation, slot.stamp, slot.is_probe = call.reservation, call.stamp, call.is_probe
         self._lanes.leave(lane)
 
-    def learn_limits(self, slot: SlotRequest, holder: Holder, stated: RateLimits) -> None:
+    def learn_limits(self, slot: SlotRequest, owner: LimitsOwner, stated: RateLimits) -> None:
         """Take over what a response says about its server's rate limits, for everything that uses the same account."""
         lane = slot.lane
         if lane.rate_limiter is None and (
             stated.requests is not None or stated.tokens is not None or stated.input_tokens is not None
         ):
-            self._lanes.apply_limits(lane, Limits(account=holder.account))
+            self._lanes.apply_limits(lane, Limits(account=owner.account))
         if lane.rate_limiter is not None:
             lane.rate_limiter.learn(stated, self._loop.time(), slot.reservation)
 

@@ -36,7 +36,7 @@ class Limits:
     account: str = ""
 
 
-class Holder(Protocol):
+class LimitsOwner(Protocol):
     """Something with limits of its own."""
 
     @property

@@ -144,13 +144,9 @@ class SqliteArchive:
 
     def _matching(self, run: RunRecord, query: Query) -> tuple[array[int], frozenset[bytes]]:
         statuses = None if query.statuses is None else {STATUS_CODES[status] for status in query.statuses}
-        kinds = (
-            {DEGRADED}
-            if query.is_degraded
-            else None
-            if query.kinds is None
-            else {KIND_CODES[kind] for kind in query.kinds}
-        )
+        kinds = None if query.kinds is None else {KIND_CODES[kind] for kind in query.kinds}
+        if query.is_degraded:
+            kinds = {DEGRADED}
         rows = array("q")
         with self._database.reading() as connection:
             stored = self._read(connection, run)

@@ -113,7 +113,11 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
     status, kind, error, more, spent = row.status, row.kind, row.error, row.more, row.spent
     # The usual case without a look-up: the hash of an Enum is a call into Python.
     status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
-    kind_code = DEGRADED if row.is_degraded else 0 if kind is None else KIND_CODES[kind]
+    kind_code = 0
+    if row.is_degraded:
+        kind_code = DEGRADED
+    elif kind is not None:
+        kind_code = KIND_CODES[kind]
     head = (run, row.key, row.generation, row.position, status_code, kind_code, row.content)
     # + 0.0, since what is stored as a real comes back as a float, and never as minus nought
     queued_s, took_s, name = row.queued_s + 0.0, row.duration_s + 0.0, row.item_id.encode(errors="surrogatepass")

@@ -82,15 +82,16 @@ class StoredRun(NamedTuple):
         return Owner(host=text_of(self.owner_host), pid=self.owner_pid, since=self.owner_since)
 
     def changed(self, row: RunRow) -> StoredRun:
-        """Apply what an owner says of its run."""
-        return self._replace(
-            state=self.state if row.state is None else STATE_CODES[row.state],
-            reason=self.reason if row.reason is None else bytes_of(row.reason),
-            total=self.total if row.total is None else row.total,
-            is_read=self.is_read if row.is_read is None else int(row.is_read),
-            elapsed_s=self.elapsed_s + row.more_s,
-            generation=self.generation if row.generation is None else row.generation,
-        )
+        """Apply what an owner says of its run; None changes nothing."""
+        stored: dict[str, Any] = {
+            "state": None if row.state is None else STATE_CODES[row.state],
+            "reason": None if row.reason is None else bytes_of(row.reason),
+            "total": row.total,
+            "is_read": None if row.is_read is None else int(row.is_read),
+            "generation": row.generation,
+        }
+        found = {name: value for name, value in stored.items() if value is not None}
+        return self._replace(elapsed_s=self.elapsed_s + row.more_s, **found)
 
     def record(self, manifest: Mapping[str, Any], *, is_owned: bool) -> RunRecord:
         """Return the run as readers see it: without a living owner it is interrupted, not running."""
