@@ -183,7 +183,7 @@ class _PreparedCall:
         """Give what the caller gets: the completion, or its data in the shape of the schema."""
         if self._schema is None or made.tool_calls:
             return made
-        return self._schema.made(made.data)
+        return self._schema.instance(made.data)
 
 
 def _call(call: _PreparedCall) -> Any:
@@ -258,10 +258,10 @@ class StandaloneContext(Context):
             else:
                 self._limiter.settle(turn.reserved, turn.used)
 
-    async def again(self, weight: int) -> None:
+    async def wait_for_next_call(self, estimated_tokens: int) -> None:
         """Wait until the rate limits allow one more request."""
         if self._limiter is not None:
-            reserved = await self._reserve(self._limiter, weight)
+            reserved = await self._reserve(self._limiter, estimated_tokens)
             self._limiter.settle(reserved, reserved.tokens)
 
     @staticmethod

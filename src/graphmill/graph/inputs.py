@@ -114,7 +114,9 @@ def require_inputs(graph: Graph, given: Any) -> None:
 def declared_inputs(graph: Graph) -> str:
     """Say which inputs a workflow takes."""
     inputs = [f"{each.name} ({_described(each)})" for each in graph.inputs.values() if each.name not in graph.given]
-    return f"it takes {', '.join(inputs)}" if inputs else "it takes no inputs"
+    if not inputs:
+        return "it takes no inputs"
+    return f"it takes {', '.join(inputs)}"
 
 
 def _described(each: Input) -> str:

@@ -336,4 +336,6 @@ def _words(option: Any) -> list[str]:
     outer = get_origin(option) or option
     inner = [part for part in get_args(option)[-1:] if part is not Any]
     word = _TYPE_WORDS.get(outer, getattr(outer, "__name__", str(outer)))
-    return [f"{word} of {_type(inner[0])}" if inner and outer is list else word]
+    if inner and outer is list:
+        return [f"{word} of {_type(inner[0])}"]
+    return [word]

@@ -24,7 +24,7 @@ Isolation = Literal["process"]
 
 
 class Output(NamedTuple):
-    """What a step came to: its values by name, the action that chooses the edges, and flags of the job such as ``partial``."""
+    """The output of a step: values by name, the action that selects edges, and flags of the job such as ``partial``."""
 
     values: Mapping[str, Any]
     action: str = "default"
@@ -32,10 +32,10 @@ class Output(NamedTuple):
 
 
 class NodeCall(NamedTuple):
-    """One attempt as the engine runs it: ``function(value)`` gives what ``run`` would.
+    """One attempt as the engine runs it: ``function(value)`` returns what ``run`` would.
 
-    With ``isolation="process"`` the function is importable by its name and the value can be pickled. ``timeout_s`` is a limit that the
-    params set, beside the node's own.
+    With ``isolation="process"`` the function must be importable by name and the value picklable. ``timeout_s`` is a limit
+    from the params, in addition to the node's own.
     """
 
     function: Callable[[Any], Any]
@@ -46,7 +46,7 @@ class NodeCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where a node stands while it is checked: its id, and the folder of its workflow file."""
+    """The node that is checked: its id, and the folder of its workflow file."""
 
     id: str
     root: Path | None = None
@@ -93,7 +93,7 @@ class StepContext(Protocol):
 
 
 class Context:
-    """What a node's code may ask for beside its params, in one attempt; ``target`` is the model that it asks, if its type asks one."""
+    """What a node's code can use in one attempt besides its params; ``target`` is the model of a type that calls one."""
 
     __slots__ = ("_context", "path", "root", "target")
 
@@ -108,74 +108,102 @@ class Context:
         self.path = path
         self.root = root
         self.target = target
-        self._context = context
+        self._context: StepContext = context or _NO_STEP
 
     @property
     def attempt(self) -> int:
         """The number of the attempt."""
-        return 1 if self._context is None else self._context.number
+        return self._context.number
 
     @property
     def item(self) -> str:
         """The id of the job."""
-        return "" if self._context is None else self._context.item
+        return self._context.item
 
     @property
     def sample(self) -> int:
         """Which sample of its item the job is, from 1; 0 if it is done only once."""
-        return 0 if self._context is None else self._context.sample
+        return self._context.sample
 
     @property
     def idempotency_key(self) -> str:
         """The key to send with a request that must not happen twice."""
-        return "" if self._context is None else self._context.idempotency_key()
+        return self._context.idempotency_key()
 
     @property
     def timeout_s(self) -> float | None:
         """How long the attempt may take; the engine ends it then."""
-        return None if self._context is None else self._context.timeout_s
+        return self._context.timeout_s
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Give what all attempts of the run have in common by this key, such as a pool of connections.
+        """Return what all attempts of the run share under this key, such as a connection pool.
 
-        It is made at first use, on the run's loop, and closed when the run ends.
+        It is made on first use, on the run's loop, and closed when the run ends.
         """
-        if self._context is None:
-            raise UsageError("what attempts share belongs to a run: gm.batch(graph, [item])")
         return self._context.shared(key, make)
 
     async def ask(self, question: Any) -> Any:
-        """Ask a person: give the answer, or end the attempt and pause the job until there is one. Question and answer are any JSON."""
-        if self._context is None:
-            raise Permanent("what is not recorded, or runs in a worker process, can not ask")
+        """Ask a person: return the answer, or pause the job until there is one. Question and answer are any JSON."""
         return await self._context.ask(question)
 
-    async def again(self, weight: int) -> None:
-        """Wait until the limits of the model allow one more call in this attempt, of so many tokens."""
-        if self._context is not None:
-            await self._context.wait_for_next_call(weight)
+    async def wait_for_next_call(self, estimated_tokens: int) -> None:
+        """Wait until the limits of the model allow one more call in this attempt."""
+        await self._context.wait_for_next_call(estimated_tokens)
 
-    def report_limits(self, owner: LimitsOwner, told: RateLimits) -> None:
-        """Tell what an answer says of its model's limits, so that nothing is sent that is known to be refused."""
-        if self._context is not None:
-            self._context.learn_limits(owner, told)
+    def report_limits(self, owner: LimitsOwner, stated: RateLimits) -> None:
+        """Report the rate limits that an answer states, so that calls are not refused."""
+        self._context.learn_limits(owner, stated)
 
     @property
     def usage(self) -> Usage | None:
-        """What this attempt has used so far; None for nothing."""
-        return None if self._context is None else self._context.usage
+        """The usage of this attempt so far; None for none."""
+        return self._context.usage
 
     def report_usage(self, usage: Usage, model: str = "", *, is_answer: bool = True) -> None:
-        """Add to what this attempt has used of a model, by default its own; it counts although the attempt should fail.
+        """Add usage of a model, by default of the target; it counts even if the attempt fails.
 
-        Say that it ``is_answer=False`` where the model was asked in vain: the result names those that have answered.
+        Pass ``is_answer=False`` if the model did not answer: results name only models that did.
         """
-        if self._context is not None:
-            self._context.report(usage, model or ("" if self.target is None else self.target.lane), is_answer=is_answer)
+        if not model and self.target is not None:
+            model = self.target.lane
+        self._context.report(usage, model, is_answer=is_answer)
+
+
+class _NoStep:
+    """The context of code that runs outside of a run, in a worker process, or in a step that is not recorded."""
+
+    usage: Usage | None = None
+    number = 1
+    item = ""
+    sample = 0
+    timeout_s: float | None = None
+
+    def shared(self, key: Hashable, make: Callable[[], C]) -> C:
+        del key, make
+        raise UsageError("attempts can only share things in a run: gm.batch(graph, [item])")
+
+    def idempotency_key(self) -> str:
+        return ""
+
+    def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
+        del usage, model, is_answer
+
+    async def wait_for_next_call(self, estimated_tokens: int) -> None:
+        del estimated_tokens
+
+    def learn_limits(self, owner: LimitsOwner, stated: RateLimits) -> None:
+        del owner, stated
+
+    async def ask(self, question: Any) -> Any:
+        del question
+        raise Permanent("cannot ask a question in a worker process, or in a step that is not recorded")
+
+
+_NO_STEP = _NoStep()
 
 
 class ParamError(ValueError):
-    """What is wrong with a param; ``at`` says which, as a path of keys and indices inside the params."""
+    """A problem with a param; ``at`` is its path of keys and indices inside the params."""
 
     def __init__(self, message: str, *, at: tuple[str | int, ...] = ()) -> None:
         self.at = at
@@ -183,18 +211,21 @@ class ParamError(ValueError):
 
 
 class NodeType(Generic[P]):
-    """One kind of node, in one file, made once and shared by all nodes of that kind; it holds no state.
+    """One kind of node, made once and shared by all nodes of that kind; it holds no state.
 
-    ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each described by ``Annotated[…, msgspec.Meta(description=…)]``;
-    None takes any mapping as it is. ``outputs`` says what each output is; None: any. ``untemplated`` params are taken as written;
-    of those ``in_pieces`` the type is told, by ``pieces_of``, what stands in the workflow and what a template came to.
-    Those that are ``incidental`` decide nothing of what comes out: a change of them is none of the node.
-    A type that ``redacts_outputs`` has each secret in them replaced by ``{env: NAME}``.
-    A param that is ``streamed`` may be the sequence of a large batch as it is; else all of it is brought in.
-    What ``asks_model`` has params ``model`` and ``role``, which are made its context's target.
-    What is not ``is_recorded`` is computed again instead. What ``is_end`` and returns the action ``end`` ends its workflow.
-    ``example`` is the node as YAML, for the docs. ``packages`` are those of others that a step needs: a manifest notes their versions.
-    ``package`` is set by the registry: name and version of what it was installed with.
+    ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each with ``Annotated[…, msgspec.Meta(description=…)]``;
+    None takes any mapping. ``outputs`` describes the outputs; None: any.
+
+    Params: ``untemplated`` ones are taken as written; for those ``in_pieces``, ``pieces_of`` separates written text from
+    the values of templates; ``incidental`` ones do not decide the output, so changing them does not change the node;
+    ``streamed`` ones may be the sequence of a large batch, which is otherwise loaded into memory.
+
+    Flags: a type that ``redacts_outputs`` has each secret in them replaced by ``{env: NAME}``; one that ``asks_model`` has
+    params ``model`` and ``role``, from which its context's target is made; one that is not ``is_recorded`` is computed
+    again after a restart; one that ``is_end`` ends its workflow by returning the action ``end``.
+
+    ``example`` is a node in YAML for the docs. ``packages`` are other packages that a step needs; a manifest records their
+    versions. ``package``, set by the registry, is the name and version of the package that the type comes from.
     """
 
     name: ClassVar[str]
@@ -215,44 +246,44 @@ class NodeType(Generic[P]):
     package: str = ""
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:
-        """Find, once, when the workflow is compiled, what is wrong with params as written whose shape is right; ParamError says what."""
+        """Check params as written, whose shape is valid, when a workflow is compiled; ParamError says what is wrong."""
 
     def output_names(self, params: Mapping[str, Any]) -> Collection[str] | None:
-        """Name, of params as written, the outputs that a step will have; None: any."""
+        """Return the names of a step's outputs for params as written; None: any."""
         del params
         return self.outputs
 
     def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
-        """Name, of params as written, every action that a step may return; None: any."""
+        """Return the actions that a step may return for params as written; None: any."""
         del params
         return None
 
     def fingerprint(self, params: Mapping[str, Any]) -> str:
-        """Give a text that changes when the code does that runs beside the params."""
+        """Return a text that changes when the code of the type changes."""
         del params
         return self.package
 
     async def run(self, params: P, context: Context) -> Output | Mapping[str, Any]:
-        """Run one attempt of a step with its params resolved; a mapping alone stands for ``Output(mapping)``."""
+        """Run one attempt of a step with resolved params; a mapping is the same as ``Output(mapping)``."""
         raise NotImplementedError
 
     def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
-        """Say, of params as written, whether attempts run in a worker process; ``call`` then gives what is sent there."""
+        """Return whether attempts run in a worker process, for params as written; ``call`` then returns what is sent there."""
         del params
         return None
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
-        """Give the limit of an attempt that params as written set, as a node's own ``timeout`` does."""
+        """Return the time limit of an attempt that params as written set, as a node's ``timeout`` does."""
         del params
         return None
 
     def effect_of(self, params: Mapping[str, Any]) -> Effect:
-        """Say, of params as written, whether a step may be run twice without harm."""
+        """Return whether a step may run twice without harm, for params as written."""
         del params
         return self.effect
 
     def call(self, params: P, context: Context) -> NodeCall:
-        """Say how the engine is to run an attempt: ``run``, on the loop, unless the type knows better."""
+        """Return how the engine runs an attempt: ``run``, on the loop, by default."""
         return NodeCall(partial(_run, self, context), params)
 
 

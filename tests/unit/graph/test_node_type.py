@@ -74,7 +74,7 @@ def test_a_context_gives_what_the_attempts_of_its_run_share_and_says_so_where_th
     context = Context("a", Attempt())
     assert (context.timeout_s, context.shared("pool", list)) == (7.0, ("pool", []))
     assert Context("a").timeout_s is None
-    with pytest.raises(UsageError, match="what attempts share belongs to a run"):
+    with pytest.raises(UsageError, match="attempts can only share things in a run"):
         Context("a").shared("pool", list)
 
 

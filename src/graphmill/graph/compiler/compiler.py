@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -59,36 +59,37 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     check_references(spec, values, known, problems)
     if not spec.is_whole:
         return None
-    return ChildWorkflow(spec, None if library.has_problems else build_graph(spec, values, known))
+    if library.has_problems:
+        return ChildWorkflow(spec, None)
+    return ChildWorkflow(spec, build_graph(spec, values, known))
 
 
 def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children]) -> Graph:
-    """Make the graph of a workflow in which nothing is wrong."""
+    """Build the graph of a workflow without problems."""
     types, order, children = known
     incoming, outgoing = _by_end(order.edges, "target"), _by_end(order.edges, "source")
-    nodes = {
-        node.id: _node(
+    nodes: dict[str, Node] = {}
+    for node in spec.nodes:
+        child = children.get(node.at)
+        nodes[node.id] = _node(
             node,
             values.nodes[node.at],
             type=cast("NodeType[Any]", types[node.at]),
-            child=children[node.at].graph if node.at in children else None,
+            child=child and child.graph,
             edges=(incoming.get(node.id, ()), outgoing.get(node.id, ())),
         )
-        for node in spec.nodes
-    }
-    outputs = (
-        None
-        if values.outputs is None
-        else {name: cast("CompiledValue", written.value) for name, written in values.outputs.items()}
-    )
+    outputs = outputs_data = None
+    if values.outputs is not None and spec.outputs is not None:
+        outputs = _values(values.outputs)
+        outputs_data = dict(spec.outputs)
     return Graph(
         name=spec.name,
         path=_path(spec.document),
         inputs=MappingProxyType(dict(make_inputs(spec))),
         nodes=MappingProxyType(nodes),
         starts=order.starts,
-        outputs=None if outputs is None else MappingProxyType(outputs),
-        outputs_fingerprint=value_fingerprint(None if spec.outputs is None else dict(spec.outputs)),
+        outputs=outputs,
+        outputs_fingerprint=value_fingerprint(outputs_data),
     )
 
 
@@ -127,24 +128,31 @@ def _by_end(edges: tuple[Edge, ...], end: str) -> Mapping[str, tuple[Edge, ...]]
 
 
 def _path(document: Document) -> str | None:
-    return None if document.root is None else str(document.root / Path(document.path).name)
+    if document.root is None:
+        return None
+    return str(document.root / Path(document.path).name)
 
 
 def retry_rule(node: NodeSpec) -> RetryRule:
-    """Give the batch's rule, else the node's, else None for the policy's."""
+    """Return the batch's values, else the node's, else None for the policy's."""
     retry, batch = node.retry, node.batch
-    attempts = retry.attempts if batch is None or batch.max_retries is None else batch.max_retries
-    wait_s = retry.wait_s if batch is None or batch.retry_wait_s is None else batch.retry_wait_s
+    attempts, wait_s = retry.attempts, retry.wait_s
+    if batch is not None and batch.max_retries is not None:
+        attempts = batch.max_retries
+    if batch is not None and batch.retry_wait_s is not None:
+        wait_s = batch.retry_wait_s
     return RetryRule(attempts=attempts, wait_s=wait_s, backoff=retry.backoff, cap_s=retry.cap_s)
 
 
 def timeout_s(node: NodeSpec) -> float | None:
-    """Give the limit of an attempt likewise."""
-    return node.timeout_s if node.batch is None or node.batch.timeout_s is None else node.batch.timeout_s
+    """Return the time limit of an attempt: the batch's, else the node's."""
+    if node.batch is not None and node.batch.timeout_s is not None:
+        return node.batch.timeout_s
+    return node.timeout_s
 
 
 def batch_rule(node: NodeSpec, values: NodeValues) -> BatchRule | None:
-    """Give how the node's items are run."""
+    """Return how the node's items run."""
     batch = node.batch
     if batch is None or values.items is None:
         return None
@@ -161,16 +169,19 @@ def batch_rule(node: NodeSpec, values: NodeValues) -> BatchRule | None:
 
 
 def loop_rule(node: NodeSpec, values: LoopValues | None) -> LoopRule | None:
-    """Give how the node's rounds are run."""
+    """Return how the node's rounds run."""
     loop = node.loop
     if loop is None or values is None:
         return None
+    keep: Any = None
+    if loop.keep is not None and values.keep is not None:
+        keep = loop.keep[0], _value(values.keep)
     return LoopRule(
         max=loop.max if isinstance(loop.max, int) else _value(values.max),
         until=_values(values.until),
         repeats=_values(values.repeats),
         similarity=loop.similarity,
-        keep=None if loop.keep is None or values.keep is None else (cast("Any", loop.keep[0]), _value(values.keep)),
+        keep=keep,
         history=loop.history,
         timeout_s=loop.timeout_s,
         budget_usd=loop.budget_usd,
@@ -187,16 +198,20 @@ def _value(written: Written) -> CompiledValue:
 
 
 def node_fingerprint(node: NodeSpec, node_type: NodeType[Any], child: Graph | None) -> str:
-    """Hash type, params, code, batch, loop and child; a child counts by what it does, not by where it stands."""
-    left_out = node_type.incidental if child is None else {WORKFLOW}
+    """Hash type, params, code, batch, loop and child; a child counts by its content, not by its place."""
+    left_out: Collection[str] = node_type.incidental
+    parts = None
+    if child is not None:
+        left_out, parts = (WORKFLOW,), child.fingerprints
     params = {key: entry for key, entry in node.params.items() if key not in left_out}
     code = node_type.fingerprint(node.params)
-    parts = None if child is None else child.fingerprints
     return value_fingerprint([node_type.name, params, code, _batch(node.batch), _loop(node.loop), parts])
 
 
 def _batch(batch: BatchSpec | None) -> Any:
-    return None if batch is None else [batch.items, batch.alias, batch.error_handling, batch.is_ordered]
+    if batch is None:
+        return None
+    return [batch.items, batch.alias, batch.error_handling, batch.is_ordered]
 
 
 def _loop(loop: LoopSpec | None) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, get_args
 
+from graphmill.core.errors import cut
 from graphmill.core.job import Effect
 from graphmill.engine.policy import Backoff
 
@@ -156,7 +157,7 @@ def shown(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, str):
-        return repr(value if len(value) <= 60 else value[:59] + "…")
+        return repr(cut(value, 60))
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):

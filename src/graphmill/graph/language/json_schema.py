@@ -35,19 +35,19 @@ _INNER = ("items", "additionalProperties")
 
 
 class DescribedType(Protocol):
-    """What a node type tells of itself."""
+    """What the schema needs of a node type."""
 
     @property
     def name(self) -> str:
-        """Its name, as a node's ``type`` gives it."""
+        """Its name in workflows."""
 
     @property
     def Params(self) -> type[msgspec.Struct] | None:  # noqa: N802  a class
-        """The params that it takes; None: any."""
+        """Its params; None: any."""
 
 
 def workflow_schema(node_types: Iterable[DescribedType], *, aliases: Mapping[str, str] | None = None) -> Schema:
-    """Give the schema of a workflow file, in which each node's params are those of its type; ``aliases`` are other names for types."""
+    """Return the schema of a workflow file, where the params of each node are those of its type; ``aliases`` are other names of types."""
     types = sorted(node_types, key=lambda node_type: node_type.name)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -107,34 +107,43 @@ def _node(types: list[str], aliases: Mapping[str, str]) -> Schema:
 
 
 def _params(types: list[DescribedType]) -> Schema:
-    """Give the params of each type, by type, and whatever they are made of."""
+    """Return the schemas of each type's params, and of their parts."""
     models = {node_type.name: node_type.Params for node_type in types if node_type.Params is not None}
     schemas, parts = msgspec.json.schema_components(models.values(), ref_template=_REFERENCE)
     names = {name: schema["$ref"].rpartition("/")[2] for name, schema in zip(models, schemas, strict=True)}
-    params = {
-        f"params.{entry.name}": _type_params(entry, parts[names[entry.name]] if entry.name in names else _ANY)
-        for entry in types
-    }
+    params: Schema = {}
+    for entry in types:
+        schema = parts[names[entry.name]] if entry.name in names else _ANY
+        params[f"params.{entry.name}"] = _type_params(entry, schema)
     return params | {name: _inside(part) for name, part in parts.items() if name not in names.values()}
 
 
 def _type_params(node_type: DescribedType, schema: Schema) -> Schema:
     untemplated: frozenset[str] = getattr(node_type, "untemplated", frozenset())
-    properties = {
-        name: part if name in untemplated else _templated(part) for name, part in schema.get("properties", {}).items()
-    }
+    properties: Schema = dict(schema.get("properties", {}))
+    for name, part in properties.items():
+        if name not in untemplated:
+            properties[name] = _templated(part)
     if node_type.name == "workflow" and "workflow" in properties:
-        about = {"description": text} if (text := properties["workflow"].get("description")) else {}
-        properties["workflow"] = {"anyOf": [{"type": "string"}, {"$ref": _ref("workflow")}], **about}
-    about = {"description": node_type.summary} if hasattr(node_type, "summary") else {}
-    return {**schema, "title": node_type.name, **about, **({"properties": properties} if properties else {})}
+        child: Schema = {"anyOf": [{"type": "string"}, {"$ref": _ref("workflow")}]}
+        if text := properties["workflow"].get("description"):
+            child["description"] = text
+        properties["workflow"] = child
+    made = {**schema, "title": node_type.name}
+    if hasattr(node_type, "summary"):
+        made["description"] = node_type.summary
+    if properties:
+        made["properties"] = properties
+    return made
 
 
 def _templated(schema: Schema) -> Schema:
-    """Give a schema that takes templates and {env: NAME} too, at every level of what it takes."""
+    """Return a schema that also accepts templates and {env: NAME}, at every level."""
     about: Schema = {key: schema[key] for key in ("description", "default", "title") if key in schema}
     own = _inside({key: part for key, part in schema.items() if key not in about})
-    return {**about, "anyOf": [own, {"$ref": _ref("template")}, {"$ref": _ref("env")}]} if own else about
+    if not own:
+        return about
+    return {**about, "anyOf": [own, {"$ref": _ref("template")}, {"$ref": _ref("env")}]}
 
 
 def _inside(schema: Schema) -> Schema:
@@ -152,17 +161,17 @@ def _inside(schema: Schema) -> Schema:
 
 def _block(block: Block) -> Schema:
     required = [name for name, key in block.items() if key.is_required]
-    return {
-        "type": "object",
-        "properties": {name: _key(key) for name, key in block.items()},
-        **({"required": required} if required else {}),
-        "additionalProperties": False,
-    }
+    schema: Schema = {"type": "object", "properties": {name: _key(key) for name, key in block.items()}}
+    if required:
+        schema["required"] = required
+    return schema | {"additionalProperties": False}
 
 
 def _key(key: Key) -> Schema:
-    default = {} if key.default is None else {"default": key.default}
-    return {**key.kind.schema, "description": key.about, **default}
+    schema = {**key.kind.schema, "description": key.about}
+    if key.default is not None:
+        schema["default"] = key.default
+    return schema
 
 
 def _ref(name: str) -> str:

@@ -95,7 +95,7 @@ class NodeSpec:
 class WorkflowSpec:
     """A workflow; ``edges`` None is listed order, ``outputs`` None the last node's.
 
-    It is not ``is_whole`` where a node, an input or an edge could not be read: what others say of it can not be judged then.
+    It is not ``is_whole`` if a node, an input or an edge could not be read; references to these are not checked then.
     """
 
     at: At

@@ -19,7 +19,7 @@ _MOST_TRIED = 100  # places at which a value may begin; text that is full of bra
 
 
 class Misfit(ValueError):  # noqa: N818  it is no fault, but an answer to be asked for again
-    """Why an answer is not what was asked for, in words that the model is told."""
+    """Why an answer is not valid; the model gets this text when it is asked again."""
 
 
 class JsonAnswer(NamedTuple):
@@ -30,7 +30,7 @@ class JsonAnswer(NamedTuple):
 
 
 def json_answer(text: str) -> JsonAnswer:
-    """Read the one JSON value of an answer; Misfit if there is none, or more than one."""
+    """Read the JSON value of an answer; Misfit if there is none, or more than one."""
     plain = text.strip().removeprefix("\ufeff").strip()
     try:
         return JsonAnswer(_read(plain), None)
@@ -38,16 +38,18 @@ def json_answer(text: str) -> JsonAnswer:
         fenced = _fences(plain)
         if len(fenced) == 1 and (value := _fenced(fenced[0])) is not None:
             return JsonAnswer(value, "fence")
-        found = list(_values(plain)) if not fenced else []
+        found: list[Any] = []
+        if not fenced:
+            found = list(_values(plain))
         if len(found) == 1:
             return JsonAnswer(found[0], "text")
         if len(found) > 1 or len(fenced) > 1:
-            raise Misfit("the answer holds more than one JSON value") from None
+            raise Misfit("the answer contains more than one JSON value") from None
         raise wrong from None
 
 
 def _fences(text: str) -> list[str]:
-    """Give what stands in the first two fences; one that is within a JSON text closes none."""
+    """Return the content of the first two fences; one inside a JSON text does not end a fence."""
     found: list[str] = []
     start = 0
     while len(found) < 2 and (opening := _FENCE_OPENING.search(text, start)):
@@ -88,7 +90,7 @@ def _read(text: str) -> Any:
 
 
 def _values(text: str) -> list[Any]:
-    """Give the objects and lists that stand in a text, at most two; none, if it is full of brackets that open none."""
+    """Return the JSON objects and lists in a text, at most two; none if it is full of other brackets."""
     found: list[Any] = []
     start = 0
     for _ in range(_MOST_TRIED):
@@ -104,11 +106,14 @@ def _values(text: str) -> list[Any]:
 
 
 class AnswerSchema:
-    """``json`` is what a provider is sent, ``text`` the same as text; UsageError for what is no schema."""
+    """The schema of an answer, a JSON Schema or a pydantic model: ``json`` is sent to a provider, ``text`` is the same as text."""
 
     def __init__(self, schema: Any) -> None:
-        self._model = schema if is_model(schema) else None
-        self.json: dict[str, Any] = schema.model_json_schema() if self._model is not None else schema
+        self._model = None
+        self.json: dict[str, Any] = schema
+        if is_model(schema):
+            self._model = schema
+            self.json = schema.model_json_schema()
         if not isinstance(self.json, dict):
             raise UsageError(f"a schema must be a JSON Schema or a pydantic model, got {schema!r:.80}")
         self.text = to_json(self.json)
@@ -120,14 +125,11 @@ class AnswerSchema:
         if self._schema is not None and (problem := self._schema.problem(answer.value)):
             raise Misfit(f"the answer does not fit the JSON Schema: {problem}")
         if self._model is not None:
-            self._made(answer.value)
+            self.instance(answer.value)
         return answer
 
-    def made(self, value: Any) -> Any:
-        """Give what the data stand for: an instance of the pydantic model, or the data."""
-        return value if self._model is None else self._made(value)
-
-    def _made(self, value: Any) -> Any:
+    def instance(self, value: Any) -> Any:
+        """Return an instance of the pydantic model, or the data without one."""
         if self._model is None:
             return value
         try:
@@ -137,8 +139,10 @@ class AnswerSchema:
 
 
 def schema_of(schema: Any) -> AnswerSchema:
-    """Give what a JSON Schema or a pydantic model stands for, looked through once however often it is used."""
-    return _of_model(schema) if is_model(schema) else _known(to_json(schema))
+    """Return the schema for a JSON Schema or a pydantic model, checked only once."""
+    if is_model(schema):
+        return _of_model(schema)
+    return _known(to_json(schema))
 
 
 @lru_cache(maxsize=100)
@@ -152,5 +156,5 @@ def _known(text: str) -> AnswerSchema:
 
 
 def is_model(schema: Any) -> bool:
-    """Tell a pydantic model by what it can do: pydantic itself need not be installed."""
+    """Return whether this is a pydantic model; pydantic itself need not be installed."""
     return isinstance(schema, type) and hasattr(schema, "model_json_schema") and hasattr(schema, "model_validate_json")

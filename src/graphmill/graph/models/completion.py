@@ -54,15 +54,16 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as data."""
+        """Return it as data."""
         return msgspec.structs.asdict(self) | {"usage": self.usage.to_json(), "tool_calls": list(self.tool_calls)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Completion:
         """Read what ``to_json`` gave."""
-        logprobs = data["logprobs"]
-        made = {"usage": Usage.from_json(data["usage"]), "tool_calls": tuple(data["tool_calls"])}
-        return cls(**{**data, **made, "logprobs": None if logprobs is None else tuple(logprobs)})
+        made = {**data, "usage": Usage.from_json(data["usage"]), "tool_calls": tuple(data["tool_calls"])}
+        if data["logprobs"] is not None:
+            made["logprobs"] = tuple(data["logprobs"])
+        return cls(**made)
 
 
 async def complete(
@@ -129,7 +130,7 @@ async def _ask_until_valid(
     used, problem = NO_USAGE, ""
     for calls in range(1, MAX_REASKS + 2):
         if calls > 1:
-            await context.again(estimated_tokens(asked))
+            await context.wait_for_next_call(estimated_tokens(asked))
         response = await call_model(target, asked, context)
         used = used + response.usage if calls > 1 else response.usage
         _require_whole(target, asked, response)
@@ -160,16 +161,21 @@ def _with_answer(error: AttemptError, target: ModelTarget, response: ModelRespon
 
 def _completion(response: ModelResponse, used: Usage, calls: int, answer: JsonAnswer | None) -> Completion:
     metadata: dict[str, Any] = {"calls": calls}
-    if answer is not None and answer.repaired is not None:
-        metadata["repaired"] = answer.repaired
+    data = logprobs = None
+    if answer is not None:
+        data = answer.value
+        if answer.repaired is not None:
+            metadata["repaired"] = answer.repaired
+    if response.logprobs is not None:
+        logprobs = tuple(asdict(each) for each in response.logprobs)
     return Completion(
         text=response.text,
-        data=None if answer is None else answer.value,
+        data=data,
         usage=used,
         finish_reason=str(response.finish_reason),
         model=response.model,
         tool_calls=tuple(msgspec.to_builtins(call) for call in response.tool_calls),
-        logprobs=None if response.logprobs is None else tuple(asdict(each) for each in response.logprobs),
+        logprobs=logprobs,
         metadata=metadata,
     )
 
@@ -221,8 +227,9 @@ def _correction(text: str, problem: str) -> tuple[Message, Message]:
 
 def origin_of(context: Context) -> Origin:
     """Say which step makes a call."""
-    rounds = _ROUND.findall(context.path) if "@" in context.path else ()
-    number = int(rounds[-1]) if rounds else 1
+    number = 1
+    if "@" in context.path and (rounds := _ROUND.findall(context.path)):
+        number = int(rounds[-1])
     return Origin(item=context.item, path=context.path, round=number, sample=context.sample, attempt=context.attempt)
 
 
