@@ -92,7 +92,7 @@ def test_a_handler_that_raises_is_logged_and_called_for_the_next_alert_too(caplo
             raise OSError("the pager is down")
 
     virtual(jobs_of(work, range(210)), on_alert=note)
-    assert seen == ["failure_rate", "unavailable", "parked"]
+    assert seen == ["failure_rate", "unavailable", "outage"]
     assert "on_alert raised; it is called for the next" in caplog.text
 
 
@@ -106,5 +106,5 @@ def test_an_outage_its_end_and_a_parked_run_are_told_once_each(caplog):
     with caplog.at_level(logging.INFO, logger="graphmill"):
         found, _, _ = alerts_of(jobs_of(work, range(1000)), alerts=gm.Alerts(stalled_s=None))
     assert [alert.message for alert in found][:2] == ["unavailable: no credit"] * 2
-    assert [alert.name for alert in found] == ["unavailable", "unavailable", "parked"]
+    assert [alert.name for alert in found] == ["unavailable", "unavailable", "outage"]
     assert caplog.text.count("available again") == 1

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import graphmill as gm
-from graphmill.journal.records import RunRequest
+from graphmill.journal.records import HELD, RunRequest
 from support.recording import statuses
 from support.remains import wait_until
 
@@ -57,7 +57,7 @@ def test_a_live_run_is_paused_and_unpaused_through_the_store(controlled):
     async def script(it):
         it.ask("pause")
         await it.until(lambda: it.run.progress().held == "paused")
-        await it.until(lambda: it.journal.archive.find("r").state == "held")
+        await it.until(lambda: it.journal.archive.find("r").status == HELD)
         it.let_all_go()
         await it.until(lambda: it.run.progress().done == 1)
         assert it.called == ["a"]

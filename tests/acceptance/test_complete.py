@@ -171,7 +171,7 @@ def test_what_was_answered_is_not_asked_again_after_a_resume_and_still_counts(pl
 
     played.answers = ["no json", '{"topic": "tea"}', "done"]
     policy = gm.Policy(park_after_s=0.01)
-    assert gm.batch(work, [{"id": "one", "n": 1}], run_id="r", journal=store, policy=policy).stopped == "parked"
+    assert gm.batch(work, [{"id": "one", "n": 1}], run_id="r", journal=store, policy=policy).stopped == "outage"
     assert len(played.asked) == 2
     is_down.clear()
     report = gm.batch(work, [{"id": "one", "n": 1}], run_id="r", journal=store)
@@ -209,7 +209,7 @@ def test_what_was_used_before_a_question_counts_once_when_it_is_answered(played,
     if function is fail_and_ask:
         played.answers = [answer("fi", reason="length")]
     waiting = one(function, run_id="r", journal=store)
-    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("paused", 1, 0.5)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("pending", 1, 0.5)
     done = one(function, run_id="r", journal=store, answers={"one": "yes"})
     assert (done.output, len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)
 
@@ -371,7 +371,7 @@ def test_a_node_s_function_that_fails_after_its_answer_counts_that_once_after_a_
 
     graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
     policy = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0, cap_s=0), park_after_s=0.01)
-    assert gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).stopped == "parked"
+    assert gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).stopped == "outage"
     is_down.clear()
     (result,) = gm.batch(graph, [{"id": "one"}], run_id="r", journal=store, policy=policy).results()
     assert (result.output["result"], len(played.asked), result.usage["requests"]) == ("fine", 1, 1)
@@ -385,6 +385,6 @@ def test_what_a_node_s_function_used_before_its_question_counts_once_when_it_is_
 
     graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
     waiting = one(graph, run_id="r", journal=store)
-    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("paused", 1, 0.5)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("pending", 1, 0.5)
     done = one(graph, run_id="r", journal=store, answers={"one": "yes"})
     assert (done.output["result"], len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)

@@ -148,7 +148,7 @@ def test_while_paused_retries_wait_too():
 
 
 def test_a_paused_run_can_be_left_drained_or_cancelled():
-    for end, status in ((gm.Run.drain, "paused"), (gm.Run.cancel, "cancelled")):
+    for end, status in ((gm.Run.drain, "pending"), (gm.Run.cancel, "cancelled")):
 
         async def script(run, until, end=end):
             run.pause()
@@ -182,10 +182,10 @@ def test_a_drained_run_starts_nothing_more_and_what_runs_ends_by_itself():
     results, run, took_s, answer = controlled(jobs_of(work, range(20)), script, concurrency=2)
     assert answer
     assert_each_once(results, 20)
-    assert statuses(results) == ["succeeded"] * 4 + ["paused"] * 16
+    assert statuses(results) == ["succeeded"] * 4 + ["pending"] * 16
     assert len(work.at) == 4
     assert took_s == pytest.approx(20, abs=0.1)  # not the 25 s of the drain
-    assert run.stopped == "drained"
+    assert run.stopped == "request"
     left = by_id(results)["19"]
     assert (left.error.kind, left.error.message, left.attempts) == ("paused", "stopped before it was done", 0)
 
@@ -198,18 +198,18 @@ def test_what_has_not_ended_when_the_drain_is_over_is_paused(work, grace_s):
 
     results, run, took_s, _ = controlled(jobs_of(work, range(20)), script, concurrency=2, drain_s=7)
     assert_each_once(results, 20)
-    assert statuses(results) == ["paused"] * 20
+    assert statuses(results) == ["pending"] * 20
     assert sorted(result.attempts for result in results) == [0] * 18 + [1] * 2
     assert took_s == pytest.approx(5 + 7 + grace_s, abs=0.1)
-    assert run.stopped == "drained"
+    assert run.stopped == "request"
 
 
 @pytest.mark.parametrize(
     ("failure", "attempts", "status"),
     [
-        (TRANSIENT, 3, "paused"),
+        (TRANSIENT, 3, "pending"),
         (TRANSIENT, 1, "failed"),
-        (gm.Throttled("slow down"), 1, "paused"),
+        (gm.Throttled("slow down"), 1, "pending"),
         (gm.Permanent("never"), 3, "failed"),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_job_that_waits_for_its_retry_is_paused_at_once():
 
     retry = gm.Retry(attempts=2, wait_s=60, jitter=False)
     results, _, took_s, _ = controlled(jobs_of(Started(failure=TRANSIENT), [1]), script, retry=retry)
-    assert (statuses(results), results[0].attempts) == (["paused"], 1)
+    assert (statuses(results), results[0].attempts) == (["pending"], 1)
     assert took_s < 21
 
 
@@ -258,7 +258,7 @@ def test_a_second_drain_sets_the_time_anew(again_s, ends_at_s):
     results, _, took_s, answers = controlled(jobs_of(forever, range(5)), script, concurrency=2)
     assert answers == (True, True)
     assert_each_once(results, 5)
-    assert statuses(results) == ["paused"] * 5
+    assert statuses(results) == ["pending"] * 5
     assert took_s == pytest.approx(ends_at_s, abs=0.1)
 
 
@@ -271,7 +271,7 @@ def test_a_drain_of_no_time_gives_what_swallows_cancellation_half_a_second_whate
         run.drain(0)
 
     results, run, took_s, _ = controlled(jobs_of(immortal, range(5)), script, concurrency=2, grace_s=600)
-    assert statuses(results) == ["paused"] * 5
+    assert statuses(results) == ["pending"] * 5
     assert took_s == pytest.approx(5.5, abs=0.1)
     assert run.statistics().stuck == 2
 
@@ -296,10 +296,10 @@ def test_a_run_that_is_cancelled_while_it_drains_ends_now():
         return run.cancel(), run.cancel()
 
     results, run, took_s, answers = controlled(jobs_of(forever, range(5)), script, concurrency=2)
-    assert statuses(results) == ["cancelled"] * 2 + ["paused"] * 3
+    assert statuses(results) == ["cancelled"] * 2 + ["pending"] * 3
     assert took_s == pytest.approx(6, abs=0.1)
     assert answers == (True, False)
-    assert run.stopped == "drained"
+    assert run.stopped == "request"
 
 
 def test_a_run_that_was_cancelled_is_not_drained():
@@ -331,7 +331,7 @@ def test_a_run_can_be_drained_before_it_has_taken_its_first_item():
             answer = run.drain()
             return answer, [result async for result in run.results()], run.stopped
 
-    assert run_virtual(main()) == (True, [], "drained")
+    assert run_virtual(main()) == (True, [], "request")
 
 
 @pytest.mark.parametrize("within_s", [-1, "5", float("nan"), True])
@@ -374,7 +374,7 @@ def test_one_job_can_be_cancelled_while_the_run_drains():
 
     results, _, took_s, answer = controlled(jobs_of(Started(), range(3)), script, concurrency=2)
     assert answer
-    assert statuses(results) == ["cancelled", "succeeded", "paused"]
+    assert statuses(results) == ["cancelled", "succeeded", "pending"]
     assert took_s == pytest.approx(10, abs=0.1)
 
 
@@ -439,8 +439,8 @@ def test_a_run_is_drained_from_another_thread():
 
     results, run = asyncio.run(main())
     assert answers == [True]
-    assert statuses(results) == ["succeeded"] * 2 + ["paused"] * 8
-    assert run.stopped == "drained"
+    assert statuses(results) == ["succeeded"] * 2 + ["pending"] * 8
+    assert run.stopped == "request"
 
 
 def test_a_question_to_a_run_that_is_just_ending_is_answered_at_once():

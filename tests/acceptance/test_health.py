@@ -40,13 +40,13 @@ def test_a_dependency_that_stays_down_parks_the_run_and_fails_nothing():
     server = Server(5.0, 1e9)
     events = []
     results, run = virtual(jobs_of(server, range(100)), concurrency=4, observers=[_listener(events)])
-    assert Counter(result.status for result in results) == {gm.Status.SUCCEEDED: 20, gm.Status.PAUSED: 80}
-    assert run.stopped is gm.StopReason.PARKED
+    assert Counter(result.status for result in results) == {gm.Status.SUCCEEDED: 20, gm.Status.PENDING: 80}
+    assert run.stopped is gm.StopReason.OUTAGE
     assert run.stopped_because.startswith("connection refused (no probe succeeded for ")
     assert 60 <= run.statistics().elapsed_s - 5 <= 80
-    assert run.statistics().paused == 80
+    assert run.statistics().pending == 80
     states = [event.state for event in events if isinstance(event, gm.HealthChanged)]
-    assert states == ["open", *["half_open", "open"] * (len(states) // 2 - 1), "half_open", "parked"]
+    assert states == ["open", *["half_open", "open"] * (len(states) // 2 - 1), "half_open", "given_up"]
 
 
 def test_a_run_that_is_stopped_in_an_outage_tells_of_it():
@@ -59,7 +59,7 @@ def test_a_run_that_is_stopped_in_an_outage_tells_of_it():
         return run
 
     run = run_virtual(scenario())
-    assert (run.stopped, run.stopped_because) == ("drained", "stopped before it was done; own/m: connection refused")
+    assert (run.stopped, run.stopped_because) == ("request", "stopped before it was done; own/m: connection refused")
 
 
 def test_of_many_outages_three_are_told():
@@ -86,8 +86,8 @@ def test_one_job_that_always_finds_it_unavailable_parks_the_run_only_when_nothin
         return value
 
     results, run = virtual(jobs_of(work, range(200)), concurrency=4)
-    assert Counter(result.status for result in results) == {gm.Status.SUCCEEDED: 199, gm.Status.PAUSED: 1}
-    assert run.stopped is gm.StopReason.PARKED
+    assert Counter(result.status for result in results) == {gm.Status.SUCCEEDED: 199, gm.Status.PENDING: 1}
+    assert run.stopped is gm.StopReason.OUTAGE
 
 
 def test_a_parked_run_lets_what_runs_end():
@@ -143,8 +143,8 @@ def test_a_rule_of_the_user_can_call_any_error_unavailability():
         return "unavailable" if isinstance(error, ConnectionRefusedError) else None
 
     results, run = virtual(jobs_of(work, range(3)), classify=classify, park_after_s=10)
-    assert {result.status for result in results} == {gm.Status.PAUSED}
-    assert run.stopped is gm.StopReason.PARKED
+    assert {result.status for result in results} == {gm.Status.PENDING}
+    assert run.stopped is gm.StopReason.OUTAGE
 
 
 def test_a_million_keys_leave_no_million_lanes():

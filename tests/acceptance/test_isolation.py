@@ -108,7 +108,7 @@ def test_an_error_comes_back_with_kind_type_message_and_frames(function):
 def test_a_retry_after_is_heard_from_a_worker():
     told = []
     report = isolated(functions.throttled, [1], observers=[told.append], retry=gm.Retry(throttle_budget_s=0.2))
-    assert report.stopped == "parked"  # it would have to wait for longer than it may
+    assert report.stopped == "outage"  # it would have to wait for longer than it may
     waits = [(event.failure.retry_after_s, event.wait_s) for event in told if isinstance(event, gm.RetryScheduled)]
     assert waits == [(1000.0, 0.2), (1000.0, 0.0)]
 

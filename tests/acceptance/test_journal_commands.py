@@ -18,7 +18,19 @@ import pytest
 
 from graphmill.core.result import Kind, Status
 from graphmill.core.usage import Usage
-from graphmill.journal.records import AttemptRow, OrphansRow, RunRequest, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.records import (
+    HELD,
+    INTERRUPTED,
+    STOPPING,
+    AttemptRow,
+    OrphansRow,
+    RunRequest,
+    RunRow,
+    RunState,
+    RunStatus,
+    SuspectRow,
+    WantedRow,
+)
 from graphmill.journal.store import open_store
 from support import warm
 from support.command import COMMAND, HANG_S, Command, answered, environment, rows, run, write_items
@@ -87,7 +99,7 @@ class Answering:
 
 
 def test_runs_are_listed_newest_last_with_counts_and_sizes(tmp_path, humaneval):
-    record(humaneval, "later", [succeeded("a", 0)], state=RunState.PAUSED, reason="drained", total=10)
+    record(humaneval, "later", [succeeded("a", 0)], state=RunState.PAUSED, reason="request", total=10)
     ledger = begin(humaneval, "now", [succeeded("a", 0), failed("b", 1)], total=5)
     head, first, second, third = answered(tmp_path, "runs").splitlines()
     ledger.release()
@@ -121,7 +133,7 @@ def test_runs_as_json_are_one_object(tmp_path, humaneval):
     assert found["id"] == "k7f2"
     assert (found["state"], found["is_live"], found["graph"], found["damage"]) == ("finished", False, "reviews", None)
     assert found["counts"] == {
-        "total": 164, "done": 164, "left": 0, "degraded": 0, "succeeded": 162, "failed": 1, "timed_out": 1, "cancelled": 0, "paused": 0,
+        "total": 164, "done": 164, "left": 0, "degraded": 0, "succeeded": 162, "failed": 1, "timed_out": 1, "cancelled": 0, "waiting": 0,
     }  # fmt: skip
     assert found["kinds"] == {"timeout": 1, "permanent": 1}
     assert found["summary"] == "162/164 items succeeded, 2 failed"
@@ -181,7 +193,7 @@ def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
         re.MULTILINE,
     )
     ledger.release()
-    assert answered(tmp_path, "status", "now").startswith("run now · reviews · interrupted")
+    assert answered(tmp_path, "status", "now").startswith("run now · reviews · paused (interrupted)")
 
 
 def test_a_watched_run_is_told_every_second_until_it_ends(tmp_path, store):
@@ -286,7 +298,7 @@ def test_of_many_failures_five_are_shown(tmp_path, store):
         "bad",
         [failed(f"row-{number}", number) for number in range(8)],
         state=RunState.PAUSED,
-        reason="parked",
+        reason="outage",
         total=20,
     )
     out = answered(tmp_path, "show", "bad")
@@ -459,22 +471,20 @@ def test_of_a_run_of_one_job_no_other_item_can_be_cancelled_and_that_is_said_at_
 
 def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
     ledger = begin(store, "now", total=5)
-    with Answering(
-        ledger, lambda ledger: ledger.append([RunRow(state=RunState.HELD, reason="paused by a person")])
-    ) as owner:
-        assert answered(tmp_path, "pause", "now") == "run now is held (paused by a person)\n"
+    with Answering(ledger, lambda ledger: ledger.append([RunRow(status=HELD, reason="paused by a person")])) as owner:
+        assert answered(tmp_path, "pause", "now") == "run now is paused (paused by a person)\n"
     ledger.release()
     assert owner.heard == [RunRequest("pause")]
 
 
-@pytest.mark.parametrize(("before", "command"), [(RunState.DRAINING, "pause"), (RunState.HELD, "resume")])
+@pytest.mark.parametrize(("before", "command"), [(STOPPING, "pause"), (HELD, "resume")])
 def test_of_a_run_that_is_drained_it_is_said_at_once_that_it_neither_holds_nor_goes_on(
     tmp_path, store, before, command
 ):
     ledger = begin(store, "now", total=5)
-    ledger.append([RunRow(state=before, reason="3 running")])
-    with Answering(ledger, lambda ledger: ledger.append([RunRow(state=RunState.DRAINING, reason="3 running")])):
-        assert answered(tmp_path, command, "now") == "run now is draining (3 running)\n"
+    ledger.append([RunRow(status=before, reason="3 running")])
+    with Answering(ledger, lambda ledger: ledger.append([RunRow(status=STOPPING, reason="3 running")])):
+        assert answered(tmp_path, command, "now") == "run now is running (stopping) (3 running)\n"
     ledger.release()
 
 
@@ -491,7 +501,7 @@ def test_a_held_run_does_not_go_on_as_if_nothing_else_had_been_asked_for(tmp_pat
         manifest={**MANIFEST, "graph": {"kind": "workflow", "written": written}, "source": source},
     )
     (tmp_path / "graphmill.yaml").write_text("providers: {own: {protocol: scripted}}")
-    ledger.append([RunRow(state=RunState.HELD)])
+    ledger.append([RunRow(status=HELD)])
     assert "run now is under way in process" in refused(tmp_path, "resume", "now", *option, code=75)
     assert ledger.requests() == []
     ledger.release()
@@ -517,16 +527,16 @@ def test_a_run_that_does_not_answer_is_not_waited_for(tmp_path, store):
     ledger.release()
 
 
-@pytest.mark.parametrize("state", [RunState.PAUSED, RunState.INTERRUPTED])
-def test_a_run_that_nobody_is_at_work_on_is_cancelled_at_once(tmp_path, store, state):
+@pytest.mark.parametrize("status", [RunStatus(RunState.PAUSED, "request"), INTERRUPTED])
+def test_a_run_that_nobody_is_at_work_on_is_cancelled_at_once(tmp_path, store, status):
     ledger = begin(store, "left", [succeeded("a", 0)], total=5)
-    if state is RunState.PAUSED:
-        ledger.append([RunRow(state=state)])
+    if status != INTERRUPTED:
+        ledger.append([RunRow(status=status)])
     ledger.release()
-    assert answered(tmp_path, "cancel", "left") == f"run left was {state} and is now cancelled\n"
+    assert answered(tmp_path, "cancel", "left") == f"run left was {status} and is now cancelled\n"
     assert store.archive.find("left").state is RunState.CANCELLED
-    assert store.archive.find("left").reason == "cancelled by a person"
-    assert answered(tmp_path, "cancel", "left") == "run left is cancelled (cancelled by a person)\n"
+    assert store.archive.find("left").reason == "cancelled by a user"
+    assert answered(tmp_path, "cancel", "left") == "run left is cancelled (cancelled by a user)\n"
     assert "1/5 items succeeded, 4 pending" in answered(tmp_path, "status", "left")
 
 

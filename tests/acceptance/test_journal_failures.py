@@ -117,7 +117,7 @@ def test_a_run_that_could_not_be_begun_is_free(tmp_path):
                 gm.batch(double, [1], run_id="r", journal=journal, version="2")
             with pytest.raises(gm.UsageError, match="no failed items"):
                 gm.retry("r", graph=double, journal=journal)
-        assert not journal.archive.find("r").state.is_live
+        assert not journal.archive.find("r").is_live
         assert gm.batch(double, [1], run_id="r", journal=journal).done_now == 0
 
 

@@ -69,7 +69,7 @@ def node(name, function, n, more=""):
 def test_a_function_of_a_node_asks_and_nodes_before_it_are_not_repeated(asked, function):
     text = f"nodes: [{node('a', 'go', 1)}, {node('b', function, 2)}, {node('c', 'go', '${b.result}')}]"
     first = asked.run(text)
-    assert (first.status, first.questions, asked.calls) == ("paused", {"b/ask#1": 2}, ["go 1", f"{function} 2"])
+    assert (first.status, first.questions, asked.calls) == ("waiting", {"b/ask#1": 2}, ["go 1", f"{function} 2"])
     assert first.error.message == "waits for an answer: 2"
     second = asked.run(text, [True])
     assert (second.output["result"], asked.calls) == ([True], [f"{function} 2", "go [True]"])
@@ -94,7 +94,7 @@ def test_the_other_items_of_a_parallel_batch_go_on_to_their_end(asked, handling)
     assert sorted(asked.calls) == [f"ask {n}" for n in range(6)]
     some = asked.run(text, {"each[0]/ask#1": "nought", "each[4]/ask#1": "four"})
     assert (some.status, some.questions, sorted(asked.calls)) == (
-        "paused",
+        "waiting",
         {"each[2]/ask#1": 2},
         ["ask 0", "ask 2", "ask 4"],
     )
@@ -142,7 +142,7 @@ def test_items_that_failed_under_continue_and_one_that_asks_wait_and_are_then_co
         return await gm.ask(word)
 
     text = f'nodes: [{{id: each, type: python, params: {{function: "acts:either", inputs: {{word: "${{word}}"}}}}{batch}}}]'
-    assert asked.run(text).status == "paused"
+    assert asked.run(text).status == "waiting"
     result = asked.run(text, "yes")
     assert (result.output["success_count"], result.output["error_count"], result.is_degraded) == (1, 1, True)
     assert asked.calls == ["ask"]

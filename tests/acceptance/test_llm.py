@@ -354,7 +354,7 @@ class TestRuns:
         played.by = lambda request: answer("fine") if len(played.asked) <= 50 else gm.Unavailable("no credit is left")
         policy = gm.Policy(concurrency=4, park_after_s=0.5)
         first = gm.batch(graph, asking(100), run_id="r", journal=store, policy=policy)
-        assert (first.statistics.failed, first.stopped) == (0, "parked")
+        assert (first.statistics.failed, first.stopped) == (0, "outage")
         assert "no credit is left" in first.stopped_because
         done = first.statistics.succeeded
         assert 50 <= done < 60

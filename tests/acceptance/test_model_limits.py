@@ -182,9 +182,9 @@ class TestWhatAnswersSay:
         function = played.graph(WORKFLOW) if graph == "workflow" else call
         jobs = [gm.Job(id=str(number), graph=function, input={"n": number}) for number in range(60)]
         results, run_ = virtual(jobs, concurrency=5)
-        assert {str(result.status) for result in results} == {"succeeded", "paused"}
+        assert {str(result.status) for result in results} == {"succeeded", "pending"}
         assert sum(result.status == "succeeded" for result in results) == 20
-        assert run_.stopped == "parked"
+        assert run_.stopped == "outage"
         assert "scripted/play: no credit" in run_.stopped_because
 
     def test_a_model_that_throttles_for_good_parks_the_run_and_fails_no_item(self, played, graph):
@@ -193,8 +193,8 @@ class TestWhatAnswersSay:
         function = played.graph(WORKFLOW) if graph == "workflow" else call
         jobs = [gm.Job(id=str(number), graph=function, input={"n": number}) for number in range(10)]
         results, run_ = virtual(jobs, concurrency=5, retry=gm.Retry(throttle_budget_s=30.0))
-        assert {str(result.status) for result in results} == {"paused"}
-        assert run_.stopped == "parked"
+        assert {str(result.status) for result in results} == {"pending"}
+        assert run_.stopped == "outage"
 
     def test_an_outage_costs_no_attempt_and_no_time_and_only_probes_are_sent_into_it(self, played, graph):
         played.settings("")

@@ -97,7 +97,7 @@ def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_
         True,
         True,
     ), said
-    assert (f"parked: own/m returned {here.error[0]}: " in said, "own/m: own/m" in said) == (True, False), said
+    assert (f"outage: own/m returned {here.error[0]}: " in said, "own/m: own/m" in said) == (True, False), said
     refused = here.refused
     assert 1 <= refused <= CONCURRENCY + 2
 

@@ -122,7 +122,7 @@ def test_a_recorded_note_is_given_back_in_place_of_a_new_one(played):
         third = yield Decision("third", played.turn)
         return Finished([first, asked, second, third], {})
 
-    assert played.play(program)[0].status == "paused"
+    assert played.play(program)[0].status == "pending"
     result, calls = played.play(program)
     assert (result.output, calls) == ([1, 1, {"turn": 1}, 2], ["b"])
 

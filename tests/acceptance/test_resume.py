@@ -52,7 +52,7 @@ def test_the_time_of_a_process_that_has_left_no_result_counts_too(journal):
 
     policy = gm.Policy(park_after_s=0.5)
     parked = gm.batch(work, [1, 2], run_id="r", journal=journal, policy=policy)
-    assert parked.stopped == "parked"
+    assert parked.stopped == "outage"
     is_up.append(True)
     done = gm.batch(work, [1, 2], run_id="r", journal=journal, policy=policy)
     assert done.done_now == 2
@@ -185,7 +185,7 @@ def test_what_a_run_that_was_ended_leaves_undone_is_run_by_resume(journal, how):
         batch_timeout_s=0.5 if how == "deadline" else None,
     )
     ended = gm.batch(work, items, run_id="r", journal=journal, policy=policy, on_start=keep)
-    assert ended.stopped == {"drain": "drained"}.get(how, how)
+    assert ended.stopped == {"drain": "request"}.get(how, how)
     is_ending = False
     expected = {"0": "succeeded", "1": "failed"} if how == "fail_fast" else {"0": "succeeded"}
     assert statuses(ended) == expected

@@ -117,9 +117,9 @@ def test_a_job_throttled_beyond_its_budget_fails_as_throttled_while_others_get_t
 def test_when_nothing_gets_through_for_that_long_the_run_is_parked_and_no_job_failed():
     work, _ = failing(gm.Throttled("slow down"), times=10_000)
     results, run = virtual(jobs_of(work, range(3)))
-    assert {result.status for result in results} == {gm.Status.PAUSED}
+    assert {result.status for result in results} == {gm.Status.PENDING}
     assert 840 <= run.statistics().elapsed_s <= 900
-    assert run.stopped is gm.StopReason.PARKED
+    assert run.stopped is gm.StopReason.OUTAGE
     assert run.stopped_because == "slow down (throttled for 900 s, and lately no call got through)"
 
 
@@ -240,8 +240,8 @@ def test_retries_of_many_jobs_do_not_come_back_at_the_same_moment():
 def test_a_throttled_job_without_any_wait_comes_to_an_end_too():
     work, calls = failing(gm.Throttled("slow down", retry_after_s=0), times=10**9)
     results, run = virtual(jobs_of(work, [1]), retry=gm.Retry(wait_s=0, throttle_budget_s=10))
-    assert results[0].status is gm.Status.PAUSED
-    assert run.stopped is gm.StopReason.PARKED
+    assert results[0].status is gm.Status.PENDING
+    assert run.stopped is gm.StopReason.OUTAGE
     assert len(calls) <= 101
 
 

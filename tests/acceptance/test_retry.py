@@ -222,7 +222,7 @@ def test_a_retry_that_is_drained_counts_no_item_twice(journal):
         await asyncio.sleep(60)
 
     report = gm.retry("r", graph=drain, journal=journal, on_change="keep", on_start=runs.append)
-    assert (report.stopped, report.summary()) == ("drained", "3/6 items succeeded, 3 failed")
+    assert (report.stopped, report.summary()) == ("request", "3/6 items succeeded, 3 failed")
 
 
 def test_a_retry_that_is_killed_is_gone_on_with_by_resume_and_nothing_else_is_done_again(tmp_path):

@@ -233,7 +233,7 @@ def test_a_run_that_was_interrupted_says_so_in_plain_words_and_what_to_do(projec
         assert command.wait() == 130
     assert "paused: stopped by Ctrl-C before it was done\n" in run(project, "status", "s")[1]
     assert "graphmill resume s " in run(project, "status", "s")[1]
-    assert re.search("^paused · (?!0.0 s)", command.err, re.MULTILINE)
+    assert re.search("^pending · (?!0.0 s)", command.err, re.MULTILINE)
 
 
 def test_a_batch_that_was_interrupted_claims_no_more_than_it_knows(project):

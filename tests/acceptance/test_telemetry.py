@@ -217,7 +217,7 @@ def test_a_resumed_run_is_linked_to_what_it_goes_on_with(watcher, played, store)
             raise gm.Unavailable("elsewhere")
         return found
 
-    assert gm.batch(work, [1], run_id="r", journal=store, policy=gm.Policy(park_after_s=0.01)).stopped == "parked"
+    assert gm.batch(work, [1], run_id="r", journal=store, policy=gm.Policy(park_after_s=0.01)).stopped == "outage"
     is_down.clear()
     assert gm.batch(work, [1], run_id="r", journal=store).statistics.succeeded == 1
     gm.batch(work, [1], run_id="r", journal=store)
@@ -225,7 +225,7 @@ def test_a_resumed_run_is_linked_to_what_it_goes_on_with(watcher, played, store)
     assert (first.links, first.attributes["graphmill.run.id"], first.attributes["graphmill.stopped"]) == (
         (),
         "r",
-        "parked",
+        "outage",
     )
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
     assert [link.context.trace_id for link in third.links] == [second.context.trace_id]

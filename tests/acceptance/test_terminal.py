@@ -20,7 +20,7 @@ def project(tmp_path):
     manifest = MANIFEST | {"graph": {"name": "a-rather-long-name-of-a-workflow"}}
     rows = [*(succeeded(f"item-{at}", at) for at in range(1200)), failed("HumanEval/1200", 1200, LONG, attempts=3)]
     more = [attempt("HumanEval/1200", 1, LONG), step("HumanEval/1200", "solve", {"text": f"{LONG} {LONG}"})]
-    record(store, "k7f2", rows, more=more, state=RunState.PAUSED, reason="drained", total=5000, manifest=manifest)
+    record(store, "k7f2", rows, more=more, state=RunState.PAUSED, reason="request", total=5000, manifest=manifest)
     store.close()
     return tmp_path
 

@@ -136,7 +136,7 @@ def test_what_an_attempt_used_that_a_stop_has_ended_is_counted_once_after_it(pla
 
     played.by = answered
     first = gm.batch(graph, [{}], run_id="r", journal=store, policy=POLICY, on_start=runs.append)
-    assert first.stopped == ("cancelled" if act == "cancel" else "drained")
+    assert first.stopped == ("cancelled" if act == "cancel" else "request")
     assert len(played.asked) == 3
     report = gm.batch(graph, [{}], run_id="r", journal=store, policy=POLICY)
     (result,) = report.results()
@@ -213,7 +213,7 @@ def test_a_call_from_a_thread_ends_with_a_run_that_is_stopped_and_is_counted_aft
     runs = []
     served.left += [play, said("fine")]
     first = gm.batch(function, [{"id": "a"}], run_id="r", policy=POLICY, on_start=runs.append)
-    assert (first.stopped, len(served.asked)) == ("drained", 1)
+    assert (first.stopped, len(served.asked)) == ("request", 1)
     (result,) = gm.batch(function, [{"id": "a"}], run_id="r", policy=POLICY).results()
     assert (result.output, len(served.asked), result.usage["requests"]) == ("fine", 2, 2)
 

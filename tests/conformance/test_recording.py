@@ -13,6 +13,8 @@ from graphmill.engine.results.recorder import LastStep, StepOutcome
 from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from
 from graphmill.journal.records import (
     EVERYTHING,
+    FINISHED,
+    HELD,
     AttemptRow,
     ItemNotes,
     OrphansRow,
@@ -194,7 +196,7 @@ def test_what_a_step_has_used_comes_back_however_much_it_is(store, taken):
 
 def test_a_question_and_its_answer_come_back_and_a_step_of_the_same_name_is_no_answer(store, taken):
     asked = {"path": "ask#1", "question": {"ok?": None}, "content": CONTENT.hex()}
-    paused = failed("a", 0, Kind.PAUSED, status=Status.PAUSED, more=canonical({"metadata": {"questions": [asked]}}))
+    paused = failed("a", 0, Kind.PAUSED, status=Status.WAITING, more=canonical({"metadata": {"questions": [asked]}}))
     taken.append([paused, failed("b", 1)])
     answer = StepRow(
         item_key("a"), 1, "ask#1", CONTENT, 0, 0.0, canonical({"question": {"ok?": None}, "answer": [1]}), None
@@ -207,7 +209,7 @@ def test_a_question_and_its_answer_come_back_and_a_step_of_the_same_name_is_no_a
             answer._replace(path="ask#1/x"),
         ]
     )
-    [entry] = entries(store, taken, Query(statuses=frozenset({Status.PAUSED})))
+    [entry] = entries(store, taken, Query(statuses=frozenset({Status.WAITING})))
     assert (entry.result.job_id, entry.result.questions) == ("a", {"ask#1": {"ok?": None}})
     found = history(store, taken).steps
     assert (found[0], [row.is_answer for row in found]) == (answer, [True, False, False, False])
@@ -290,7 +292,7 @@ def test_what_changes_in_a_run_is_kept_and_none_leaves_it(store, taken, clock):
     taken.append(
         [
             RunRow(
-                state=RunState.HELD,
+                status=HELD,
                 reason="why",
                 total=5,
                 is_read=True,
@@ -302,8 +304,8 @@ def test_what_changes_in_a_run_is_kept_and_none_leaves_it(store, taken, clock):
     )
     taken.append([RunRow(more_s=0.25), result("a")])
     run = store.archive.find("r")
-    assert (run.state, run.reason, run.total, run.is_read, run.elapsed_s, run.generation) == (
-        RunState.HELD,
+    assert (run.status, run.reason, run.total, run.is_read, run.elapsed_s, run.generation) == (
+        HELD,
         "why",
         5,
         True,
@@ -311,7 +313,7 @@ def test_what_changes_in_a_run_is_kept_and_none_leaves_it(store, taken, clock):
         2,
     )
     assert (run.manifest, run.rows, run.changed_at) == ({"b": [1, None]}, 1, clock.now)
-    taken.append([RunRow(state=RunState.FINISHED, reason="")])
+    taken.append([RunRow(status=FINISHED, reason="")])
     taken.release()
     assert (store.archive.find("r").state, store.archive.find("r").reason) == (RunState.FINISHED, "")
 

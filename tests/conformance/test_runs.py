@@ -9,7 +9,18 @@ import pytest
 from graphmill.core.errors import OwnedError, UnknownRunError, UsageError
 from graphmill.core.json import item_key
 from graphmill.core.result import Kind, Status
-from graphmill.journal.records import EVERYTHING, Query, ResultCount, RunRequest, RunRow, RunState
+from graphmill.journal.records import (
+    EVERYTHING,
+    FINISHED,
+    HELD,
+    RUNNING,
+    Query,
+    ResultCount,
+    RunRequest,
+    RunRow,
+    RunState,
+    RunStatus,
+)
 from support.journal_rows import failed, result, results
 from support.odd_texts import LONE_SURROGATES, ODD_TEXTS
 
@@ -48,7 +59,7 @@ def test_how_long_it_was_under_way_counts_a_process_that_died_until_the_last_tha
     second = store.take("r")
     clock.now += 2
     assert store.archive.find("r").elapsed_at(clock.now) == 12
-    second.append([RunRow(state=RunState.FINISHED, more_s=3.0)])
+    second.append([RunRow(status=FINISHED, more_s=3.0)])
     second.release()
     assert store.archive.find("r").elapsed_at(clock.now) == store.archive.find("r").elapsed_s == 13
     clock.now = began - 1000
@@ -147,17 +158,17 @@ def test_the_owner_is_named_and_a_second_is_refused(store, clock):
 
 def test_a_run_that_was_let_go_while_running_is_interrupted(store):
     store.create("r", {})
-    assert store.archive.find("r").state is RunState.INTERRUPTED
-    for state in (RunState.RUNNING, RunState.HELD):
+    assert store.archive.find("r").is_interrupted
+    for status in (RUNNING, HELD):
         ledger = store.take("r")
-        ledger.append([RunRow(state=state)])
-        assert store.archive.find("r").state is state
+        ledger.append([RunRow(status=status)])
+        assert store.archive.find("r").status == status
         ledger.release()
-        assert store.archive.find("r").state is RunState.INTERRUPTED
-        assert store.archive.runs()[0].state is RunState.INTERRUPTED
+        assert store.archive.find("r").is_interrupted
+        assert store.archive.runs()[0].is_interrupted
     ledger = store.take("r")
-    assert ledger.run.state is RunState.INTERRUPTED
-    ledger.append([RunRow(state=RunState.PAUSED)])
+    assert ledger.run.is_interrupted
+    ledger.append([RunRow(status=RunStatus(RunState.PAUSED, "request"))])
     ledger.release()
     assert store.archive.find("r").state is RunState.PAUSED
 
@@ -165,7 +176,7 @@ def test_a_run_that_was_let_go_while_running_is_interrupted(store):
 def test_a_run_taken_again_is_running_again(store):
     store.create("r", {})
     ledger = store.take("r")
-    ledger.append([RunRow(state=RunState.FINISHED)])
+    ledger.append([RunRow(status=FINISHED)])
     ledger.release()
     ledger = store.take("r")
     assert (ledger.run.state, store.archive.find("r").state) == (RunState.FINISHED, RunState.RUNNING)
@@ -273,7 +284,7 @@ def test_a_pruned_run_is_gone_and_the_others_stay(store):
     for ledger in ledgers.values():
         ledger.append([*results(2500), failed("again", 9000), result("again", 9000, generation=2)])
     for run_id in ("a", "b"):
-        ledgers[run_id].append([RunRow(state=RunState.FINISHED)])
+        ledgers[run_id].append([RunRow(status=FINISHED)])
         ledgers[run_id].release()
     size = store.size(ledgers["a"].run)
     assert size > 2500 * 50

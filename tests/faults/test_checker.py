@@ -44,7 +44,7 @@ def test_a_run_that_is_right_has_no_problems(project):
         (lambda rows: [*rows, rows[0]], "2 rows"),
         (lambda rows: [*rows, {**rows[0], "id": "other"}], "never given"),
         (lambda rows: [{**rows[0], "output": {"answer": 1}}, *rows[1:]], "not"),
-        (lambda rows: [{**rows[0], "status": "paused", "output": None}, *rows[1:]], "paused"),
+        (lambda rows: [{**rows[0], "status": "pending", "output": None}, *rows[1:]], "pending"),
         (lambda rows: [{**rows[0], "attempts": 3}, *rows[1:]], "3 attempts"),
     ],
 )

@@ -65,11 +65,11 @@ LEAST = {
     "step": 750,
     "stopped: cancelled": 20,
     "stopped: deadline": 10,
-    "stopped: drained": 10,
+    "stopped: request": 10,
     "stopped: fail_fast": 4,
     "stopped: max_failures": 10,
     "stopped: none": 60,
-    "stopped: parked": 30,
+    "stopped: outage": 30,
     "throttle budget used up": 8,
     "unsafe step": 70,
     "window was full": 60,
@@ -99,7 +99,7 @@ def happened(view):
 
 def _of_jobs(view):
     found = Counter()
-    draining = (gm.StopReason.DRAINED, gm.StopReason.PARKED)
+    draining = (gm.StopReason.REQUEST, gm.StopReason.OUTAGE)
     for story in view.stories.values():
         found[f"job is {story.result.status}"] += 1
         found["job outlived its deadline"] += "job_timeout_s" in str(story.result.error)

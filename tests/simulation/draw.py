@@ -1,6 +1,7 @@
 """Draws the parts of a scenario; what seldom matters is drawn seldom, what meets at one instant often."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from simulation.parts import (
     Act,
@@ -197,6 +198,15 @@ _DEEPEST = 3
 _NOT_JSON = "odd"
 
 
+class _Choices(NamedTuple):
+    """What the steps of one item are drawn from: their acts, the keys of lanes, how many items there are; and the item's own key."""
+
+    acts: tuple[str, ...]
+    keys: list[str]
+    count: int
+    own: str
+
+
 def programs(random, of_items):
     """Make programs of these items, of fewer than before, and leave some of them functions."""
     acts = random.choice([_CALM, _CALM, _MIXED, _HOSTILE])
@@ -204,7 +214,9 @@ def programs(random, of_items):
     count = min(len(of_items), _MOST_PROGRAMS)
     share = random.choice([0.3, 1.0, 1.0])
     return tuple(
-        replace(item, plan=_plan(random, acts, keys, count)) if random.random() < share else _plain_json(item)
+        replace(item, plan=_plan(random, _Choices(acts, keys, count, item.key)))
+        if random.random() < share
+        else _plain_json(item)
         for item in of_items[:count]
     )
 
@@ -214,38 +226,37 @@ def _plain_json(item):
     return replace(item, acts=tuple(replace(act, do="sleep") if act.do == _NOT_JSON else act for act in item.acts))
 
 
-def _plan(random, acts, keys, count, depth=0):
+def _plan(random, choices, depth=0):
     parts = ["step"] * 6 + ["note"] + (["fork"] * 2 if depth < _DEEPEST else [])
     return tuple(
-        _part(random, random.choice(parts), acts, keys, count, depth)
+        _part(random, random.choice(parts), choices, depth)
         for _ in range(random.choice([0, 1, 1, 2, 3, 4]) or not depth)
     )
 
 
-def _part(random, kind, acts, keys, count, depth):
+def _part(random, kind, choices, depth):
     if kind == "note":
         return PlanNote()
     if kind == "fork":
         wide = 120 if depth == 0 and random.random() < 0.01 else random.choice([0, 1, 2, 2, 3, 3, 4, 6])
-        lines = tuple(_plan(random, acts, keys, count, depth + 1 if wide < 100 else _DEEPEST) for _ in range(wide))
+        lines = tuple(_plan(random, choices, depth + 1 if wide < 100 else _DEEPEST) for _ in range(wide))
         return PlanFork(
             lines=lines,
             limit=random.choice([None, None, None, 1, 2]),
             timeout_s=random.choice([None] * 5 + [0.5, 2.0, 5.0]),
             stops_on_failure=random.random() < 0.3,
         )
-    drawn = tuple(replace(act, s=act.s / 2) for act in _acts(random, acts, count))
+    drawn = tuple(replace(act, s=act.s / 2) for act in _acts(random, choices.acts, choices.count))
     drawn = _plain_json(Item(acts=drawn)).acts
-    if random.random() < 0.12:
-        drawn = (
-            replace(drawn[0], do="call", more_s=random.choice([0.0, 0.1, 1.0]), key=random.choice(keys)),
-            *drawn[1:],
-        )
+    key, called = random.choice(["", "", "", *choices.keys]), random.choice(choices.keys)
+    if random.random() < 0.12:  # never of a lane before its own: two that call each other's lanes can wait for ever
+        called = max(called, key or choices.own)
+        drawn = (replace(drawn[0], do="call", more_s=random.choice([0.0, 0.1, 1.0]), key=called), *drawn[1:])
     is_endless = any(act.do in ENDLESS for act in drawn)
     is_unsafe = random.random() < 0.08
     return PlanStep(
         acts=drawn,
-        key=random.choice(["", "", "", *keys]),
+        key=key,
         timeout_s=random.choice([0.5, 1.0, 3.0] if is_endless else [None, None, None, None, 0.5, 2.0]),
         attempts=random.choice([None, None, None, 1, 2]),
         is_needed=random.random() < 0.4,

@@ -14,7 +14,7 @@ _KINDS = {
     Status.FAILED: {"transient", "permanent", "throttled", "ambiguous"},
     Status.TIMED_OUT: {"timeout"},
     Status.CANCELLED: {"cancelled"},
-    Status.PAUSED: {"paused"},
+    Status.PENDING: {"paused"},
 }
 
 
@@ -123,12 +123,12 @@ def what_is_undone_has_a_reason(view):
     for result in view.finished:
         if result.status is Status.CANCELLED and stopped is None and not view.was_cancelled(result.job_id):
             yield f"{result.job_id} is cancelled, but nobody cancelled it"
-        if result.status is Status.PAUSED and stopped not in (gm.StopReason.DRAINED, gm.StopReason.PARKED):
+        if result.status is Status.PENDING and stopped not in (gm.StopReason.REQUEST, gm.StopReason.OUTAGE):
             yield f"{result.job_id} is paused, but the run was {stopped}"
 
 
 def a_cancelled_job_stays_cancelled(view):
-    ends = {Status.CANCELLED, Status.TIMED_OUT, Status.PAUSED}
+    ends = {Status.CANCELLED, Status.TIMED_OUT, Status.PENDING}
     for result in view.finished:
         if len(view.by_id[result.job_id]) == 1 and view.was_cancelled(result.job_id) and result.status not in ends:
             yield f"{result.job_id} was cancelled and is {result.status}"
@@ -187,11 +187,11 @@ def the_stop_has_its_cause(view):
     done = {used.do for used in trace.controls if used.answer is not False}
     causes = {
         gm.StopReason.CANCELLED: "cancel_run" in done or "kill" in done or not (trace.is_read_out or trace.raised),
-        gm.StopReason.DRAINED: "drain" in done,
+        gm.StopReason.REQUEST: "drain" in done,
         gm.StopReason.DEADLINE: view.rules.batch_timeout_s is not None
         and abs(view.stopped_s - view.rules.batch_timeout_s) < EPS,
-        gm.StopReason.PARKED: any(
-            event.state == "parked" and event.reason in trace.because for _, event in view.of(gm.HealthChanged)
+        gm.StopReason.OUTAGE: any(
+            event.state == "given_up" and event.reason in trace.because for _, event in view.of(gm.HealthChanged)
         ),
         gm.StopReason.STUCK: len(trace.bodies) > 100,
     }
@@ -226,7 +226,7 @@ def nothing_starts_after_the_stop(view):
 def the_counters_agree_with_the_results(view):
     trace, statistics = view.trace, view.trace.statistics
     by_status = Counter(result.status for result in view.finished)
-    for name in ("succeeded", "failed", "timed_out", "cancelled", "paused"):
+    for name in ("succeeded", "failed", "timed_out", "cancelled", "waiting", "pending"):
         if not getattr(statistics, name) == by_status[Status(name)] == getattr(trace.readouts[-1], name):
             yield f"{name}: {getattr(statistics, name)} counted, {by_status[Status(name)]} results"
     if not statistics.done == len(view.finished) == trace.readouts[-1].done:

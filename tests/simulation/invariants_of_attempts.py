@@ -176,7 +176,9 @@ def _is_parking(view, task, event):
     """What was throttled until its budget was used up while nothing got through waits no more: its run is parked at that moment."""
     result = view.stories[task.position].result
     return (
-        str(event.failure.kind) == "throttled" and event.wait_s == 0.0 and str(result.status) in ("paused", "cancelled")
+        str(event.failure.kind) == "throttled"
+        and event.wait_s == 0.0
+        and str(result.status) in ("pending", "cancelled")
     )
 
 

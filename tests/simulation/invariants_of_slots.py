@@ -217,7 +217,7 @@ def one_probe_at_a_time(view):
         elif index in keys:
             key = keys[index]
             probes[key] += 1
-            if state[key] in ("open", "parked") or (state[key] == "half_open" and probes[key] > 1):
+            if state[key] in ("open", "given_up") or (state[key] == "half_open" and probes[key] > 1):
                 yield f"{event.job_id} started at {event.at_s:.3f} while {key!r} was {state[key]}"
 
     spans = _spans_down(view)
@@ -247,14 +247,14 @@ def _wrong_turn(view, event, before, since):
     if (before, after) in (
         ("half_open", "half_open"),
         ("closed", "half_open"),
-        ("parked", "closed"),
-        ("parked", "open"),
-        ("parked", "half_open"),
+        ("given_up", "closed"),
+        ("given_up", "open"),
+        ("given_up", "half_open"),
         ("open", "closed"),
     ):
         yield f"{key!r} went from {before} to {after}"
     if (
-        (before, after) == ("half_open", "parked")
+        (before, after) == ("half_open", "given_up")
         and "probe" in event.reason
         and event.at_s < since[key] + view.rules.park_after_s - EPS
     ):

@@ -158,7 +158,7 @@ TAMPERED = {
     ),
     "a cancelled job stays cancelled": lambda trace: replace(trace, controls=(done("cancel_job", value=0),)),
     "the failure strategy holds": lambda trace: with_rules(trace, on_failure="fail_fast"),
-    "the stop has its cause": lambda trace: replace(trace, stopped=gm.StopReason.DRAINED),
+    "the stop has its cause": lambda trace: replace(trace, stopped=gm.StopReason.REQUEST),
     "a stopped run ends in time": lambda trace: replace(trace, ended_s=trace.ended_s + 100),
     "nothing starts after the stop": lambda trace: with_event(trace, STOPPED),
     "the counters agree with the results": lambda trace: replace(trace, statistics=replace(trace.statistics, failed=9)),

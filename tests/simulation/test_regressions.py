@@ -107,6 +107,19 @@ RESUMED_WITHOUT_TIME_LEFT = Scenario(
     controls=(Control(at_s=0.061, do="drain", value=3.0),),
     recording=Recording(restarts=2),
 )
+# The closing of a run is cancelled, so that it waits no longer for commits: those that come then must set no timer.
+CLOSED_BEFORE_THE_COMMIT = Scenario(
+    items=(Item(),),
+    controls=(Control(at_s=0.1, do="kill"), Control(at_s=0.2, do="kill")),
+    recording=Recording(commit_s=0.5),
+)
+# More is replayed than in one turn of the loop: the step that had not ended waits until all of it is told.
+WIDE_REPLAY = Scenario(
+    items=(Item(plan=(PlanFork(lines=((PlanStep(acts=(Act(s=5.0),)),), *((PlanStep(),),) * 130)),)),),
+    rules=Rules(concurrency=200),
+    controls=(Control(at_s=1.0, do="die"),),
+    recording=Recording(restarts=1),
+)
 
 REGRESSIONS = (
     ("starting again is told when it is so", PAUSED_AND_FULL),
@@ -119,6 +132,8 @@ REGRESSIONS = (
     ("one probe at a time", PROBE_CANCELLED_BEFORE_IT_BEGAN),
     ("the run ends", CALL_OF_A_PROBE),
     ("nothing is left", RESUMED_WITHOUT_TIME_LEFT),
+    ("nothing is left", CLOSED_BEFORE_THE_COMMIT),
+    ("a replay tells it in its order", WIDE_REPLAY),
 )
 
 
@@ -126,3 +141,17 @@ REGRESSIONS = (
 def test_what_was_mended_stays_mended(invariant, scenario):
     assert invariant in {*INVARIANTS, "the run ends"}
     assert broken(simulate(scenario)) == []
+
+
+# Known and not mended: each of two attempts has the only slot of its lane and calls something in the other's.
+CALLS_ACROSS = Scenario(
+    items=tuple(Item(key=own, acts=(Act(do="call", s=1.0, key=other),)) for own, other in ("ab", "ba")),
+    controls=(Control(at_s=0.5, do="set_concurrency", value=1),),
+)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a nested call waits for its lane while its attempt keeps the slot of another one"
+)
+def test_two_attempts_that_call_each_others_lanes_do_not_wait_for_ever():
+    assert broken(simulate(CALLS_ACROSS)) == []

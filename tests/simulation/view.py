@@ -123,8 +123,8 @@ class View:
         """When what runs was told to end, at the latest: the last drain counts; infinity if nobody stopped the run."""
         if self.stop is None:
             return float("inf")
-        is_gentle = self.stop.reason in (gm.StopReason.DRAINED, gm.StopReason.PARKED)
-        latest = self.stop.at_s + (self.rules.drain_s if self.stop.reason is gm.StopReason.PARKED else 0.0)
+        is_gentle = self.stop.reason in (gm.StopReason.REQUEST, gm.StopReason.OUTAGE)
+        latest = self.stop.at_s + (self.rules.drain_s if self.stop.reason is gm.StopReason.OUTAGE else 0.0)
         for done in self.trace.controls:
             if done.do == "drain" and (
                 done.answer is True or (is_gentle and self.stop.at_s <= done.at_s < latest - EPS)
@@ -185,9 +185,12 @@ class View:
 
     @cached_property
     def slack_s(self):
-        """How much later than it ended a job may be shown: it is recorded first."""
+        """How much later than it should end a job may be shown: an intent that it waits for, and then its result, are recorded first.
+
+        Each waits for the commit that is under way, and for its own.
+        """
         recording = self.scenario.recording
-        return 0.0 if recording is None else 3 * recording.commit_s + 0.2
+        return 0.0 if recording is None else 4 * recording.commit_s + 0.2
 
     def was_cancelled(self, job_id):
         """Whether somebody cancelled this job with success."""

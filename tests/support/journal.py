@@ -2,7 +2,7 @@
 
 from graphmill.core.json import canonical, digest, item_key
 from graphmill.core.result import Kind, Status
-from graphmill.journal.records import AttemptRow, ResultRow, RunRow, RunState, StepRow
+from graphmill.journal.records import FINISHED, AttemptRow, ResultRow, RunRow, RunState, RunStatus, StepRow
 
 MANIFEST = {
     "graph": {"name": "reviews", "kind": "workflow", "path": "w.yaml"},
@@ -67,7 +67,8 @@ def begin(store, run_id, rows=(), *, total=None, manifest=MANIFEST):
 
 def end(ledger, state=RunState.FINISHED, reason=""):
     """Record how a run ended and let it go."""
-    ledger.append([RunRow(state=state, reason=reason, more_s=238.0, is_read=state is RunState.FINISHED)])
+    status = RunStatus(state, {RunState.PAUSED: "request", RunState.FAILED: "error"}.get(state, ""))
+    ledger.append([RunRow(status=status, reason=reason, more_s=238.0, is_read=status == FINISHED)])
     ledger.release()
 
 

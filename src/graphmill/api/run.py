@@ -76,9 +76,9 @@ def single(function: Callable[[Any], Any], inputs: Any) -> Single:
 
 
 def only_result(report: Report, items: Single) -> Result:
-    """Give the result of a run of one job; without one it is paused or cancelled."""
+    """Give the result of a run of one job; without one it is pending or cancelled."""
     for result in report.results():
         if result.job_id == JOB_ID:
             return result
-    status = Status.CANCELLED if report.stopped is StopReason.CANCELLED else Status.PAUSED
+    status = Status.CANCELLED if report.stopped is StopReason.CANCELLED else Status.PENDING
     return Result(job_id=JOB_ID, position=0, status=status, input=items.item)

@@ -210,7 +210,7 @@ def _write_results(report: Report, target: Sink, error: RunError | None) -> RunE
 
 
 def _exit_code(report: Report, *, is_printed: bool) -> ExitCode:
-    if report.stopped is StopReason.PARKED or (report.stopped is None and not report.is_complete):
+    if report.stopped is StopReason.OUTAGE or (report.stopped is None and not report.is_complete):
         return ExitCode.PAUSED
     if report.is_failure:
         return ExitCode.FAILURES

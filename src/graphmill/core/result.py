@@ -11,10 +11,7 @@ import msgspec
 
 
 class Status(StrEnum):
-    """The state of a job; the last five are final.
-
-    A paused job waits for a person's answer, or was left unfinished when its run was stopped or paused.
-    """
+    """The state of an item's job. Waiting means for a person's answer; a result that is pending was left over by a stop."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -23,7 +20,7 @@ class Status(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
-    PAUSED = "paused"
+    WAITING = "waiting"
 
     @property
     def is_final(self) -> bool:
@@ -31,7 +28,7 @@ class Status(StrEnum):
         return self not in _LIVE
 
 
-PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, PAUSED = (
+PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, WAITING = (
     Status  # a global is looked up faster than a member
 )
 _LIVE = frozenset({PENDING, RUNNING, RETRYING})
@@ -45,10 +42,15 @@ class StopReason(StrEnum):
     MAX_FAILURES = "max_failures"
     CANCELLED = "cancelled"
     DEADLINE = "deadline"
-    DRAINED = "drained"
-    PARKED = "parked"
+    REQUEST = "request"
+    OUTAGE = "outage"
     STUCK = "stuck"
     JOURNAL = "journal"
+
+    @property
+    def is_pause(self) -> bool:
+        """Whether the run is paused, and nothing has failed by it."""
+        return self in (StopReason.REQUEST, StopReason.OUTAGE)
 
 
 class Kind(StrEnum):
@@ -130,7 +132,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def questions(self) -> Mapping[str, Any]:
         """The questions it waits for, by the paths of the steps that asked; empty if it waits for none."""
-        asked = self.metadata.get("questions", ()) if self.status is Status.PAUSED else ()
+        asked = self.metadata.get("questions", ()) if self.status is Status.WAITING else ()
         return {each["path"]: each["question"] for each in asked}
 
     @property
@@ -146,5 +148,5 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the job failed or timed out; a cancelled or paused one did neither."""
+        """Whether the job failed or timed out; one that is cancelled, waiting or pending did neither."""
         return self.status is Status.FAILED or self.status is Status.TIMED_OUT

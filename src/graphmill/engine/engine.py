@@ -226,7 +226,7 @@ class Engine:
         self._statistics.note_hold(self._loop.time())
         self._observers.report_hold(self._scheduler.hold_reason)
         if self.stopped is None:
-            self._recorder.note(state="held" if is_paused else "running")
+            self._recorder.note(state="paused" if is_paused else "running")
 
     @ends_run_on_error
     def _requested(self, word: str, argument: str) -> None:
@@ -251,7 +251,7 @@ class Engine:
     def cancel_job(self, job_id: str) -> bool:
         """Cancel one job; return whether it was unfinished."""
         job = self._scheduler.find(job_id)
-        if job is None or job.status.is_final:
+        if job is None or job.is_finished:
             return False
         self._driver.end_job(job, cancelled("the job was cancelled"))
         return True
@@ -264,7 +264,7 @@ class Engine:
         """Stop, but let what runs end by itself for so long. Called again, the time starts anew; 0 ends it in a hurry."""
         if not within_s:
             self._hurry()
-        troubles = [] if reason is StopReason.PARKED else self._scheduler.lanes.troubles(self._loop.time())
+        troubles = [] if reason is StopReason.OUTAGE else self._scheduler.lanes.troubles(self._loop.time())
         return self.stop(reason, paused("; ".join([message, *troubles])), within_s=within_s)
 
     def stop(
@@ -397,11 +397,11 @@ class Engine:
         self._observers.notify(events.HealthChanged, key=lane.key, state=health.state, reason=health.reason)
         if health.state is HealthState.CLOSED:
             log.info("%savailable again", f"{lane.key}: " if lane.key else "")
-        elif before is HealthState.CLOSED or health.state is HealthState.PARKED:
-            name: AlertName = "parked" if health.state is HealthState.PARKED else "unavailable"
+        elif before is HealthState.CLOSED or health.state is HealthState.GIVEN_UP:
+            name: AlertName = "outage" if health.state is HealthState.GIVEN_UP else "unavailable"
             self._observers.alert(Alert(name=name, message=f"{name}: {lane.trouble}"))
-        if health.state is HealthState.PARKED and self.stopped is None:
-            self.drain(StopReason.PARKED, lane.trouble, within_s=self._options.policy.drain_s)
+        if health.state is HealthState.GIVEN_UP and self.stopped is None:
+            self.drain(StopReason.OUTAGE, lane.trouble, within_s=self._options.policy.drain_s)
 
     def source_ended(self, count: int, error: GraphmillError | None) -> None:
         """Note that the source has ended after so many items, or failed."""

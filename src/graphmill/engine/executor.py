@@ -224,7 +224,7 @@ class Run:
         seconds = self.drain_s if within_s is None else within_s
         require_seconds("within_s", seconds)
         message = f"stopped by {because} before it was done" if because else "stopped before it was done"
-        return self._on_loop(lambda: self._engine.drain(StopReason.DRAINED, message, within_s=seconds))
+        return self._on_loop(lambda: self._engine.drain(StopReason.REQUEST, message, within_s=seconds))
 
     def cancel(self, job_id: str | None = None) -> bool:
         """Cancel one job, or the whole run; tell whether there was something to cancel."""

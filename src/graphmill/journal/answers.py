@@ -16,7 +16,7 @@ from graphmill.journal.bodies import with_body
 from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord, StepRow
 from graphmill.journal.store import Archive
 
-_WAITING = Query(statuses=frozenset({Status.PAUSED}))
+_WAITING = Query(statuses=frozenset({Status.WAITING}))
 _NAMED = 5
 _MOST_LISTED = 1000  # among which a nearly right one is looked for
 

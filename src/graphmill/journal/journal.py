@@ -16,7 +16,7 @@ from graphmill.core.json import item_key
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.answers import answer_rows
 from graphmill.journal.intake import Identify, Intake, ItemDraft
-from graphmill.journal.records import Entry, Query, ResultCount, Row, RunRecord, RunRow, RunState, SuspectRow, WantedRow
+from graphmill.journal.records import Entry, Query, ResultCount, Row, RunRecord, RunRow, SuspectRow, WantedRow
 from graphmill.journal.resume import CRASHES_TO_SUSPECT, OnChange, generation_after_change, suspicion
 from graphmill.journal.scratch import InFlightFile, left_behind
 from graphmill.journal.store import Archive, Ledger, Store, open_store
@@ -283,7 +283,7 @@ class Journal:
 
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
         statuses = (
-            FAILURES if selection.items is None else FAILURES | {Status.CANCELLED, Status.PAUSED}
+            FAILURES if selection.items is None else FAILURES | {Status.CANCELLED, Status.WAITING}
         )  # only a person cancels an item, or is waited for, and names it again
         for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
             if selection.takes(entry.result):
@@ -370,10 +370,10 @@ def _release_on_error(ledger: Ledger) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        before = ledger.run.state
+        before = ledger.run
         with suppress(GraphmillError):
-            if before is not RunState.INTERRUPTED:
-                ledger.append([RunRow(state=before, reason=ledger.run.reason)])
+            if not before.is_interrupted:
+                ledger.append([RunRow(status=before.status, reason=before.reason)])
         with suppress(GraphmillError):
             ledger.release()
         raise

@@ -20,21 +20,39 @@ _ASKED = f"{ASK}#"
 
 
 class RunState(StrEnum):
-    """The state of a run. ``interrupted`` is never stored: the run was under way, and its owner has died."""
+    """The state of a run."""
 
     RUNNING = "running"
-    HELD = "held"
-    DRAINING = "draining"
     PAUSED = "paused"
     FINISHED = "finished"
-    CANCELLED = "cancelled"
     FAILED = "failed"
-    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
 
-    @property
-    def is_live(self) -> bool:
-        """Whether a process is at work on it, though it may start nothing new."""
-        return self in (RunState.RUNNING, RunState.HELD, RunState.DRAINING)
+
+class RunStatus(NamedTuple):
+    """A run's state, its cause in one word, and whether its process lives.
+
+    A run is paused by request, interrupted (its process died), by an outage, its budget or a question; it failed by fail_fast,
+    max_failures, deadline, stuck, journal or an error.
+    """
+
+    state: RunState
+    cause: str = ""
+    is_live: bool = False
+
+    def __str__(self) -> str:
+        is_in_reason = self.cause in ("", "error", "request", "question", "outage", "budget")
+        return str(self.state) if is_in_reason else f"{self.state} ({self.cause})"
+
+
+RUNNING = RunStatus(RunState.RUNNING, is_live=True)
+HELD = RunStatus(RunState.PAUSED, "request", is_live=True)
+STOPPING = RunStatus(RunState.RUNNING, "stopping", is_live=True)  # it starts nothing more
+INTERRUPTED = RunStatus(RunState.PAUSED, "interrupted")  # never stored: a run that was live and whose owner has died
+FINISHED = RunStatus(RunState.FINISHED)
+CANCELLED = RunStatus(RunState.CANCELLED)
+PAUSE_CAUSES = ("request", "outage", "budget", "question", "error")  # in the order of their codes in a journal
+FAILURE_CAUSES = ("error", "fail_fast", "max_failures", "deadline", "stuck", "journal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +80,7 @@ class RunRecord:
 
     number: int
     id: str
-    state: RunState
+    status: RunStatus
     reason: str
     owner: Owner | None
     epoch: int
@@ -79,11 +97,26 @@ class RunRecord:
     manifest: Mapping[str, Any]
     usage: Spent = field(default_factory=dict)
 
+    @property
+    def state(self) -> RunState:
+        """The state of the run."""
+        return self.status.state
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a process is at work on it, though it may start nothing new."""
+        return self.status.is_live
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether its process died."""
+        return self.status == INTERRUPTED
+
     def elapsed_at(self, now: float) -> float:
         """Return how long it was under way until now or, if its process died, until its last record."""
-        if self.owner is None or not (self.state.is_live or self.state is RunState.INTERRUPTED):
+        if self.owner is None or not (self.is_live or self.is_interrupted):
             return self.elapsed_s
-        return self.elapsed_s + max(0.0, (now if self.state.is_live else self.changed_at) - self.owner.since)
+        return self.elapsed_s + max(0.0, (now if self.is_live else self.changed_at) - self.owner.since)
 
 
 class ResultRow(msgspec.Struct, frozen=True, gc=False):
@@ -188,7 +221,7 @@ class OrphansRow(NamedTuple):
 class RunRow(NamedTuple):
     """What changes in a run's own record; None leaves a field as it is. ``more_s`` is added to its elapsed time."""
 
-    state: RunState | None = None
+    status: RunStatus | None = None
     reason: str | None = None
     total: int | None = None
     is_read: bool | None = None

@@ -121,7 +121,7 @@ def decide(recorded: RecordedItem, *, content: bytes, rules: ResumeRules) -> Ski
         if rules.on_change == "refuse":
             return RefuseItem()
         return RunItem(outcome.generation + 1, content, recorded)
-    if outcome.status is Status.PAUSED and is_answered(recorded.notes.steps, outcome.generation):
+    if outcome.status is Status.WAITING and is_answered(recorded.notes.steps, outcome.generation):
         return RunItem(outcome.generation + 1, content, recorded)
     return SkipItem(outcome.status)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from graphmill.core.errors import GraphmillError, InternalError, JournalError, describe_error
 from graphmill.core.job import Job
-from graphmill.core.result import PAUSED, Failure, Result, Status, StopReason
+from graphmill.core.result import WAITING, Failure, Result, Status, StopReason
 from graphmill.core.usage import Usage, add_by_model
 from graphmill.engine.attempts.threads import Mailbox
 from graphmill.engine.results.recorder import (
@@ -32,6 +32,11 @@ from graphmill.engine.results.recorder import (
 from graphmill.journal.bodies import failure_body, failure_from, more_body, usage_body, usage_from, with_body
 from graphmill.journal.intake import Intake
 from graphmill.journal.records import (
+    CANCELLED,
+    FINISHED,
+    HELD,
+    RUNNING,
+    STOPPING,
     AttemptRow,
     OrphansRow,
     ResultRow,
@@ -39,6 +44,7 @@ from graphmill.journal.records import (
     RunRecord,
     RunRow,
     RunState,
+    RunStatus,
     Spent,
     StepRow,
     SuspectRow,
@@ -178,7 +184,7 @@ class JournalWriter:
         record, error = self._records.pop(job.id), result.error
         if last is not None and record.is_suspected:
             self._put(SuspectRow(record.key, 0, 0))
-        self._waiting += result.status is PAUSED
+        self._waiting += result.status is WAITING
         is_plain = last is None and result.usage is None and not result.metadata
         if error is None:
             kind = said = None
@@ -233,7 +239,7 @@ class JournalWriter:
     ) -> None:
         """Store it for other processes."""
         if state is not None:
-            self._put(RunRow(state=RunState(state)))
+            self._put(RunRow(status=_LIVE[state]))
         if limit is not None:
             self._note_manifest({"policy": {**self._run.manifest.get("policy", {}), "concurrency": limit}})
         if traced is not None:
@@ -257,10 +263,10 @@ class JournalWriter:
         is_whole = (
             self._intake.is_whole or self._run.is_read
         )  # what a retry leaves may still have items that were never reached
-        waiting = self._waiting + self.done.get(PAUSED, 0)
-        state = RunState.PAUSED if is_refused else _state(stopped, because, is_whole=is_whole and not waiting)
-        reason = because if because or state is not RunState.PAUSED else _left(waiting, is_whole=is_whole)
-        self._ending = RunRow(state=state, reason=reason, more_s=elapsed_s)
+        waiting = self._waiting + self.done.get(WAITING, 0)
+        status = _final_status(stopped, because, is_refused=is_refused, is_whole=is_whole, waiting=waiting)
+        reason = because if because or status.state is not RunState.PAUSED else _left(waiting, is_whole=is_whole)
+        self._ending = RunRow(status=status, reason=reason, more_s=elapsed_s)
         self._is_read = is_read and stopped is None and not because
         self._is_closing = True
         if self._gathering is not None:
@@ -365,16 +371,19 @@ def _left(waiting: int, *, is_whole: bool) -> str:
     return " and ".join(reasons)
 
 
-def _state(stopped: str | None, because: str, *, is_whole: bool) -> RunState:
+_LIVE = {"running": RUNNING, "paused": HELD, "stopping": STOPPING}
+
+
+def _final_status(stopped: str | None, because: str, *, is_refused: bool, is_whole: bool, waiting: int) -> RunStatus:
+    if is_refused:
+        return RunStatus(RunState.PAUSED, "error")
+    if stopped is None and because:
+        return RunStatus(RunState.FAILED, "error")
     if stopped is None:
-        if because:
-            return RunState.FAILED
-        return RunState.FINISHED if is_whole else RunState.PAUSED
-    return _STATES.get(StopReason(stopped), RunState.FAILED)
-
-
-_STATES = {
-    StopReason.DRAINED: RunState.PAUSED,
-    StopReason.PARKED: RunState.PAUSED,
-    StopReason.CANCELLED: RunState.CANCELLED,
-}
+        if is_whole and not waiting:
+            return FINISHED
+        return RunStatus(RunState.PAUSED, "question" if waiting else "request")
+    reason = StopReason(stopped)
+    if reason is StopReason.CANCELLED:
+        return CANCELLED
+    return RunStatus(RunState.PAUSED if reason.is_pause else RunState.FAILED, str(reason))

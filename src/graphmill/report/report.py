@@ -36,14 +36,14 @@ ConflictRule = Literal["error", "first", "last"]
 Conflict = ConflictRule | Callable[[Any, Any], Any]
 
 _REASON_CHARS = 200
-_RESUMABLE = (StopReason.PARKED, StopReason.DRAINED)
+_RESUMABLE = (StopReason.OUTAGE, StopReason.REQUEST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """How a batch went.
 
-    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, drained, parked or stuck; None if it
+    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, request, outage or stuck; None if it
     did not. ``stopped_because`` is the reason in words. ``errors`` are the first five failures, ``waiting`` the first five
     items that wait for an answer. ``is_complete`` is False while items are pending or wait for an answer.
 
@@ -89,9 +89,10 @@ class Report:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
         parts = [self.summary()]
         if self.stopped is not None:
-            parts.append(f"stopped: {self.stopped}")
             if self.stopped in _RESUMABLE:
-                parts[-1] += f" ({one_line(self.stopped_because, _REASON_CHARS)})"
+                parts.append(f"paused: {one_line(self.stopped_because, _REASON_CHARS)}")
+            else:
+                parts.append(f"stopped: {self.stopped}")
         before = self.statistics.succeeded + self._failed - self.done_now
         if self.run_id is not None and self.done_now and before > 0:
             parts.append(f"{self.done_now:,} done now, {before:,} before")
@@ -113,7 +114,7 @@ class Report:
 
     def waiting_lines(self) -> list[str]:
         """Show the questions of the first five items that wait for an answer."""
-        return waiting_lines(self.waiting, self.statistics.paused)
+        return waiting_lines(self.waiting, self.statistics.waiting)
 
     def results(self, *, status: str | None = None, where: Where | None = None) -> Iterator[Result]:
         """Iterate over the results: all, those of one status, those for which ``where`` holds."""
@@ -271,7 +272,7 @@ class StoredResults:
                 is_complete=run.state is RunState.FINISHED,
                 stored=self,
                 samples=samples_of(run),
-                waiting=first_waiting(archive, run) if statistics.paused else (),
+                waiting=first_waiting(archive, run) if statistics.waiting else (),
             )
 
 
@@ -292,9 +293,9 @@ def _whole_statistics(archive: Archive, run: RunRecord, live: Statistics) -> Sta
     )
     # An item that a stop left over has no row unless it had one before; an item that waits for an answer has a row.
     without_row = live.done if found.total is None else max(0, found.total - found.done)
-    paused = min(live.paused, found.paused + without_row)
+    pending = min(live.pending, without_row)
     cancelled = min(live.cancelled, found.cancelled + without_row)
-    return replace(found, paused=max(found.paused, paused), cancelled=max(found.cancelled, cancelled))
+    return replace(found, pending=pending, cancelled=max(found.cancelled, cancelled))
 
 
 def _with_elapsed(live: Statistics, elapsed_s: float) -> Statistics:

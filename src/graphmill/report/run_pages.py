@@ -84,11 +84,11 @@ def _short_row(row: Sequence[str]) -> tuple[str, ...]:
 
 def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
     run = view.run
-    state, items = str(run.state), view.summary()
+    state, items = str(run.status), view.summary()
     if view.damage:
         state, items = "damaged", one_line(view.damage, _DAMAGE_CHARS)
     return (
-        "*" if run.state.is_live else " ",
+        "*" if run.is_live else " ",
         view.name,
         state,
         local_time(run.created_at),
@@ -203,13 +203,13 @@ def _retry_command(view: RunView, kind: Kind | None = None) -> str:
 
 
 def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]:
-    name, state = quote(view.name), view.run.state
-    if state.is_live:
+    name, run = quote(view.name), view.run
+    if run.is_live:
         yield f"graphmill status {name} --watch", "follows it"
         yield f"graphmill cancel {name}", "ends it"
-    if view.waiting and not state.is_live and state is not RunState.CANCELLED:
+    if view.waiting and not run.is_live and run.state is not RunState.CANCELLED:
         yield _answer_step(view, name)
-    if view.can_resume and (view.left or not view.waiting or state is RunState.INTERRUPTED):
+    if view.can_resume and (view.left or not view.waiting or run.is_interrupted):
         yield _resume_step(view, name)
         if view.waits_for_model and view.can_reopen:
             yield f"graphmill resume {name} --model OTHER", "continues with another model"
@@ -219,7 +219,7 @@ def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]
         yield f"graphmill errors {name}", "shows what failed, and why"
     elif view.degraded:
         yield f"graphmill errors {name}", "shows which items are degraded"
-    if view.failed and not state.is_live:
+    if view.failed and not run.is_live:
         yield from _retry_steps(view, name)
     if view.done and not view.is_single and not is_written:
         yield f"graphmill export {name} FILE", f"writes {count_text(view.done, 'row')}, as .jsonl, .json or .csv"
@@ -235,7 +235,7 @@ def _resume_step(view: RunView, name: str) -> tuple[str, str]:
 
 
 def _answer_step(view: RunView, name: str) -> tuple[str, str]:
-    count = view.counts.get(Status.PAUSED, 0)
+    count = view.counts.get(Status.WAITING, 0)
     does = "answers the item that waits" if count == 1 else f"answers the {count:,} items that wait"
     item = one_line(view.waiting[0].job_id, _ID_CHARS)
     if not (view.can_reopen or view.needs_source):

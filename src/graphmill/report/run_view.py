@@ -61,7 +61,7 @@ class RunView:
     @property
     def reason(self) -> str:
         """Why it is in this state, or what it waits for; empty once its process has died, as nothing waits any more."""
-        if self.run.state is RunState.INTERRUPTED:
+        if self.run.is_interrupted:
             return ""
         return self.run.reason
 
@@ -94,7 +94,7 @@ class RunView:
     @property
     def can_resume(self) -> bool:
         """Whether resume has something to do; in a paused run that may be only items that are to run again."""
-        if self.run.state in (RunState.PAUSED, RunState.INTERRUPTED):
+        if self.run.state is RunState.PAUSED:
             return True
         return self.run.state in (RunState.FAILED, RunState.CANCELLED) and self.left != 0
 
@@ -197,7 +197,7 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
         elapsed_s=run.elapsed_at(now),
         degraded=degraded,
         rate=_rate(archive, run, now),
-        waiting=first_waiting(archive, run) if counts[Status.PAUSED] else (),
+        waiting=first_waiting(archive, run) if counts[Status.WAITING] else (),
     )
 
 
@@ -217,7 +217,7 @@ def _rate(archive: Archive, run: RunRecord, now: float) -> float | None:
 
 def first_waiting(archive: Archive, run: RunRecord) -> tuple[Result, ...]:
     """Give the first items that wait for an answer, without those that have it and only wait for resume."""
-    entries = archive.entries(run, Query(statuses=frozenset({Status.PAUSED}), limit=_MOST_READ))
+    entries = archive.entries(run, Query(statuses=frozenset({Status.WAITING}), limit=_MOST_READ))
     with closing(archive.lookup(run)) as lookup:
         waiting = (
             entry.result for entry in entries if not is_answered(lookup.notes(entry.key).steps, entry.generation)
@@ -238,16 +238,16 @@ def status_lines(view: RunView) -> list[str]:
         f"{view.summary()}{_speed(view)} · {duration_text(view.elapsed_s)}",
         f"  started {local_time(run.created_at)} · last change {local_time(run.changed_at)}",
     ]
-    if run.state.is_live and run.owner is not None:
+    if run.is_live and run.owner is not None:
         host = one_line(run.owner.host, NAME_CHARS)
         lines.append(f"  running on {host} (pid {run.owner.pid}) since {local_time(run.owner.since)}")
     if view.kinds:
         lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
-    return [*lines, *usage_lines(run.usage), *waiting_lines(view.waiting, view.counts.get(Status.PAUSED, 0))]
+    return [*lines, *usage_lines(run.usage), *waiting_lines(view.waiting, view.counts.get(Status.WAITING, 0))]
 
 
 def _state(view: RunView) -> str:
-    state = str(view.run.state)
+    state = str(view.run.status)
     if view.reason:
         return f"{state}: {one_line(view.reason, _REASON_CHARS)}"
     return state
@@ -266,7 +266,8 @@ def run_record(view: RunView) -> dict[str, Any]:
     record: dict[str, Any] = {
         "id": run.id,
         "state": run.state,
-        "is_live": run.state.is_live,
+        "cause": run.status.cause,
+        "is_live": run.is_live,
         "reason": view.reason,
         "graph": graph_name(run.manifest),
         "created_at": iso_time(run.created_at),

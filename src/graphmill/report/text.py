@@ -29,7 +29,8 @@ def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
         Status.FAILED: statistics.failed,
         Status.TIMED_OUT: statistics.timed_out,
         Status.CANCELLED: statistics.cancelled,
-        Status.PAUSED: statistics.paused,
+        Status.WAITING: statistics.waiting,
+        Status.PENDING: statistics.pending,
     }
     return counts_line(counts, statistics.total, degraded=statistics.degraded, samples=samples)
 
@@ -47,8 +48,8 @@ def counts_line(
         "degraded": degraded,
         "failed": counts.get(Status.FAILED, 0) + counts.get(Status.TIMED_OUT, 0),
         "cancelled": counts.get(Status.CANCELLED, 0),
-        "paused": counts.get(Status.PAUSED, 0),
-        rest: total - done,
+        "waiting": counts.get(Status.WAITING, 0),
+        rest: total - done + counts.get(Status.PENDING, 0),
     }
     unit = "items"
     if samples > 1:

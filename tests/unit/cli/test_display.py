@@ -17,7 +17,8 @@ def lane(trouble=""):
 
 def reading(**changes):
     given = {
-        "total": 164, "done": 118, "succeeded": 116, "failed": 1, "timed_out": 1, "cancelled": 0, "paused": 0, "running": 3, "queued": 43,
+        "total": 164, "done": 118, "succeeded": 116, "failed": 1, "timed_out": 1, "cancelled": 0, "waiting": 0,
+        "pending": 0, "running": 3, "queued": 43,
         "retrying": 0, "concurrency": 32, "held": None, "lanes": (), "rate": 0.6867, "eta_s": 67.0, "elapsed_s": 170.0,
     }  # fmt: skip
     return Progress(**(given | changes))

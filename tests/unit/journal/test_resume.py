@@ -101,7 +101,7 @@ def test_what_failed_attempts_used_adds_up():
 
 # -- decide
 
-STATUSES = st.sampled_from([Status.SUCCEEDED, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED, Status.PAUSED])
+STATUSES = st.sampled_from([Status.SUCCEEDED, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED, Status.WAITING])
 OUTCOMES = st.builds(
     RecordedOutcome,
     row=st.just(1),
@@ -162,7 +162,7 @@ def test_a_run_never_lowers_a_generation_nor_repeats_one(found, rules):
 
 @pytest.mark.parametrize(("answered_in", "runs"), [(0, False), (1, False), (2, True)])
 def test_a_waiting_item_runs_once_it_is_answered(answered_in, runs):
-    waiting = RecordedOutcome(1, 2, Status.PAUSED, b"new", 0)
+    waiting = RecordedOutcome(1, 2, Status.WAITING, b"new", 0)
     decision = decide(item(waiting, answered_in=answered_in), content=b"new", rules=ResumeRules(1, "refuse"))
     assert isinstance(decision, RunItem) == runs
     assert not runs or decision.generation == 3

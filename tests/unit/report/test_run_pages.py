@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from graphmill.core.errors import DamagedError
-from graphmill.journal.records import RunRow, RunState
+from graphmill.journal.records import RUNNING, RunRow, RunState
 from graphmill.journal.sqlite.store import TemporaryStore
 from graphmill.report.run_pages import next_lines, runs_lines, runs_record, runs_view
 from graphmill.report.run_view import graph_name, view_of
@@ -104,7 +104,7 @@ def test_while_a_model_is_unavailable_nobody_knows_how_long_it_will_take():
     store = TemporaryStore()
     record(store, "a", [succeeded("a", 0)])
     seen = replace(view(store, "a"), rate=2.0)
-    going = replace(seen, run=replace(seen.run, state=RunState.RUNNING, total=9))
+    going = replace(seen, run=replace(seen.run, status=RUNNING, total=9))
     assert going.eta_s == 4.0
     assert (
         replace(going, run=replace(going.run, reason="own/m: waits for its limit of 60 requests a minute")).eta_s == 4.0

@@ -1,6 +1,6 @@
 import pytest
 
-from graphmill.journal.records import RunRow, RunState
+from graphmill.journal.records import HELD, RUNNING, RunRow
 from graphmill.journal.sqlite.store import TemporaryStore
 from graphmill.report.run_view import run_record, status_line, status_lines, view_of
 from support.journal import begin, succeeded
@@ -59,9 +59,9 @@ def test_a_run_that_is_running_says_how_fast_it_goes_and_how_long_it_will_take()
 def test_one_that_is_held_or_was_killed_does_not():
     going = Going(100)
     going.finish(10)
-    going.ledger.append([RunRow(state=RunState.HELD)])
+    going.ledger.append([RunRow(status=HELD)])
     assert status_lines(going.seen(60))[1] == "1/100 items succeeded, 99 pending · 1 min 00 s"
-    going.ledger.append([RunRow(state=RunState.RUNNING)])
+    going.ledger.append([RunRow(status=RUNNING)])
     going.ledger.release()
     assert status_lines(going.seen(60))[1] == "1/100 items succeeded, 99 pending · 10.0 s"
     assert run_record(going.seen(60))["rate"] is None

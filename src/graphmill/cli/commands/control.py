@@ -13,7 +13,7 @@ from graphmill.cli.terminal import print_lines
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key
-from graphmill.journal.records import RunRecord, RunRequest, RunRow, RunState
+from graphmill.journal.records import CANCELLED, RUNNING, RunRecord, RunRequest, RunRow, RunState
 from graphmill.journal.store import Archive, Store
 from graphmill.report.run_view import is_single, run_name
 from graphmill.report.text import one_line
@@ -21,7 +21,6 @@ from graphmill.report.text import one_line
 REPLY_S = 5.0
 _POLL_S = 0.05
 _ID_CHARS = 80
-_CANCELLABLE = (RunState.PAUSED, RunState.INTERRUPTED)
 
 
 def pause(run: RunName, *, journal: Journal = None) -> None:
@@ -32,7 +31,7 @@ def pause(run: RunName, *, journal: Journal = None) -> None:
     with open_existing(journal) as store:
         found = store.archive.find(run)
         _require_live(found, "only an active run can be paused")
-        now = send_request(store.archive, found, RunRequest("pause"), lambda now: now.state is not RunState.RUNNING)
+        now = send_request(store.archive, found, RunRequest("pause"), lambda now: now.status != RUNNING)
     print_lines([reply_text(found, now)])
 
 
@@ -54,7 +53,7 @@ def limits(
         _require_live(found, "only the limits of an active run can be changed")
         now = send_request(store.archive, found, request, lambda now: _concurrency(now) == concurrency)
     text = reply_text(found, now)
-    if now is not None and now.state.is_live:
+    if now is not None and now.is_live:
         text += f", with concurrency {concurrency}"
     print_lines([text])
 
@@ -75,8 +74,8 @@ def cancel(
         found = store.archive.find(run)
         if item is not None:
             text = _cancel_item(store.archive, found, item)
-        elif found.state.is_live:
-            now = send_request(store.archive, found, RunRequest("cancel"), lambda now: not now.state.is_live)
+        elif found.is_live:
+            now = send_request(store.archive, found, RunRequest("cancel"), lambda now: not now.is_live)
             text = reply_text(found, now)
         else:
             text = _cancel_inactive(store, found)
@@ -108,18 +107,18 @@ def _cancel_inactive(store: Store, run: RunRecord) -> str:
     """Cancel a run that no process works on, by becoming its owner for a moment."""
     if run.state is RunState.CANCELLED:
         return state_text(run)
-    if run.state not in _CANCELLABLE:
+    if run.state is not RunState.PAUSED:
         raise UsageError(f"{state_text(run)}; there is nothing to cancel")
     ledger = store.take(run.id)
     try:
-        ledger.append([RunRow(state=RunState.CANCELLED, reason="cancelled by a person")])
+        ledger.append([RunRow(status=CANCELLED, reason="cancelled by a user")])
     finally:
         ledger.release()
-    return f"run {run_name(run)} was {run.state} and is now cancelled"
+    return f"run {run_name(run)} was {run.status} and is now cancelled"
 
 
 def _require_live(run: RunRecord, reason: str) -> None:
-    if not run.state.is_live:
+    if not run.is_live:
         raise UsageError(f"{state_text(run)}; {reason}")
 
 
@@ -140,7 +139,7 @@ def send_request(
     latest = time.monotonic() + REPLY_S
     while time.monotonic() < latest:
         now = archive.find(run.id)
-        if is_done(now) or not now.state.is_live:
+        if is_done(now) or not now.is_live:
             return now
         time.sleep(_POLL_S)
     return None
@@ -156,4 +155,4 @@ def reply_text(run: RunRecord, now: RunRecord | None) -> str:
 def state_text(run: RunRecord) -> str:
     """Say which state a run is in, and why."""
     reason = f" ({one_line(run.reason, 200)})" if run.reason else ""
-    return f"run {run_name(run)} is {run.state}{reason}"
+    return f"run {run_name(run)} is {run.status}{reason}"

@@ -46,11 +46,11 @@ def errors(
 
 
 def _lines(view: RunView, failures: Failures, kind: Kind | None) -> list[str]:
-    lines = [f"run {view.name} · {view.run.state} · {view.summary()}"]
+    lines = [f"run {view.name} · {view.run.status} · {view.summary()}"]
     if not failures.failed:
         only = "" if kind is None else f" with kind {kind}"
         return [*lines, f"no item failed{only}", *degraded_lines(failures)]
     lines += [*failures_lines(failures), *degraded_lines(failures), *answer_lines(failures)]
-    if not view.run.state.is_live:
+    if not view.run.is_live:
         lines += retry_lines(view, failures.failed, kind)
     return lines

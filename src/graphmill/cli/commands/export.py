@@ -28,7 +28,7 @@ def export(
     ],
     *,
     status: Annotated[
-        Literal["succeeded", "failed", "timed_out", "cancelled", "paused"] | None,
+        Literal["succeeded", "failed", "timed_out", "cancelled", "waiting"] | None,
         typer.Option(help="Only results with this status.", show_default=False),
     ] = None,
     file_format: Annotated[
@@ -84,7 +84,7 @@ class _CountedResults:
 
 def _closing_line(view: RunView, count: int, file: str, status: str | None) -> str:
     """Say how many rows were written, and whether there will be more."""
-    text = f"run {view.name} is {view.run.state}: {count_text(count, 'row') if count else 'no rows'}"
+    text = f"run {view.name} is {view.run.status}: {count_text(count, 'row') if count else 'no rows'}"
     if status is not None:
         text += f" {status}"
     if file != "-":

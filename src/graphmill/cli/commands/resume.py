@@ -31,7 +31,7 @@ from graphmill.cli.options import (
 from graphmill.cli.terminal import AsJson, print_lines
 from graphmill.datasets.source import source
 from graphmill.journal.journal import Journal as OpenJournal
-from graphmill.journal.records import RunRequest, RunState
+from graphmill.journal.records import HELD, RunRequest
 from graphmill.report.run_view import graph_name
 
 
@@ -74,8 +74,8 @@ def resume(  # noqa: PLR0913  one parameter per option
     with open_existing(journal) as store:
         found = store.archive.find(run)
         is_unchanged = {source_name, concurrency, timeout, on_change, output} == {None} and not answers and not choices
-        if found.state is RunState.HELD and is_unchanged:  # with changes, its process refuses the second owner
-            now = send_request(store.archive, found, RunRequest("unpause"), lambda now: now.state is not RunState.HELD)
+        if found.status == HELD and is_unchanged:  # with changes, its process refuses the second owner
+            now = send_request(store.archive, found, RunRequest("unpause"), lambda now: now.status != HELD)
             print_lines([reply_text(found, now)])
             return
         results = sum(count.number for count in store.archive.counts(found)) if choices else 0

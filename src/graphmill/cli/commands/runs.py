@@ -101,10 +101,10 @@ def prune(
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
     """Choose inactive runs, given oldest first, that are old enough and not among the newest."""
     candidates = runs[: max(0, len(runs) - keep)]
-    return [run for run in candidates if not run.state.is_live and (older_s is None or now - run.changed_at > older_s)]
+    return [run for run in candidates if not run.is_live and (older_s is None or now - run.changed_at > older_s)]
 
 
 def _plan_lines(runs: Sequence[tuple[RunRecord, int]]) -> list[str]:
-    rows = [(run_name(run), str(run.state), local_time(run.changed_at), size_text(bytes_)) for run, bytes_ in runs]
+    rows = [(run_name(run), str(run.status), local_time(run.changed_at), size_text(bytes_)) for run, bytes_ in runs]
     total = size_text(sum(bytes_ for _, bytes_ in runs))
     return [*align_columns(rows), f"{count_text(len(runs), 'run')} would be deleted, freeing about {total}"]

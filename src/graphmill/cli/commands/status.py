@@ -39,7 +39,7 @@ def status(
         print_json(run_record(view))
         return
     lines = status_lines(view)
-    if not view.run.state.is_live and (view.can_resume or view.failed):
+    if not view.run.is_live and (view.can_resume or view.failed):
         lines += next_lines(view)
     print_lines(lines)
 
@@ -50,7 +50,7 @@ def _read(archive: Archive, name: str) -> RunView:
 
 def _watch_in_lines(archive: Archive, view: RunView, *, as_json: bool) -> RunView:
     """Print a reading every second; return the last one, which is not printed."""
-    while view.run.state.is_live:
+    while view.run.is_live:
         if as_json:
             print_json(run_record(view))
         else:
@@ -68,7 +68,7 @@ def _watch_in_place(archive: Archive, view: RunView) -> RunView:
 
     on_signals(_exit_by_exception)
     with Live(console=Console(), transient=True, auto_refresh=False) as live:
-        while view.run.state.is_live:
+        while view.run.is_live:
             live.update(Text("\n".join(status_lines(view))), refresh=True)
             time.sleep(_EVERY_S)
             view = _read(archive, view.run.id)

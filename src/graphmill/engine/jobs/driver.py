@@ -464,7 +464,7 @@ class Driver:
             branch.parent.children.pop(branch, None)
 
     def _finish_if_idle(self, job: JobState) -> None:
-        if job.end_failure is None or job.slots or job.status.is_final:
+        if job.end_failure is None or job.slots or job.is_finished:
             return
         for branch in job.branches():
             if not branch.is_dropped:

@@ -397,7 +397,7 @@ class Lives:
         lane = attempt.failed_lane or slot.lane
         if wait_s is None and tries.is_outage(failure, now, lane.succeeded_at):
             throttled_s = f"throttled for {tries.throttled_s:.0f} s"
-            slot.lane.health.park(f"{failure.message} ({throttled_s}, and lately no call got through)")
+            slot.lane.health.give_up(f"{failure.message} ({throttled_s}, and lately no call got through)")
             wait_s = 0.0
         if wait_s is not None and failure.kind is Kind.THROTTLED and self._scheduler.stop_failure is None:
             tries.throttled_s += wait_s

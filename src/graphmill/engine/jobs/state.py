@@ -43,6 +43,7 @@ class JobState:
         "end_failure",
         "entry",
         "existing_record",
+        "is_finished",
         "job",
         "lane",
         "main",
@@ -61,6 +62,7 @@ class JobState:
         self.admitted_at = now
         self.started_at: float | None = None
         self.status = PENDING
+        self.is_finished = False
         self.attempts = job.past.attempts
         self.entry: SlotRequest | None = None  # its place in the queue, until it begins
         self.main: Branch | None = None

@@ -9,7 +9,7 @@ from graphmill.core.result import Failure, Result, StopReason
 from graphmill.engine.results.statistics import Statistics
 from graphmill.engine.scheduling.health import HealthState
 
-AlertName = Literal["failure_rate", "stalled", "throttled_share", "unavailable", "parked"]
+AlertName = Literal["failure_rate", "stalled", "throttled_share", "unavailable", "outage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

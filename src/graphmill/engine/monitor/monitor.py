@@ -76,7 +76,7 @@ class Monitor:
         """Record at once that nothing new is started any more."""
         if not self._is_draining:
             self._is_draining = True
-            self._recorder.note(state="draining")
+            self._recorder.note(state="stopping")
             self._note(now)
 
     def _check_guards(self, now: float) -> None:

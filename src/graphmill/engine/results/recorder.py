@@ -75,7 +75,7 @@ class SpilledOutcomes(Protocol):
         """Return the body at a place."""
 
 
-LiveState = Literal["running", "held", "draining"]
+LiveState = Literal["running", "paused", "stopping"]
 CommittedCallback = Callable[[int], None]
 BrokenCallback = Callable[[GraphmillError], None]
 RequestCallback = Callable[[str, str], None]

@@ -101,6 +101,7 @@ class Results:
         self._is_flushing = False
         self._gather_timer: asyncio.TimerHandle | None = None
         self._show_timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     # -- settle --------------------------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class Results:
 
     def _committed(self, settled: list[tuple[JobState, Result, Any]]) -> None:
         self._scheduler.uncommitted.remove([state.job.effect for state, _, _ in settled])
-        if not self._durable:
+        if not self._durable and not self._is_closed:  # the journal commits what is left when the run is closed already
             self._show_timer = self._loop.call_later(SHOW_S, self._show_later)
         self._durable += [(state.job, result) for state, result, _ in settled]
 
@@ -185,6 +186,7 @@ class Results:
 
     def close(self) -> None:
         """Leave no timer behind."""
+        self._is_closed = True
         for timer in (self._gather_timer, self._show_timer):
             if timer is not None:
                 timer.cancel()

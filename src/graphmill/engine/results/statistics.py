@@ -36,7 +36,7 @@ _SLOWEST = 5
 class LaneProgress:
     """How the jobs of one key stand: their limit, why it was last changed, what share of late was throttled, and their health.
 
-    ``health`` is closed, open, half_open or parked, ``trouble`` why it is not closed. ``waits_for`` says what calls wait for that could
+    ``health`` is closed, open, half_open or given_up, ``trouble`` why it is not closed. ``waits_for`` says what calls wait for that could
     be made else, such as a limit, and is empty if none do; ``next_s`` how long the next of them still waits, where that is known.
     ``refusals`` tells of calls that are throttled without such a wait, if they are many.
     """
@@ -92,7 +92,8 @@ class Progress:
     failed: int
     timed_out: int
     cancelled: int
-    paused: int
+    waiting: int
+    pending: int
     running: int
     queued: int
     retrying: int
@@ -152,7 +153,8 @@ class Statistics:
     failed: int
     timed_out: int
     cancelled: int
-    paused: int
+    waiting: int
+    pending: int
     retries: int
     elapsed_s: float
     throughput: float
@@ -234,7 +236,8 @@ class RunStatistics:
             failed=self._count(Status.FAILED),
             timed_out=self._count(Status.TIMED_OUT),
             cancelled=self._count(Status.CANCELLED),
-            paused=self._count(Status.PAUSED),
+            waiting=self._count(Status.WAITING),
+            pending=self._count(Status.PENDING),
             running=scheduler.running,
             queued=scheduler.queued,
             retrying=scheduler.retrying,
@@ -337,7 +340,8 @@ class Tally:
     @property
     def judged(self) -> int:
         """How many have succeeded or failed."""
-        return self.done - self.by_status[Status.CANCELLED] - self.by_status[Status.PAUSED]
+        counts = self.by_status
+        return self.done - counts[Status.CANCELLED] - counts[Status.WAITING] - counts[Status.PENDING]
 
     def statistics(
         self,
@@ -359,7 +363,8 @@ class Tally:
             failed=self.by_status[Status.FAILED],
             timed_out=self.by_status[Status.TIMED_OUT],
             cancelled=self.by_status[Status.CANCELLED],
-            paused=self.by_status[Status.PAUSED],
+            waiting=self.by_status[Status.WAITING],
+            pending=self.by_status[Status.PENDING],
             retries=self.retries,
             elapsed_s=elapsed_s,
             throughput=self.judged / elapsed_s if elapsed_s > 0 else 0.0,

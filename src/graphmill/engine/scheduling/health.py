@@ -1,4 +1,4 @@
-"""A circuit breaker for what jobs depend on: closed while it answers, open while it is down, parked when it stays down."""
+"""A circuit breaker for what jobs depend on: closed while it answers, open while it is down, given up when it stays down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HealthState(StrEnum):
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half_open"
-    PARKED = "parked"
+    GIVEN_UP = "given_up"
 
 
 UNAVAILABLE = "unavailable: "  # begins the description of a model that does not answer
@@ -68,9 +68,9 @@ class Health:
         elif is_probe and self.state is HealthState.HALF_OPEN:
             self._judge(failure, now)
 
-    def park(self, reason: str) -> None:
+    def give_up(self, reason: str) -> None:
         """Start nothing any more."""
-        self.state = HealthState.PARKED
+        self.state = HealthState.GIVEN_UP
         self.reason = reason
 
     def _judge(self, failure: Failure | None, now: float) -> None:
@@ -79,7 +79,7 @@ class Health:
         elif failure is None or failure.kind not in (Kind.UNAVAILABLE, Kind.TIMEOUT):
             self.state, self.reason = HealthState.CLOSED, ""
         elif now - self.since >= self._park_after_s:
-            self.park(f"{failure.message} (no probe succeeded for {now - self.since:.0f} s)")
+            self.give_up(f"{failure.message} (no probe succeeded for {now - self.since:.0f} s)")
         else:
             self._wait_s = min(2 * self._wait_s, _MAX_BETWEEN_PROBES_S)
             self._open(failure, now)

@@ -158,7 +158,7 @@ class NestedCalls:
         call.admitted = self._loop.create_future()
         deadlines = attempt.deadlines
         left_s = None if deadlines is None else deadlines.pause(attempt)
-        if lane.health.state is HealthState.PARKED:
+        if lane.health.state is HealthState.GIVEN_UP:
             self._refuse_waiting(lane)
         self._run.schedule_starts()
         try:
@@ -190,7 +190,7 @@ class NestedCalls:
         self._run.schedule_starts()
         if lane.limit != limit or lane.health.state is not state:
             self._run.lane_changed(lane, limit, state)
-        if lane.health.state is HealthState.PARKED:
+        if lane.health.state is HealthState.GIVEN_UP:
             self._refuse_waiting(lane)
 
     def _refuse_waiting(self, lane: Lane) -> None:

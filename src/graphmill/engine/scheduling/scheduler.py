@@ -7,13 +7,24 @@ from typing import Any
 
 from graphmill.core.errors import DuplicateIdError, UsageError
 from graphmill.core.job import Effect, Job
-from graphmill.core.result import CANCELLED, FAILED, PAUSED, SUCCEEDED, TIMED_OUT, Failure, Kind, Result, StopReason
+from graphmill.core.result import (
+    CANCELLED,
+    FAILED,
+    PENDING,
+    SUCCEEDED,
+    TIMED_OUT,
+    WAITING,
+    Failure,
+    Kind,
+    Result,
+    StopReason,
+)
 from graphmill.engine.jobs.state import JobEnd, JobState
 from graphmill.engine.policy import Policy, require_count, require_window
 from graphmill.engine.scheduling.lanes import Lanes, SlotRequest, rank
 
 SHARE_COUNTS_FROM = 20
-_STATUS = {Kind.TIMEOUT: TIMED_OUT, Kind.CANCELLED: CANCELLED, Kind.PAUSED: PAUSED}
+_STATUS = {Kind.TIMEOUT: TIMED_OUT, Kind.CANCELLED: CANCELLED, Kind.PAUSED: PENDING}
 
 
 class Scheduler:
@@ -181,7 +192,7 @@ class Scheduler:
         self.stop_failure = failure
         self.lanes.clear_steps()
         self.queued = 0
-        return [job for job in self._jobs.values() if job.main is None and not job.status.is_final]
+        return [job for job in self._jobs.values() if job.main is None and not job.is_finished]
 
     def expect_suspects(self, count: int) -> None:
         """Run one job at a time until so many suspects have finished: earlier processes died while they ran."""
@@ -189,7 +200,7 @@ class Scheduler:
 
     def clear_suspects(self) -> None:
         """Expect only suspects that are in the window: the source has ended."""
-        self._suspects = sum(job.job.past.is_suspect and not job.status.is_final for job in self._jobs.values())
+        self._suspects = sum(job.job.past.is_suspect and not job.is_finished for job in self._jobs.values())
 
     def finish(self, job: JobState, end: JobEnd, now: float) -> Result:
         """End a job that holds no slot any more."""
@@ -197,7 +208,11 @@ class Scheduler:
         record = job.existing_record
         usage = job.job.past.usage if record is None else record.usage
         models = () if record is None else record.models
-        job.status = status = SUCCEEDED if failure is None else _STATUS.get(failure.kind, FAILED)
+        status = SUCCEEDED if failure is None else _STATUS.get(failure.kind, FAILED)
+        if status is PENDING and "questions" in end.metadata:
+            status = WAITING
+        job.status = status
+        job.is_finished = True
         job.main = None
         self.active -= 1
         self.lanes.leave(job.lane)

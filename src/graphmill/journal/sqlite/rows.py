@@ -13,12 +13,20 @@ from graphmill.core.json import digest
 from graphmill.core.result import Kind, Status
 from graphmill.journal.bodies import last_step_of, spent_body, spent_from, to_entry
 from graphmill.journal.records import (
+    CANCELLED,
+    FAILURE_CAUSES,
+    FINISHED,
+    HELD,
+    PAUSE_CAUSES,
+    RUNNING,
+    STOPPING,
     AttemptRow,
     Entry,
     ItemNotes,
     ResultRow,
     RunRecord,
     RunState,
+    RunStatus,
     Spent,
     StepRow,
     SuspectRow,
@@ -35,7 +43,7 @@ STATUS_CODES = {
     Status.FAILED: 2,
     Status.TIMED_OUT: 3,
     Status.CANCELLED: 4,
-    Status.PAUSED: 5,
+    Status.WAITING: 5,
     Status.PENDING: 6,
     Status.RUNNING: 7,
     Status.RETRYING: 8,
@@ -54,17 +62,17 @@ KIND_CODES: dict[Kind | None, int] = {
 }
 DEGRADED = 10  # in the place of a kind: it succeeded, and so has none
 STATE_CODES = {
-    RunState.RUNNING: 1,
-    RunState.HELD: 2,
-    RunState.PAUSED: 3,
-    RunState.FINISHED: 4,
-    RunState.CANCELLED: 5,
-    RunState.FAILED: 6,
-    RunState.DRAINING: 7,
+    RUNNING: 1,
+    HELD: 2,
+    FINISHED: 3,
+    CANCELLED: 4,
+    STOPPING: 5,
+    **{RunStatus(RunState.PAUSED, cause): 10 + code for code, cause in enumerate(PAUSE_CAUSES)},
+    **{RunStatus(RunState.FAILED, cause): 20 + code for code, cause in enumerate(FAILURE_CAUSES)},
 }
 STATUSES = {code: status for status, code in STATUS_CODES.items()}
 KINDS = {code: kind for kind, code in KIND_CODES.items()} | {DEGRADED: None}
-STATES = {code: state for state, code in STATE_CODES.items()}
+RUN_STATUSES = {code: status for status, code in STATE_CODES.items()}
 
 _SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
 

@@ -11,11 +11,11 @@ from graphmill.core.errors import UnknownRunError
 from graphmill.core.json import canonical
 from graphmill.core.usage import add_by_model
 from graphmill.journal.bodies import spent_body, spent_from
-from graphmill.journal.records import Owner, RunRecord, RunRow, RunState
+from graphmill.journal.records import INTERRUPTED, Owner, RunRecord, RunRow
 from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.rows import (
+    RUN_STATUSES,
     STATE_CODES,
-    STATES,
     Stored,
     bytes_of,
     count_text,
@@ -72,7 +72,7 @@ class StoredRun(NamedTuple):
     @property
     def may_be_behind(self) -> bool:
         """Whether some results may be uncounted: never before the first, and never once the run has ended."""
-        return self.first > 0 and STATES[self.state].is_live
+        return self.first > 0 and RUN_STATUSES[self.state].is_live
 
     @property
     def owner(self) -> Owner | None:
@@ -84,7 +84,7 @@ class StoredRun(NamedTuple):
     def changed(self, row: RunRow) -> StoredRun:
         """Apply what an owner says of its run; None changes nothing."""
         stored: dict[str, Any] = {
-            "state": None if row.state is None else STATE_CODES[row.state],
+            "state": None if row.status is None else STATE_CODES[row.status],
             "reason": None if row.reason is None else bytes_of(row.reason),
             "total": row.total,
             "is_read": None if row.is_read is None else int(row.is_read),
@@ -95,11 +95,11 @@ class StoredRun(NamedTuple):
 
     def record(self, manifest: Mapping[str, Any], *, is_owned: bool) -> RunRecord:
         """Return the run as readers see it: without a living owner it is interrupted, not running."""
-        state = STATES[self.state]
+        status = RUN_STATUSES[self.state]
         return RunRecord(
             number=self.number,
             id=self.name,
-            state=RunState.INTERRUPTED if state.is_live and not is_owned else state,
+            status=INTERRUPTED if status.is_live and not is_owned else status,
             reason=text_of(self.reason),
             owner=self.owner,
             epoch=self.epoch,

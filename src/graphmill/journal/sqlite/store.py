@@ -15,7 +15,7 @@ from typing import Any
 from weakref import finalize
 
 from graphmill.core.errors import JournalError, OwnedError, UnknownRunError, UsageError
-from graphmill.journal.records import RunRecord, RunState
+from graphmill.journal.records import FINISHED, RUNNING, RunRecord
 from graphmill.journal.run_id import new_run_id, require_run_id
 from graphmill.journal.scratch import left_behind
 from graphmill.journal.sqlite.archive import SqliteArchive
@@ -24,7 +24,7 @@ from graphmill.journal.sqlite.faults import translate_errors
 from graphmill.journal.sqlite.files import make_private
 from graphmill.journal.sqlite.ledger import SqliteLedger
 from graphmill.journal.sqlite.owners import Owners
-from graphmill.journal.sqlite.rows import STATE_CODES, STATES, bytes_of
+from graphmill.journal.sqlite.rows import RUN_STATUSES, STATE_CODES, bytes_of
 from graphmill.journal.sqlite.run_row import (
     StoredRun,
     read_manifest,
@@ -177,7 +177,7 @@ def _new_run(connection: sqlite3.Connection, run_id: str, now: float) -> StoredR
         number=number,
         id=bytes_of(run_id),
         epoch=0,
-        state=STATE_CODES[RunState.RUNNING],
+        state=STATE_CODES[RUNNING],
         reason=b"",
         generation=1,
         created_at=now,
@@ -202,7 +202,7 @@ def _new_run(connection: sqlite3.Connection, run_id: str, now: float) -> StoredR
 def _owned_run(run: StoredRun, now: float, *, elapsed_s: float) -> StoredRun:
     return run._replace(
         epoch=run.epoch + 1,
-        state=STATE_CODES[RunState.RUNNING],
+        state=STATE_CODES[RUNNING],
         reason=b"",
         owner_host=bytes_of(socket.gethostname()),
         owner_pid=os.getpid(),
@@ -274,7 +274,7 @@ class LocalFolder:
 
 
 def _is_wanted(run: StoredRun, folder: Path) -> bool:
-    return STATES[run.state] is not RunState.FINISHED and any(left_behind(file) for file in folder.iterdir())
+    return RUN_STATUSES[run.state] != FINISHED and any(left_behind(file) for file in folder.iterdir())
 
 
 _STEP_ROWS = 1000

@@ -89,7 +89,7 @@ def test_that_a_run_is_drained_is_noted_at_once_and_then_how_many_still_run(run,
     run.running = 1
     monitor.look(3.0)
     assert run.noted == [
-        {"state": "draining"},
+        {"state": "stopping"},
         {"waits": "3 running; stopped by Ctrl-C"},
         {"waits": "1 running; stopped by Ctrl-C"},
     ]

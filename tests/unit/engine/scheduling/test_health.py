@@ -84,14 +84,14 @@ def test_failed_probes_come_ever_less_often_and_after_a_minute_it_is_parked(fail
     while health.state is HealthState.OPEN:
         times.append(probe(health, failure) - 100.0)
     assert times == [1.0, 3.0, 7.0, 15.0, 30.0, 45.0, 60.0]
-    assert (health.state, health.opens_at()) == (HealthState.PARKED, None)
+    assert (health.state, health.opens_at()) == (HealthState.GIVEN_UP, None)
     assert health.reason == "no credit (no probe succeeded for 60 s)"
 
 
 def test_without_patience_the_first_failed_probe_parks_it():
     health = opened(park_after_s=0.0)
     probe(health, DOWN)
-    assert health.state is HealthState.PARKED
+    assert health.state is HealthState.GIVEN_UP
 
 
 def test_the_time_starts_anew_after_it_was_well_again():
@@ -105,10 +105,10 @@ def test_the_time_starts_anew_after_it_was_well_again():
 def test_what_is_parked_stays_so():
     health = opened()
     assert health.started()
-    health.park("given up")
+    health.give_up("given up")
     for failure in (None, DOWN):
         health.ended(failure, 200.0, is_probe=True)
-    assert (health.state, health.reason, health.opens_at()) == (HealthState.PARKED, "given up", None)
+    assert (health.state, health.reason, health.opens_at()) == (HealthState.GIVEN_UP, "given up", None)
 
 
 @given(st.lists(st.tuples(st.sampled_from([None, *Kind]), st.floats(0, 5)), max_size=60))

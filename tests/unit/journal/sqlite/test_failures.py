@@ -7,7 +7,7 @@ import pytest
 
 from graphmill.core.errors import DamagedError, JournalError
 from graphmill.core.json import canonical
-from graphmill.journal.records import EVERYTHING, RunRow, RunState, WantedRow
+from graphmill.journal.records import EVERYTHING, FINISHED, HELD, RunRow, RunState, WantedRow
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_process import journal_process
 from support.journal_rows import result, results
@@ -96,7 +96,7 @@ def test_a_store_that_is_deleted_or_replaced_just_before_the_end_does_not_end_we
     log.unlink()
     copy.rename(log)
     with pytest.raises(JournalError, match="deleted or replaced"):
-        ledger.append([RunRow(state=RunState.FINISHED)])
+        ledger.append([RunRow(status=FINISHED)])
 
 
 def test_a_log_that_is_deleted_is_missed_at_the_next_commit(store, ledger, path):
@@ -190,7 +190,7 @@ connection.close()
 @pytest.mark.parametrize("bad", [{"position": 2**70}, {"key": "text"}, {"status": "odd"}, {"output": 1.5}])
 def test_a_row_that_can_not_be_stored_leaves_nothing_of_its_append(store, ledger, bad):
     with pytest.raises(Exception):  # noqa: B017, PT011
-        ledger.append([RunRow(state=RunState.HELD), result("a"), result("b", 1, **bad)])
+        ledger.append([RunRow(status=HELD), result("a"), result("b", 1, **bad)])
     assert recorded(store, ledger.run) == []
     assert store.archive.find("r").state is RunState.RUNNING
     ledger.append([result("a")])
@@ -216,4 +216,4 @@ def test_a_missing_row_is_damage_that_take_notices(store, ledger, path):
         store.take("r")
     with pytest.raises(DamagedError, match=r"199, where 200 were written"):
         recorded(store, ledger.run)
-    assert store.archive.find("r").state is RunState.INTERRUPTED
+    assert store.archive.find("r").is_interrupted

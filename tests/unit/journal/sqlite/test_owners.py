@@ -37,9 +37,9 @@ def test_the_run_of_a_killed_process_is_interrupted_and_can_be_taken_at_once(sto
     with journal_process(path, TAKE) as other:
         other.heard()
         other.kill()
-    assert store.archive.find("r").state is RunState.INTERRUPTED
+    assert store.archive.find("r").is_interrupted
     ledger = store.take("r")
-    assert (ledger.run.rows, ledger.run.state) == (5, RunState.INTERRUPTED)
+    assert (ledger.run.rows, ledger.run.is_interrupted) == (5, True)
     ledger.append(results(5, first=5))
     assert len(list(store.archive.entries(ledger.run, EVERYTHING))) == 10
     ledger.release()
@@ -65,7 +65,7 @@ def test_many_processes_may_own_a_run_each_of_one_store(store, path):
         assert [run.rows for run in store.archive.runs()] == [7, 5, 5]
         assert [run.state for run in store.archive.runs()] == [RunState.RUNNING] * 3
         first.kill()
-        assert [run.state for run in store.archive.runs()] == [RunState.RUNNING, RunState.INTERRUPTED, RunState.RUNNING]
+        assert [run.is_interrupted for run in store.archive.runs()] == [False, True, False]
     mine.release()
 
 
@@ -87,7 +87,7 @@ def test_a_run_outlives_no_store(store, path):
     ledger = twin.take("r")
     twin.close()
     ledger.release()
-    assert store.archive.find("r").state is RunState.INTERRUPTED
+    assert store.archive.find("r").is_interrupted
     store.take("r").release()
 
 

@@ -8,10 +8,10 @@ from graphmill.core.json import canonical, item_key
 from graphmill.core.result import Kind
 from graphmill.journal.records import (
     EVERYTHING,
+    FINISHED,
     AttemptRow,
     OrphansRow,
     RunRow,
-    RunState,
     StepRow,
     SuspectRow,
     WantedRow,
@@ -28,7 +28,7 @@ def test_what_dead_processes_have_left_beside_the_store_is_removed_when_a_run_is
         ledger = store.take(store.create(name, {}).id)
         (local / name / "flight-1").write_bytes(bytes_)
         if name == "finished":
-            ledger.append([RunRow(state=RunState.FINISHED)])
+            ledger.append([RunRow(status=FINISHED)])
         ledger.release()
     ledger = store.take(store.create("next", {}).id)
     assert sorted(folder.name for folder in local.iterdir()) == ["killed", "next"]

@@ -7,7 +7,7 @@ import pytest
 
 from graphmill.core.errors import DamagedError, OwnedError
 from graphmill.core.json import item_key
-from graphmill.journal.records import EVERYTHING, RunRow, RunState, StepRow
+from graphmill.journal.records import EVERYTHING, FINISHED, RunRow, RunState, RunStatus, StepRow
 from graphmill.journal.sqlite.run_row import MOST_UNCOUNTED
 from graphmill.journal.sqlite.store import SqliteStore
 from support.journal_process import journal_process
@@ -91,9 +91,7 @@ def test_they_are_counted_with_the_next_append_after_half_a_second_or_when_the_c
     assert counted(path) == 3
 
 
-@pytest.mark.parametrize(
-    "row", [RunRow(state=RunState.FINISHED), StepRow(b"k" * 16, 1, "a", CONTENT, 1, 0.5, b"1", None)]
-)
+@pytest.mark.parametrize("row", [RunRow(status=FINISHED), StepRow(b"k" * 16, 1, "a", CONTENT, 1, 0.5, b"1", None)])
 def test_they_are_counted_when_something_else_is_recorded(store, ledger, path, row):
     append(ledger, 0, 1, 2)
     ledger.append([row])
@@ -103,7 +101,7 @@ def test_they_are_counted_when_something_else_is_recorded(store, ledger, path, r
 
 def test_of_a_run_that_has_ended_every_result_is_counted(store, ledger, path):
     append(ledger, 0)
-    ledger.append([RunRow(state=RunState.PAUSED)])
+    ledger.append([RunRow(status=RunStatus(RunState.PAUSED, "request"))])
     append(ledger, 1, 2)
     assert counted(path) == store.archive.find("r").rows == 3
 
