@@ -17,7 +17,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphmill.core.errors import (
     ChangedError,
@@ -33,29 +33,23 @@ from graphmill.engine.attempts.threads import Mailbox, Threads
 from graphmill.engine.attempts.workers import Workers
 from graphmill.engine.scheduling.scheduler import Scheduler
 
-OnItem = Callable[[int, Any], None]
-OnEnd = Callable[[int, BaseException | None], None]
+if TYPE_CHECKING:
+    from graphmill.engine.engine import Engine
+
+Bind = Callable[[int, Any], Job]
+OnItem = Callable[[int, Any], None]  # called with the position and the item, for each that was requested
+OnEnd = Callable[[int, BaseException | None], None]  # called once, with their number and what the source raised
+Feed: TypeAlias = "ContainerFeed | ThreadFeed | AsyncFeed"
 
 _CONTAINERS = (list, tuple, range, deque)
-Bind = Callable[[int, Any], Job]
 _MAX_PER_TURN = 1000  # so that no turn of the loop is long
-
-
-class AdmittingRun(Protocol):
-    """The run as its admission knows it."""
-
-    def schedule_starts(self) -> None:
-        """Start what can start, soon."""
-
-    def source_ended(self, count: int, error: GraphmillError | None) -> None:
-        """Note that the source has ended after so many items, or failed."""
 
 
 class Admission:
     """Asks the source for as many items as there is room for, and admits them as they come."""
 
-    def __init__(self, run: AdmittingRun, scheduler: Scheduler, workers: Workers, *, bind: Bind | None) -> None:
-        self._run = run
+    def __init__(self, engine: Engine, scheduler: Scheduler, workers: Workers, *, bind: Bind | None) -> None:
+        self._engine = engine
         self._scheduler = scheduler
         self._workers = workers
         self._bind = bind
@@ -108,12 +102,12 @@ class Admission:
         except Exception as error:  # noqa: BLE001  whatever a source yields or a binder raises is the source's failure
             self._on_end(position, error)
         else:
-            self._run.schedule_starts()
+            self._engine.schedule_starts()
 
     def _on_end(self, count: int, error: BaseException | None) -> None:
         self.close()
         self.is_at_end = error is None
-        self._run.source_ended(count, None if error is None else _source_error(count, error))
+        self._engine.source_ended(count, None if error is None else _source_error(count, error))
 
 
 def _has_priorities(jobs: Sequence[Any]) -> bool:
@@ -127,19 +121,6 @@ def _source_error(position: int, error: BaseException) -> GraphmillError:
     found = SourceError(f"the source failed after {position:,} items: {reason}", position=position)
     found.__cause__ = error
     return found
-
-
-class Feed(Protocol):
-    """Calls ``on_item(position, item)`` for the items that were requested, then ``on_end(count, error)`` once."""
-
-    def request(self, count: int) -> None:
-        """Request this many more items."""
-
-    def close(self) -> None:
-        """Request no more items."""
-
-    async def wait_closed(self, grace_s: float) -> None:
-        """Wait at most this long until the source is closed."""
 
 
 def require_series(items: object) -> None:

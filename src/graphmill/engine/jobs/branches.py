@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle
 from heapq import heappop, heappush
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from graphmill.engine.jobs.life import Lives
 from graphmill.engine.jobs.program import Fork, StepEnd
 from graphmill.engine.jobs.state import Branch, JobState
 from graphmill.engine.timers import ends_run_on_error
 
+if TYPE_CHECKING:
+    from graphmill.engine.jobs.driver import Driver
+
 WAITS_FOR_FORK, WAITS_FOR_REPLAY = "fork", "replay"
 _MAX_BRANCHES_PER_TURN = 100  # so that no turn of the loop is long
 _MAX_REPLAYED_PER_TURN = 100
-
-
-class BranchDriver(Protocol):
-    """What resumes and cancels branches."""
-
-    def set_now(self) -> None:
-        """Read the clock, at the start of a callback."""
-
-    def resume(self, branch: Branch, value: Any = None) -> None:
-        """Resume a branch with what it waited for."""
-
-    def drop(self, branch: Branch) -> None:
-        """Cancel a branch and those below it."""
-
-    def crash(self, error: BaseException) -> None:
-        """End the run with a bug of ours."""
 
 
 class Replay:
@@ -123,14 +110,11 @@ class Spans:
 class Branches:
     """Runs the forks and replays of a run's jobs."""
 
-    def __init__(self, driver: BranchDriver, lives: Lives, loop: AbstractEventLoop) -> None:
+    def __init__(self, driver: Driver, lives: Lives, loop: AbstractEventLoop) -> None:
         self._driver = driver
+        self.crash = driver.crash
         self._lives = lives
         self._loop = loop
-
-    def crash(self, error: BaseException) -> None:
-        """End the run with a bug of ours."""
-        self._driver.crash(error)
 
     # -- forks ---------------------------------------------------------------------------------------------------------
 

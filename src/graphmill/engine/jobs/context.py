@@ -93,7 +93,7 @@ class AttemptContext:
     def address(self) -> str:
         """Run, item, generation and step: the same in every attempt of this generation."""
         job = self.attempt.step.job
-        address = f"{self.steps.run_id}/{job.id}/{job.past.generation}"
+        address = f"{self.steps.recorder.run_id}/{job.id}/{job.past.generation}"
         return f"{address}/{self.path}" if self.path else address
 
     @property
@@ -104,12 +104,12 @@ class AttemptContext:
     @property
     def loop(self) -> AbstractEventLoop:
         """The loop of the run."""
-        return self.steps.loop
+        return self.steps.workers.loop
 
     @property
     def is_recorded(self) -> bool:
         """Whether the run is recorded."""
-        return self.steps.is_recorded
+        return self.steps.recorder.is_recording
 
     @property
     def is_over(self) -> bool:
@@ -123,7 +123,7 @@ class AttemptContext:
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
         """Return what all attempts of the run share under this key."""
-        return self.steps.shared.get(key, make)
+        return self.steps.workers.shared.get(key, make)
 
     # -- usage ---------------------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class AttemptContext:
         """Add to the usage of the attempt, and of everything it is part of, however that ends."""
         if is_answer:
             self.attempt.step.record.add_models(model)
-        self.steps.add_usage(self.attempt.step.job, model, usage)
+        self.steps.recorder.spend(self.attempt.step.job, model, usage)
         self.add_unrecorded(usage)
         self.add_usage(usage)
 

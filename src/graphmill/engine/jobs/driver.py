@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from graphmill.core.result import RUNNING, Failure, Result
+from graphmill.core.result import RUNNING, Failure
 from graphmill.engine.attempts.workers import Attempt, Workers
 from graphmill.engine.failures import cancelled, timed_out
 from graphmill.engine.jobs.branches import Branches, Replay
@@ -40,24 +40,11 @@ from graphmill.engine.scheduling.nested_calls import NestedCall
 from graphmill.engine.scheduling.scheduler import Scheduler
 from graphmill.engine.timers import Deadlines, ends_run_on_error
 
+if TYPE_CHECKING:
+    from graphmill.engine.engine import Engine
+
 _MAX_STARTS_PER_TURN = 20  # so that no turn of the loop is long
 WAITS_FOR_ATTEMPT = "attempt"
-
-
-class RunOwner(Protocol):
-    """The run as the driver knows it."""
-
-    def refill(self) -> None:
-        """Admit more items, if there is room for them."""
-
-    def job_ended(self, job: JobState, result: Result, end: JobEnd) -> None:
-        """Take the result of a job."""
-
-    def lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
-        """Report that a lane's limit or health is no longer this."""
-
-    def crash(self, error: BaseException) -> None:
-        """End the run with a bug of ours."""
 
 
 class StartLoop:
@@ -66,14 +53,15 @@ class StartLoop:
     def __init__(
         self,
         driver: Driver,
-        run: RunOwner,
+        engine: Engine,
         scheduler: Scheduler,
         results: Results,
         observers: Observers,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._driver = driver
-        self._run = run
+        self._engine = engine
+        self.crash = engine.crash
         self._scheduler = scheduler
         self._results = results
         self._observers = observers
@@ -82,10 +70,6 @@ class StartLoop:
         self._next_look: asyncio.TimerHandle | None = None
         self._is_closed = False
         self.is_quiet = asyncio.Event()  # nothing runs; or somebody should look whether that is so
-
-    def crash(self, error: BaseException) -> None:
-        """End the run with a bug of ours."""
-        self._run.crash(error)
 
     def schedule(self) -> None:
         """Start what can start, in the next turn of the loop: the present burst is in then, so the right one goes first."""
@@ -131,7 +115,7 @@ class StartLoop:
             self._driver.grant(request)
         else:
             self.schedule()
-        self._run.refill()
+        self._engine.refill()
 
     def _look_again(self, at: float | None, act: Callable[[], None]) -> None:
         if self._next_look is not None:
@@ -144,7 +128,7 @@ class Driver:
 
     def __init__(  # noqa: PLR0913  what it works with
         self,
-        run: RunOwner,
+        engine: Engine,
         scheduler: Scheduler,
         workers: Workers,
         lives: Lives,
@@ -156,7 +140,8 @@ class Driver:
         observers: Observers,
         tracing: Tracing | None,
     ) -> None:
-        self._run = run
+        self._engine = engine
+        self.crash = engine.crash
         self._scheduler = scheduler
         self._workers = workers
         self._loop = workers.loop
@@ -165,7 +150,7 @@ class Driver:
         self._policy = policy
         self._commits = commits
         self._tracing = tracing
-        self.starts = StartLoop(self, run, scheduler, results, observers, self._loop)
+        self.starts = StartLoop(self, engine, scheduler, results, observers, self._loop)
         self._branches = Branches(self, lives, self._loop)
         self._attempt_deadlines: dict[float, Deadlines[AttemptState]] = {}
         self._job_deadlines = Deadlines(self._loop, policy.job_timeout_s, self._job_expired)
@@ -173,17 +158,9 @@ class Driver:
             None  # an attempt whose end is being reported: its task is free
         )
 
-    def crash(self, error: BaseException) -> None:
-        """End the run with a bug of ours."""
-        self._run.crash(error)
-
     def set_now(self) -> None:
         """Read the clock, at the start of a callback."""
         self._lives.now = self._loop.time()
-
-    def schedule_starts(self) -> None:
-        """Start what can start, soon."""
-        self.starts.schedule()
 
     # -- from slot to life ---------------------------------------------------------------------------------------------
 
@@ -224,7 +201,7 @@ class Driver:
     def _occupy(self, request: SlotRequest, job: JobState) -> None:
         self._scheduler.occupy(request, job, self._lives.now)
         if request.is_probe:
-            self._run.lane_changed(request.lane, request.lane.limit, HealthState.OPEN)
+            self._engine.lane_changed(request.lane, request.lane.limit, HealthState.OPEN)
 
     # -- resuming lives ------------------------------------------------------------------------------------------------
 
@@ -254,7 +231,7 @@ class Driver:
         elif kind is TakeSlot:
             branch.waits_for = wait.request
             self._scheduler.enqueue(wait.request)
-            self.schedule_starts()
+            self.starts.schedule()
         elif kind is Sleep:
             branch.waits_for = self._loop.call_later(wait.seconds, self._resume_later, branch)
         elif kind is Committed:
@@ -331,7 +308,7 @@ class Driver:
         calls = self._workers.thread_calls
         if calls.running and calls.end(context, partial(self._attempt_ended, attempt, value, error), self._lives.now):
             return  # what its threads asked for ends first: its usage is the attempt's
-        self.schedule_starts()
+        self.starts.schedule()
         lane = slot.lane
         limit, health = lane.limit, lane.health.state
         if self._tracing is not None:
@@ -347,7 +324,7 @@ class Driver:
     def _report_lane(self, lane: Lane, limit: int, health: HealthState) -> None:
         """Report what a lane has learned from the end of an attempt."""
         if lane.limit != limit or lane.health.state is not health:
-            self._run.lane_changed(lane, limit, health)
+            self._engine.lane_changed(lane, limit, health)
 
     @ends_run_on_error
     def _attempt_expired(self, attempt: AttemptState) -> None:
@@ -425,7 +402,7 @@ class Driver:
     def _dequeue(self, request: SlotRequest) -> None:
         """Take a request out of the queue. If little is left there, the source is asked for more."""
         self._scheduler.dequeue(request)
-        self.schedule_starts()
+        self.starts.schedule()
 
     def _cancel_attempt(self, branch: Branch, reason: CancelReason) -> None:
         if branch.step is not None and branch.step.attempt is not None:
@@ -476,7 +453,7 @@ class Driver:
         result = self._scheduler.finish(job, end, self._loop.time())
         if self._tracing is not None:
             self._tracing.end_item(result)
-        self._run.job_ended(job, result, end)
+        self._engine.job_ended(job, result, end)
 
 
 def _is_sleeping(branch: Branch) -> bool:

@@ -20,7 +20,7 @@ import math
 from asyncio import CancelledError
 from dataclasses import replace
 from random import Random
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from graphmill.core.errors import StepError
 from graphmill.core.job import Effect
@@ -49,6 +49,9 @@ from graphmill.engine.results.results import Commits
 from graphmill.engine.scheduling.lanes import SlotRequest, rank
 from graphmill.engine.scheduling.retry import Tries
 from graphmill.engine.scheduling.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from graphmill.engine.engine import Engine
 
 _MAX_STEPS_IN_SLOT = 20
 _DECIDED_NOW = -1  # the order of a decision that this process made
@@ -102,13 +105,6 @@ class Dropped(Exception):  # noqa: N818
     """Ends the life of a branch that was cancelled, or whose run stops before its next step could begin."""
 
 
-class Cancellable(Protocol):
-    """A run that can be cancelled."""
-
-    def cancel(self) -> bool:
-        """Cancel the whole run."""
-
-
 class FunctionStep(Step):
     """The one step of a job that is a function. It has no path: its record is the job's own."""
 
@@ -138,7 +134,7 @@ class Lives:
 
     def __init__(  # noqa: PLR0913  what it works with
         self,
-        run: Cancellable,
+        engine: Engine,
         scheduler: Scheduler,
         workers: Workers,
         commits: Commits,
@@ -149,7 +145,7 @@ class Lives:
         observers: Observers,
         classifier: Classifier,
     ) -> None:
-        self._run = run
+        self._engine = engine
         self._scheduler = scheduler
         self._workers = workers
         self._commits = commits
@@ -424,7 +420,7 @@ class Lives:
         if context is not None and context.usage is not None:
             state.usage = add_usage(state.usage, context.usage)
         if isinstance(error, CancelledError) and attempt.cancel_reason is None and self._workers.is_owner_cancelled:
-            self._run.cancel()  # gives this attempt a reason too: cancelled is not failed
+            self._engine.cancel()  # gives this attempt a reason too: cancelled is not failed
         if error is not None or attempt.cancel_reason is not None or attempt.questions:
             unrecorded = None if context is None else context.unrecorded_usage()
             return self._classify(state, attempt, error, unrecorded)

@@ -15,11 +15,11 @@ from uuid import uuid4
 
 from graphmill.core.errors import Permanent, StepError, UsageError
 from graphmill.core.fingerprint import known_fingerprint
-from graphmill.core.job import Effect, Job
+from graphmill.core.job import Effect
 from graphmill.core.json import canonical, digest, json_of
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import Usage, add_usage
-from graphmill.engine.attempts.workers import SharedResources, Workers, call
+from graphmill.engine.attempts.workers import Workers, call
 from graphmill.engine.failures import Classifier, ambiguous, as_ambiguous, paused, root_cause
 from graphmill.engine.jobs.context import ASK, AttemptContext, Question, Waiting, current_context, find_context
 from graphmill.engine.monitor.tracing import Tracing
@@ -65,9 +65,9 @@ class Steps:
         tracing: Tracing | None,
     ) -> None:
         self.nested_calls = nested_calls
-        self._workers = workers
+        self.workers = workers
         self._commits = commits
-        self._recorder = recorder
+        self.recorder = recorder
         self._retry = retry
         self._classifier = classifier
         self._random = random
@@ -76,15 +76,6 @@ class Steps:
         if recorder.is_recording:
             self.origin = f"{recorder.run_id}\n{recorder.created_at!r}"
         self._shown_count = count(uuid4().int >> 52)  # begins elsewhere in each process
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self._recorder.run_id
-
-    def add_usage(self, job: Job, model: str, usage: Usage) -> None:
-        """Count what a call of a job used."""
-        self._recorder.spend(job, model, usage)
 
     async def run(
         self,
@@ -134,7 +125,7 @@ class Steps:
 
         Throttling and outages are left to the job: it waits for them in its lane.
         """
-        began_at = self._workers.loop.time()
+        began_at = self.workers.loop.time()
         number, counted, usage = self._recall(context).failed.get(path, NO_ATTEMPTS)
         if usage is not None:
             context.add_usage(usage)
@@ -149,7 +140,7 @@ class Steps:
             if failure is not None and not is_final:
                 wait_s = self._next_wait_s(failure, counted)
             if wait_s is None or failure is None or context.is_over:
-                duration_s = self._workers.loop.time() - began_at
+                duration_s = self.workers.loop.time() - began_at
                 return StepOutcome(body, failure, number, duration_s, usage, self._began_s(context, began_at))
             self._recall(context).failed[path] = FailedAttempts(number, counted)  # its usage is reported already
             self._record_failure(context, path, number, failure, usage=inner.unrecorded)
@@ -209,7 +200,7 @@ class Steps:
     def _recall(self, context: AttemptContext) -> Recall:
         job = context.attempt.step.branch.job
         if job.record.recall is None:
-            job.record.recall = self._recorder.recall(job.job) or empty_recall()
+            job.record.recall = self.recorder.recall(job.job) or empty_recall()
         return job.record.recall
 
     def _recorded_outcome(
@@ -227,12 +218,12 @@ class Steps:
         """Make durable that an unsafe step is about to happen."""
         if effect == "unsafe":
             self._recall(context).intended.add(path)
-            await self._wait_durable(self._recorder.begin(context.attempt.step.job, number, path))
+            await self._wait_durable(self.recorder.begin(context.attempt.step.job, number, path))
 
     def _record_failure(
         self, context: AttemptContext, path: str, number: int, failure: Failure, *, usage: Usage | None = None
     ) -> None:
-        self._recorder.fail(context.attempt.step.job, number, failure, path, usage=usage)
+        self.recorder.fail(context.attempt.step.job, number, failure, path, usage=usage)
 
     async def _record(self, context: AttemptContext, path: str, content: bytes, outcome: StepOutcome) -> None:
         """Make an outcome durable before anything builds on it; that of an attempt which has ended meanwhile is ignored."""
@@ -240,7 +231,7 @@ class Steps:
             raise asyncio.CancelledError
         # Now rather than when it is durable: commits are in order, and no second call may run beside it.
         self._recall(context).outcomes[path, content] = outcome._replace(usage=None)
-        await self._wait_durable(self._recorder.step(context.attempt.step.job, path, content, outcome))
+        await self._wait_durable(self.recorder.step(context.attempt.step.job, path, content, outcome))
 
     async def _wait_durable(self, number: int) -> None:
         if not number:
@@ -262,15 +253,15 @@ class Steps:
         self, context: AttemptContext, path: str, *, began_at: float, body: bytes | None, failure: Failure | None
     ) -> None:
         """Record, for the trace only, something that has ended inside an attempt."""
-        if not self._recorder.is_recording or self._commits.is_forgotten or context.is_over:
+        if not self.recorder.is_recording or self._commits.is_forgotten or context.is_over:
             return
-        step, now = context.attempt.step, self._workers.loop.time()
+        step, now = context.attempt.step, self.workers.loop.time()
         if failure is not None and step.rules.redact is not None:
             failure = step.rules.redact(failure)
         recall, content = self._recall(context), _SHOWN + next(self._shown_count).to_bytes(10, "big")
         outcome = StepOutcome(body, failure, 1, now - began_at, began_s=self._began_s(context, began_at))
         recall.outcomes[path, content] = outcome._replace(body=None, order=_LAST)
-        self._recorder.step(step.job, path, content, outcome)
+        self.recorder.step(step.job, path, content, outcome)
 
     def shown(self, context: AttemptContext, prefix: str) -> list[str]:
         """Return what was shown below a path in the present generation of the item."""
@@ -286,7 +277,7 @@ class Steps:
     async def ask(self, context: AttemptContext, value: Any, name: str = ASK) -> Any:
         """Return a person's answer; without one, note the question and end the attempt, whatever its code does about that."""
         path = context.path_of(name)
-        if not self._recorder.is_recording:
+        if not self.recorder.is_recording:
             raise Permanent(
                 f"the question {path} can't wait for an answer in a run that is not recorded;"
                 " give the batch a run_id, or leave out --no-journal"
@@ -310,30 +301,15 @@ class Steps:
     def submit(self, context: AttemptContext, work: Callable[[], Awaitable[Any]]) -> Future[Any]:
         """Do on the run's loop what another thread asks for; it ends with the attempt of that thread."""
         future: Future[Any] = Future()
-        self._workers.thread_calls.expect(future)
+        self.workers.thread_calls.expect(future)
 
         def begin() -> None:
-            task = self._workers.spawn(_set_result_of(future, work))
-            self._workers.thread_calls.begin(context, task)
+            task = self.workers.spawn(_set_result_of(future, work))
+            self.workers.thread_calls.begin(context, task)
             task.add_done_callback(lambda _: _cancel_future(future))  # also if it was cancelled before its first turn
 
-        self._workers.loop.call_soon_threadsafe(begin)
+        self.workers.loop.call_soon_threadsafe(begin)
         return future
-
-    @property
-    def shared(self) -> SharedResources:
-        """What the attempts of the run share."""
-        return self._workers.shared
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of the run."""
-        return self._workers.loop
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether there is a journal."""
-        return self._recorder.is_recording
 
 
 def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatable", **kwargs: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from graphmill.core.result import Result
 from graphmill.engine.monitor.events import Alert, AlertName
@@ -17,7 +17,7 @@ from graphmill.engine.results.statistics import RunStatistics, Share
 from graphmill.engine.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from graphmill.engine.engine import RunOptions
+    from graphmill.engine.engine import Engine, RunOptions
 
 LOW_WATER = 0.9  # of the high-water mark
 _MIN_COUNT = 20  # a share of fewer says little
@@ -25,19 +25,12 @@ _CLEARLY_BELOW = 0.8
 _NOTE_S = 2.0  # the least time between two notes, and the shortest wait whose end is noted
 
 
-class StartScheduler(Protocol):
-    """The run as the monitor knows it."""
-
-    def schedule_starts(self) -> None:
-        """Start what can start, soon."""
-
-
 class Monitor:
     """Looks after one run."""
 
     def __init__(
         self,
-        run: StartScheduler,
+        engine: Engine,
         scheduler: Scheduler,
         recorder: Recorder,
         statistics: RunStatistics,
@@ -47,7 +40,7 @@ class Monitor:
         clock: Callable[[], float],
     ) -> None:
         self._now = clock
-        self._run = run
+        self._engine = engine
         self._scheduler = scheduler
         self._recorder = recorder
         self._statistics = statistics
@@ -89,7 +82,7 @@ class Monitor:
         self._statistics.note_hold(now)
         if not self._scheduler.is_paused:
             self._observers.report_hold(reason)
-        self._run.schedule_starts()
+        self._engine.schedule_starts()
 
     def _check_alerts(self, now: float) -> None:
         is_idle = self._scheduler.is_paused or not self._scheduler.active

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
 from math import inf
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from graphmill.core.errors import Unavailable
 from graphmill.core.result import Failure, Kind
@@ -19,18 +19,11 @@ from graphmill.engine.scheduling.lanes import Lane, SlotRequest
 from graphmill.engine.scheduling.rate_limits import Limits, LimitsOwner
 from graphmill.engine.scheduling.scheduler import Scheduler
 
+if TYPE_CHECKING:
+    from graphmill.engine.engine import Engine
+
 T = TypeVar("T")
 _positions = count(-(2**61))
-
-
-class LaneObserver(Protocol):
-    """The run as nested calls know it."""
-
-    def schedule_starts(self) -> None:
-        """Start what can start, soon."""
-
-    def lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
-        """Report that a lane's limit or health is no longer this."""
 
 
 class NestedCall(SlotRequest):
@@ -64,9 +57,9 @@ class NestedCalls:
     """The nested calls of one run."""
 
     def __init__(
-        self, run: LaneObserver, scheduler: Scheduler, loop: asyncio.AbstractEventLoop, classifier: Classifier
+        self, engine: Engine, scheduler: Scheduler, loop: asyncio.AbstractEventLoop, classifier: Classifier
     ) -> None:
-        self._run = run
+        self._engine = engine
         self._scheduler = scheduler
         self._lanes = scheduler.lanes
         self._loop = loop
@@ -152,7 +145,7 @@ class NestedCalls:
             self._lanes.push(call)
             await self._wait(call, lane, attempt)
         if call.is_probe and not is_probed:
-            self._run.lane_changed(lane, lane.limit, HealthState.OPEN)
+            self._engine.lane_changed(lane, lane.limit, HealthState.OPEN)
 
     async def _wait(self, call: NestedCall, lane: Lane, attempt: AttemptState) -> None:
         call.admitted = self._loop.create_future()
@@ -160,7 +153,7 @@ class NestedCalls:
         left_s = None if deadlines is None else deadlines.pause(attempt)
         if lane.health.state is HealthState.GIVEN_UP:
             self._refuse_waiting(lane)
-        self._run.schedule_starts()
+        self._engine.schedule_starts()
         try:
             await call.admitted
         except BaseException:
@@ -187,9 +180,9 @@ class NestedCalls:
         self._lanes.leave(lane)
         if failure is not None and failure.kind in (Kind.THROTTLED, Kind.UNAVAILABLE):
             call.attempt.failed_lane = lane
-        self._run.schedule_starts()
+        self._engine.schedule_starts()
         if lane.limit != limit or lane.health.state is not state:
-            self._run.lane_changed(lane, limit, state)
+            self._engine.lane_changed(lane, limit, state)
         if lane.health.state is HealthState.GIVEN_UP:
             self._refuse_waiting(lane)
 

@@ -15,7 +15,7 @@ def test_what_is_cancelled_before_its_first_turn_raises_what_all_that_is_cancell
 
         calls = SimpleNamespace(expect=lambda future: None, begin=lambda context, task: None)
         workers = SimpleNamespace(loop=loop, spawn=spawn, thread_calls=calls)
-        future = Steps.submit(SimpleNamespace(_workers=workers), None, None)
+        future = Steps.submit(SimpleNamespace(workers=workers), None, None)
         for _ in range(9):
             await asyncio.sleep(0)
         return future.exception()
