@@ -20,8 +20,8 @@ from graphmill.engine.jobs.context import current_context, find_context
 from graphmill.engine.jobs.steps import run_on_loop
 from graphmill.engine.scheduling.rate_limits import Limits, RateLimiter, Reservation
 from graphmill.graph.models.answer import AnswerSchema, is_model, schema_of
-from graphmill.graph.models.cache import is_cacheable, request_data
-from graphmill.graph.models.completion import Completion, find_cached, origin_of
+from graphmill.graph.models.cache import request_data
+from graphmill.graph.models.completion import Completion, find_cached, is_cacheable, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.request import estimated_tokens, messages_of, request_of

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 from uuid import uuid4
 
 from graphmill.core.errors import ExportError, UsageError, message_of
-from graphmill.core.json import to_json
+from graphmill.core.json import json_bytes, to_json
 from graphmill.core.result import Result
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.csv_table import CsvWriter
-from graphmill.datasets.json_files import JsonlWriter, JsonWriter
 from graphmill.datasets.row import Row, row_of
 
 if TYPE_CHECKING:
@@ -48,6 +47,43 @@ class RowWriter(Protocol):
 
     def discard(self) -> None:
         """Release temporary data; ``finish`` will not be called."""
+
+
+class JsonlWriter:
+    """Write one row per line."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, row: Row) -> None:
+        """Append a row."""
+        self._stream.write(json_bytes(row) + b"\n")
+
+    def finish(self) -> None:
+        """Do nothing: the last row ends the file."""
+
+    def discard(self) -> None:
+        """Do nothing; no temporary data is held."""
+
+
+class JsonWriter:
+    """Write one array, a row per line."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._before = b"[\n"
+
+    def write(self, row: Row) -> None:
+        """Append a row."""
+        self._stream.write(self._before + json_bytes(row))
+        self._before = b",\n"
+
+    def finish(self) -> None:
+        """Close the array."""
+        self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
+
+    def discard(self) -> None:
+        """Do nothing; no temporary data is held."""
 
 
 WRITERS: dict[str, Callable[[BinaryIO], RowWriter]] = {

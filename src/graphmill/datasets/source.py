@@ -1,4 +1,4 @@
-"""Files of items, opened again for each iteration."""
+"""Files of items, opened again for each iteration: JSON Lines, JSON, YAML and, in ``csv_table``, CSV."""
 
 from __future__ import annotations
 
@@ -12,9 +12,52 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
 from graphmill.core.errors import SourceError, UsageError, message_of
+from graphmill.core.json import from_json
 from graphmill.core.suggest import file_suggestion, suggestion
+from graphmill.core.yaml import from_yaml
 from graphmill.datasets.csv_table import count_csv, read_csv
-from graphmill.datasets.json_files import count_jsonl, read_json, read_jsonl, read_yaml
+
+
+def read_jsonl(stream: BinaryIO) -> Generator[Any, None, None]:
+    """Read item by item; lines end at a newline only, and blank ones are skipped."""
+    for number, line in enumerate(stream, start=1):
+        text = (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).rstrip(b"\r\n")
+        if text and not text.isspace():
+            yield from_json(text, first_line=number)
+
+
+def count_jsonl(stream: BinaryIO) -> int:
+    """Count the items without parsing them."""
+    first = stream.readline().removeprefix(b"\xef\xbb\xbf")
+    return bool(first.strip()) + sum(not line.isspace() for line in stream)
+
+
+def read_json(stream: BinaryIO) -> Generator[Any, None, None]:
+    """Read a file that holds one array of items; all of it is in memory."""
+    text = stream.read()
+    try:
+        data = from_json(text)
+    except ValueError as error:
+        if "Extra data" in str(error):
+            raise ValueError(f"{error}; for one item per line use .jsonl, or --source-format jsonl") from error
+        raise
+    yield from _require_list(data)
+
+
+def read_yaml(stream: BinaryIO) -> Generator[Any, None, None]:
+    """Read a file that holds one list of items; an empty document has none. All of it is in memory."""
+    data = from_yaml(stream.read())
+    if data is not None:
+        yield from _require_list(data)
+
+
+def _require_list(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise ValueError(
+            f"the document must be a list of items, got one {type(data).__name__}; for one item per line use .jsonl"
+        )
+    return data
+
 
 Reader = Callable[[BinaryIO], Generator[Any, None, None]]
 
@@ -48,7 +91,7 @@ class FileSource:
             yield from islice(items, self.offset, None if self.limit is None else self.offset + self.limit)
 
     def note(self) -> dict[str, Any]:
-        """Give what is needed to open it again; standard input cannot be."""
+        """Return what is needed to open it again; standard input cannot be."""
         path = None if self.path == "-" else str(self.place)
         return {"path": path, "format": self.format, "offset": self.offset, "limit": self.limit}
 

@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 from graphmill.core.errors import DamagedError, JournalError, describe_error
 from graphmill.engine.attempts.threads import Mailbox
-from graphmill.journal.sqlite.database import connect, write_alone, writing
-from graphmill.journal.sqlite.files import make_file, make_folder, require_base
+from graphmill.journal.sqlite.database import connect, make_file, make_folder, require_base, write_alone, writing
 from graphmill.journal.sqlite.rows import PACKING, bytes_of, compressed, decompressed, text_of
 from graphmill.journal.sqlite.statements import SQL
 

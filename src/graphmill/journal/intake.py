@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
+from itertools import groupby, islice
+from struct import Struct
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,8 +18,17 @@ from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import canonical, digest, item_key, json_bytes
 from graphmill.core.result import Status
 from graphmill.journal.records import RecordedOutcome, RunRecord
-from graphmill.journal.resume import OnChange, RecordedItem, ResumeRules, RunItem, SkipItem, ValidSteps, decide
-from graphmill.journal.seen import SeenKeys, SeenRows
+from graphmill.journal.resume import (
+    NO_PAST_WORK,
+    OnChange,
+    RecordedItem,
+    ResumeRules,
+    RunItem,
+    SkipItem,
+    ValidSteps,
+    decide,
+    past_work,
+)
 from graphmill.journal.store import Archive
 
 _NO_OUTCOMES: Mapping[bytes, RecordedOutcome] = {}
@@ -25,6 +36,7 @@ T = TypeVar("T")
 
 CHUNK = 500
 _ID_CHARS = 16
+_MOST_NAMED = 5
 
 
 class ItemDraft(msgspec.Struct, frozen=True, gc=False):
@@ -278,7 +290,9 @@ class Intake:
     def _job(self, item: _Item, decision: RunItem) -> Job:
         draft, name, position = item.draft, item.name, item.position
         generation, content = decision.generation, decision.content
-        work = decision.past(draft.effect if draft.job is None else draft.job.effect)
+        work = NO_PAST_WORK
+        if decision.recorded is not None:  # reads the item's steps
+            work = past_work(decision.recorded, generation, draft.effect if draft.job is None else draft.job.effect)
         valid = work.valid
         self.records[name] = ItemRecord(
             item.key,
@@ -335,9 +349,6 @@ def _until_wrong(entries: Iterable[T]) -> tuple[list[T], Exception | None]:
     return taken, None
 
 
-_MOST_NAMED = 5
-
-
 class EditedItems:
     """Counts them and keeps the names of the first."""
 
@@ -367,3 +378,101 @@ class EditedItems:
             f"items {named} have changed since their results were recorded; use --on-change invalidate to redo them, "
             "or --on-change keep to keep their results"
         )
+
+
+# -- which items have been read: by their keys, on disk, and by their rows, one bit each
+
+_BITS = 21  # address a byte of the filter: with a million keys, one new key in seventy is taken for a known one
+_UNUSED = 32 - _BITS
+_numbers = Struct("<II").unpack_from
+_WAITING = 10_000  # stored in their order, many go to one page
+# One statement for all, which leaves Python's lock to the run: they come side by side in one value.
+_STORE = """
+WITH RECURSIVE places (place) AS (
+  SELECT 1 UNION ALL SELECT place + :length FROM places WHERE place + :length < length(:keys)
+)
+INSERT INTO seen SELECT substr(:keys, place, :length), 1 FROM places
+"""
+
+
+class SeenKeys:
+    """Counts keys. Not for two threads at once.
+
+    A filter in memory recognises new keys, as nearly all are; only a key that may be known is looked up on disk.
+    """
+
+    def __init__(self) -> None:
+        # The empty name is a private file that SQLite unlinks as soon as it is open.
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("CREATE TABLE seen (key BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID")
+        self._database.execute("BEGIN")
+        self._filter = bytearray(2**_BITS)
+        self._new: list[bytes] = []
+        self._is_used = False
+
+    def add(self, key: bytes) -> int:
+        """Count a key; return how often it has been seen by now, this time included."""
+        self._is_used = True
+        bits, (first, second) = self._filter, _numbers(key)  # _places, without a call
+        one, bit, two, other = first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
+        if bits[one] & bit and bits[two] & other:
+            return self._again(key)
+        bits[one] |= bit
+        bits[two] |= other
+        self._new.append(key)
+        if len(self._new) >= _WAITING:
+            self._store()
+        return 1
+
+    def __contains__(self, key: bytes) -> bool:
+        if not self._is_used:
+            return False
+        one, bit, two, other = _places(key)
+        if not (self._filter[one] & bit and self._filter[two] & other):
+            return False
+        self._store()
+        return self._database.execute("SELECT 1 FROM seen WHERE key = ?", (key,)).fetchone() is not None
+
+    def close(self) -> None:
+        """Forget them all."""
+        self._database.close()
+
+    def _again(self, key: bytes) -> int:
+        self._store()
+        statement = "INSERT INTO seen VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET times = times + 1 RETURNING times"
+        return int(self._database.execute(statement, (key,)).fetchone()[0])
+
+    def _store(self) -> None:
+        self._new.sort()
+        self._new.sort(key=len)
+        for length, keys in groupby(self._new, len):
+            self._database.execute(_STORE, {"keys": b"".join(keys), "length": length})
+        self._new.clear()
+
+
+def _places(key: bytes) -> tuple[int, int, int, int]:
+    """Return the two bits of a key, each as its byte and its mask."""
+    first, second = _numbers(key)
+    return first >> _UNUSED, 1 << (first & 7), second >> _UNUSED, 1 << (second & 7)
+
+
+class SeenRows:
+    """Which rows were seen."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, number: int) -> bool:
+        """Mark a number; return whether it was not marked before."""
+        place, bit = number >> 3, 1 << (number & 7)
+        if place >= len(self._bits):
+            self._bits.extend(bytes(max(1024, place + 1 - len(self._bits))))
+        if self._bits[place] & bit:
+            return False
+        self._bits[place] |= bit
+        return True
+
+    def __contains__(self, number: int) -> bool:
+        place = number >> 3
+        return place < len(self._bits) and bool(self._bits[place] & 1 << (number & 7))

@@ -102,10 +102,6 @@ class RunItem(NamedTuple):
     content: bytes
     recorded: RecordedItem | None = None
 
-    def past(self, effect: Effect) -> PastWork:
-        """Return what earlier processes have done of it. It reads the item's steps: ask for one item at a time."""
-        return NO_PAST_WORK if self.recorded is None else past_work(self.recorded, self.generation, effect)
-
 
 def decide(recorded: RecordedItem, *, content: bytes, rules: ResumeRules) -> SkipItem | RunItem | RefuseItem:
     """Decide what becomes of an item whose input has this hash."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
 from threading import Lock
@@ -22,18 +22,10 @@ from graphmill.graph.node_type import Context
 from graphmill.graph.secrets import Secret
 
 _FORMAT = 2
-_TEMPERATURE = "temperature"
-_REAL = (_TEMPERATURE, "top_p")
+_REAL = ("temperature", "top_p")
 T = TypeVar("T")
 _LEADS = object()
 _NOTHING = object()
-
-
-def is_cacheable(target: ModelTarget, request: ModelRequest, cache: bool | None) -> bool:  # noqa: FBT001
-    """Return whether an answer may be cached: if ``cache`` says so, or at temperature 0."""
-    if cache is False or not getattr(target.provider, "is_cached", True):
-        return False
-    return cache is True or (request.temperature == 0 and all(value == 0 for value in _temperatures(request.extra)))
 
 
 def content_key(target: ModelTarget, request: ModelRequest, schema: AnswerSchema | None) -> bytes | None:
@@ -65,15 +57,6 @@ def _where(target: ModelTarget) -> list[Any]:
         if isinstance(value, Secret):
             headers[name] = {"env": value.name}
     return [target.provider.name, parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, headers]
-
-
-def _temperatures(extra: Mapping[str, Any]) -> Iterator[Any]:
-    """Find temperatures in ``extra``, at any depth."""
-    for name, value in extra.items():
-        if name == _TEMPERATURE:
-            yield value
-        elif isinstance(value, Mapping):
-            yield from _temperatures(value)
 
 
 class _Waiter:

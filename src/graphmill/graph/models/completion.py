@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from graphmill.core.result import Kind
 from graphmill.core.usage import NO_USAGE, REUSED, Usage
 from graphmill.engine.failures import kind_of
 from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
-from graphmill.graph.models.cache import CachedCall, content_key, is_cacheable
+from graphmill.graph.models.cache import CachedCall, content_key
 from graphmill.graph.models.genai import observed_complete
 from graphmill.graph.models.request import estimated_tokens
 from graphmill.graph.models.target import ModelTarget
@@ -121,6 +121,22 @@ def _cached_call(
     if key is None:
         return None
     return CachedCall(key, target.lane, encode=_encode, decode=partial(_decode, schema))
+
+
+def is_cacheable(target: ModelTarget, request: ModelRequest, cache: bool | None) -> bool:  # noqa: FBT001
+    """Return whether an answer may be cached: if ``cache`` says so, or at temperature 0."""
+    if cache is False or not getattr(target.provider, "is_cached", True):
+        return False
+    return cache is True or (request.temperature == 0 and all(value == 0 for value in _temperatures(request.extra)))
+
+
+def _temperatures(extra: Mapping[str, Any]) -> Iterator[Any]:
+    """Find temperatures in ``extra``, at any depth."""
+    for name, value in extra.items():
+        if name == "temperature":
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _temperatures(value)
 
 
 async def _ask_until_valid(

@@ -20,7 +20,7 @@ from graphmill.graph.run.plan import GraphPlan
 from graphmill.graph.run.scope import NodeFailed, Scope, SpillState
 from graphmill.graph.run.step import content_of, plain, run_step
 from graphmill.graph.secrets import reveal_secrets
-from graphmill.graph.template.lookup import ABSENT
+from graphmill.graph.template.resolver import ABSENT
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Edge, Graph, Node

@@ -1,6 +1,5 @@
 """Templates: text with ``${…}``, parsed once and resolved often; they look values up and do nothing else."""
 
-from graphmill.graph.template.lookup import Missing, data_in
 from graphmill.graph.template.parser import (
     Literal,
     Placeholder,
@@ -11,7 +10,16 @@ from graphmill.graph.template.parser import (
     is_name,
     parse,
 )
-from graphmill.graph.template.resolver import CompiledValue, compile_params, compile_value, entries_of, look_up, text_of
+from graphmill.graph.template.resolver import (
+    CompiledValue,
+    Missing,
+    compile_params,
+    compile_value,
+    data_in,
+    entries_of,
+    look_up,
+    text_of,
+)
 
 __all__ = [
     "CompiledValue",

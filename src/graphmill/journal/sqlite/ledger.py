@@ -26,9 +26,8 @@ from graphmill.journal.records import (
     SuspectRow,
     WantedRow,
 )
-from graphmill.journal.sqlite.database import Database, write_alone, writing
+from graphmill.journal.sqlite.database import Database, FileWatch, write_alone, writing
 from graphmill.journal.sqlite.faults import damaged, translate_errors
-from graphmill.journal.sqlite.files import FileWatch
 from graphmill.journal.sqlite.rows import (
     Stored,
     alike,
@@ -68,6 +67,7 @@ class SqliteLedger:
         self._database = database
         self._connection = connection
         self._row = row
+        self._may_lag = row.may_be_behind
         self._last = row.last
         self.usage = self._counted = spent_from(row.usage)
         self._name = database.name
@@ -140,7 +140,7 @@ class SqliteLedger:
         """Return whether the counters may be so many more behind; a clock that was set back says no."""
         run = self._row
         is_recent = run.changed_at <= now < run.changed_at + _COUNT_S
-        return is_recent and run.may_be_behind and self._last + more - run.last <= MOST_UNCOUNTED
+        return is_recent and self._may_lag and self._last + more - run.last <= MOST_UNCOUNTED
 
     def _append_and_count(self, groups: dict[type, list[Any]], now: float) -> None:
         with writing(self._connection, busy_s=self._database.busy_s):
@@ -152,7 +152,8 @@ class SqliteLedger:
             write = write_run if groups[RunRow] else write_counters
             if not write(self._connection, after, self._row.epoch):
                 raise self._fenced()
-        self._row, self._last, self.usage, self._counted = after, after.last, usage, usage
+        self._row, self._may_lag, self._last = after, after.may_be_behind, after.last
+        self.usage = self._counted = usage
         if groups[RunRow]:
             self._watch.look()
 

@@ -19,9 +19,8 @@ from graphmill.journal.records import FINISHED, RUNNING, RunRecord
 from graphmill.journal.run_id import new_run_id, require_run_id
 from graphmill.journal.scratch import left_behind
 from graphmill.journal.sqlite.archive import SqliteArchive
-from graphmill.journal.sqlite.database import Database, reading, writing
+from graphmill.journal.sqlite.database import Database, make_private, reading, writing
 from graphmill.journal.sqlite.faults import translate_errors
-from graphmill.journal.sqlite.files import make_private
 from graphmill.journal.sqlite.ledger import SqliteLedger
 from graphmill.journal.sqlite.owners import Owners
 from graphmill.journal.sqlite.rows import RUN_STATUSES, STATE_CODES, bytes_of

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urljoin
 from graphmill.core.errors import Permanent, message_of
 from graphmill.core.json import json_bytes
 from graphmill.graph.node_params import Filled
-from graphmill.http.decoding import ACCEPTED
+from graphmill.http.connection import ACCEPTED
 from graphmill.nodes.text import param_bytes, param_text
 
 READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -1,6 +1,6 @@
 from hashlib import blake2b
 
-from graphmill.journal.seen import SeenKeys
+from graphmill.journal.intake import SeenKeys
 
 
 def test_keys_are_counted_however_many_and_long_they_are_and_however_far_apart_they_come():

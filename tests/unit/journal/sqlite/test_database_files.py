@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from graphmill.core.errors import JournalError
-from graphmill.journal.sqlite import files
-from graphmill.journal.sqlite.files import filesystem_of
+from graphmill.journal.sqlite import database
+from graphmill.journal.sqlite.database import filesystem_of
 from graphmill.journal.sqlite.store import SqliteStore
 
 MOUNTS = rb"""22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -35,7 +35,7 @@ def test_a_path_is_on_the_mount_with_the_longest_name_and_of_two_on_the_later(pa
 def test_where_nothing_is_known_of_mounts_nothing_is_refused(tmp_path, monkeypatch):
     assert filesystem_of(Path("/a"), b"") is None
     assert filesystem_of(Path("/a"), b"\xff\xfe - \n - ext4\n") is None
-    monkeypatch.setattr(files, "_MOUNTS", tmp_path / "none")
+    monkeypatch.setattr(database, "_MOUNTS", tmp_path / "none")
     SqliteStore(tmp_path / "runs.db").close()
 
 
@@ -43,7 +43,7 @@ def test_where_nothing_is_known_of_mounts_nothing_is_refused(tmp_path, monkeypat
 def test_a_file_system_that_can_not_be_trusted_is_refused_with_its_name_and_the_remedy(tmp_path, monkeypatch, kind):
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 1 0:1 / / rw - ext4 a rw\n2 1 0:2 / {tmp_path} rw - {kind} a rw\n")
-    monkeypatch.setattr(files, "_MOUNTS", mounts)
+    monkeypatch.setattr(database, "_MOUNTS", mounts)
     with pytest.raises(JournalError, match=rf"\({kind}\).*--journal.*GRAPHMILL_JOURNAL"):
         SqliteStore(tmp_path / "deep" / "runs.db")
     assert not (tmp_path / "deep").exists()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.http.decoding import Decoder
+from graphmill.http.connection import Decoder
 from graphmill.http.faults import HttpError, ResponseTooLargeError
 
 
