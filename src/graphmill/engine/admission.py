@@ -65,9 +65,14 @@ class Admission:
             return
         if self._bind is None and isinstance(jobs, list | tuple) and not in_order and _has_priorities(jobs):
             self.is_reordered = True
-            self._feed = ContainerFeed(by_priority(jobs), self._on_item, self._on_end)
+            entries = sorted(enumerate(jobs), key=lambda entry: -entry[1].priority)
+            self._feed = ContainerFeed(iter(entries), self._on_item, self._on_end)
+        elif isinstance(jobs, _CONTAINERS):
+            self._feed = ContainerFeed(enumerate(jobs), self._on_item, self._on_end)
+        elif isinstance(jobs, AsyncIterable):
+            self._feed = AsyncFeed(jobs, self._workers, self._on_item, self._on_end)
         else:
-            self._feed = open_feed(jobs, workers=self._workers, on_item=self._on_item, on_end=self._on_end)
+            self._feed = ThreadFeed(jobs, self._on_item, self._on_end)
         self.refill()
 
     def refill(self) -> None:
@@ -82,14 +87,14 @@ class Admission:
             self._feed.request(room)
 
     def close(self) -> None:
-        """Admit no more."""
+        """Admit nothing more."""
         self.is_over = True
         if self._feed is not None:
             self._feed.close()
 
     async def wait_closed(self, grace_s: float) -> None:
-        """Wait at most this long until the source is closed."""
-        if self._feed is not None:
+        """Wait at most this long for the source's thread; the workers end the task of an async source."""
+        if isinstance(self._feed, ThreadFeed):
             await self._feed.wait_closed(grace_s)
 
     def _on_item(self, position: int, item: Any) -> None:
@@ -139,23 +144,9 @@ def require_series(items: object) -> None:
         )
 
 
-def open_feed(items: Any, *, workers: Workers, on_item: OnItem, on_end: OnEnd) -> Feed:
-    """Choose how to read a source: in place, in a thread, or in a task."""
-    if isinstance(items, _CONTAINERS):
-        return ContainerFeed(enumerate(items), on_item, on_end)
-    if isinstance(items, AsyncIterable):
-        return AsyncFeed(items, workers, on_item, on_end)
-    return ThreadFeed(items, on_item, on_end)
-
-
 def known_length(items: object) -> int | None:
     """Return how many items there will be, if that costs nothing."""
     return len(items) if isinstance(items, Sized) else None
-
-
-def by_priority(jobs: Sequence[Job]) -> Iterator[tuple[int, Job]]:
-    """Return a list's jobs and their positions, sorted by priority."""
-    return iter(sorted(enumerate(jobs), key=lambda entry: -entry[1].priority))
 
 
 class ContainerFeed:
@@ -188,9 +179,6 @@ class ContainerFeed:
         """Take no more."""
         self._is_closed = True
 
-    async def wait_closed(self, grace_s: float) -> None:
-        """Nothing to wait for."""
-
     def _end(self, error: BaseException | None) -> None:
         self._is_closed = True
         self._on_end(self._taken, error)
@@ -213,7 +201,7 @@ class ThreadFeed:
         self._is_closed = False
 
     def request(self, count: int) -> None:
-        """Let the thread read this many more items."""
+        """Read this many more items in the thread."""
         self._asked += count
         if not self._is_pulling and not self._is_closed:
             self._is_pulling = True
@@ -281,7 +269,7 @@ class AsyncFeed:
         self._task = workers.spawn(self._pull_all())
 
     def request(self, count: int) -> None:
-        """Let the task read this many more items."""
+        """Read this many more items in the task."""
         self._asked += count
         self._has_room.set()
 
@@ -290,9 +278,6 @@ class AsyncFeed:
         if not self._is_closed:
             self._is_closed = True
             self._task.cancel()
-
-    async def wait_closed(self, grace_s: float) -> None:
-        """Nothing to wait for: the workers end the task."""
 
     async def _pull_all(self) -> None:
         error: BaseException | None = None

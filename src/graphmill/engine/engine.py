@@ -87,9 +87,9 @@ class Engine:
             self, scheduler, self._recorder, self._statistics, self._observers, options, clock=self._loop.time
         )  # fmt: skip
         self._commits = Commits(scheduler, self._recorder)
-        counters = (self._statistics, self._monitor)
         self._results = Results(
-            scheduler, self._recorder, self._commits, self._observers, counters, crash=self.crash
+            scheduler, self._recorder, self._commits, self._observers,
+            outbox=self._outbox, statistics=self._statistics, monitor=self._monitor, crash=self.crash,
         )  # fmt: skip
         self._rate_limiters = RunRateLimiters(self._loop.time)
         scheduler.lanes.make_limiter = self._rate_limiters.make
@@ -207,7 +207,7 @@ class Engine:
         return True
 
     def pause(self) -> bool:
-        """Start nothing new; what runs goes on. Return whether that changed anything."""
+        """Start nothing new; running attempts continue. Return whether that changed anything."""
         if self._scheduler.is_paused or self.stopped is not None or self.is_over:
             return False
         self._set_paused(is_paused=True)
@@ -261,7 +261,7 @@ class Engine:
         return self.stop(StopReason.CANCELLED, cancelled("the run was cancelled"))
 
     def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
-        """Stop, but let what runs end by itself for so long. Called again, the time starts anew; 0 ends it in a hurry."""
+        """Stop, but let running attempts end within this time. Called again, the time restarts; 0 ends them in a hurry."""
         if not within_s:
             self._hurry()
         troubles = [] if reason is StopReason.OUTAGE else self._scheduler.lanes.troubles(self._loop.time())

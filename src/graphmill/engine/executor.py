@@ -34,9 +34,9 @@ _MAX_OPEN_S = 2.0
 class BatchExecutor:
     """Runs jobs under a policy.
 
-    ``on_result(job, result)`` sees every result, ``on_progress(progress)`` the newest reading twice a second,
+    ``on_result(job, result)`` sees every result, ``on_progress(progress)`` the latest progress twice a second,
     ``on_alert(alert)`` what the policy's alerts find, each observer all events. Plain functions among them are called in a
-    thread, async ones on the loop; none can harm the run. A slow ``on_result`` holds the source back; a slow observer
+    thread, async ones on the loop; none can break the run. A slow ``on_result`` holds the source back; a slow observer
     misses events, and the log says how many.
     """
 
@@ -77,7 +77,7 @@ class BatchExecutor:
         answers: Mapping[str, Any] | None = None,
         recorder: Callable[[], Recorder] | None = None,
     ) -> Run:
-        """Make a run over these jobs; it begins when it is entered with ``async with``.
+        """Return a run over these jobs; it begins when it is entered with ``async with``.
 
         With ``bind`` the items may be anything: ``bind(position, item)`` makes the job of an item. ``total`` is their number, for an
         iterable without a length. ``accept(output)`` is called with every output where it was made: what it returns replaces the
@@ -111,9 +111,9 @@ class BatchExecutor:
 
 
 class Run:
-    """A batch under way. Enter it with ``async with``; leaving it early cancels what is left.
+    """A running batch. Enter it with ``async with``; leaving it early cancels what is left.
 
-    Progress needs a reader: results that nobody takes fill the window and hold the source back. Readings and controls may
+    A run needs a reader: results that nobody takes fill the window and hold the source back. Progress, statistics and controls may
     be used from any thread.
     """
 
@@ -140,12 +140,12 @@ class Run:
 
     @property
     def id(self) -> str | None:
-        """Under which id it is recorded; None if it is not."""
+        """The id under which the run is recorded; None if it is not."""
         return self._engine.run_id
 
     @property
     def drain_s(self) -> float:
-        """How long what runs may go on when the run is drained."""
+        """How long running attempts may take when the run is drained."""
         return self._options.policy.drain_s
 
     @property
@@ -173,13 +173,13 @@ class Run:
         return self._read(live)
 
     async def wait(self) -> Statistics:
-        """Read and forget all results; for a run whose results go elsewhere."""
+        """Read and discard all results; for a run whose results go elsewhere."""
         async for _ in self.results():
             pass
         return self.statistics()
 
     async def take(self) -> list[Result]:
-        """Take all results that are there, at least one, or none at the run's end. Give each back to ``release``."""
+        """Return all results that are ready, at least one, or none at the run's end. Pass each to ``release``."""
         return await self._engine.take()
 
     def release(self, result: Result) -> None:
@@ -191,35 +191,35 @@ class Run:
         return self._engine.call_in_thread(function)
 
     def progress(self) -> Progress:
-        """Read how far the run is."""
+        """Return the run's progress."""
         return self._on_loop(self._engine.progress)
 
     def statistics(self) -> Statistics:
-        """Read the figures so far."""
+        """Return the figures so far."""
         return self._on_loop(self._engine.statistics)
 
     def status(self, job_id: str) -> Status | None:
-        """Tell where one job of the window stands; None for one not yet admitted, or whose result was taken."""
+        """Return the status of a job in the window; None for one not yet admitted, or whose result was taken."""
         job = self._scheduler.find(job_id)
         return None if job is None else job.status
 
     def set_concurrency(self, concurrency: int) -> bool:
-        """Change how many attempts may run at once, from now on; where it adapted, it does so no more. Tell whether the run still lives."""
+        """Change how many attempts may run at once; nothing adapts from then on. Return whether the run was not over."""
         return self._on_loop(lambda: self._engine.set_limit(concurrency))
 
     def pause(self) -> bool:
-        """Start nothing new until ``unpause``; what runs goes on. Tell whether the run was not paused before."""
+        """Start nothing new until ``unpause``; running attempts continue. Return whether that changed anything."""
         return self._on_loop(self._engine.pause)
 
     def unpause(self) -> bool:
-        """Go on after ``pause``; tell whether the run was paused."""
+        """Continue after ``pause``; return whether the run was paused."""
         return self._on_loop(self._engine.unpause)
 
     def drain(self, within_s: float | None = None, *, because: str = "") -> bool:
-        """End the run gently: start nothing more, let what runs end by itself within this time (the policy's ``drain_s``).
+        """End the run gently: start nothing more, let running attempts end within this time (by default the policy's ``drain_s``).
 
-        What was not finished is given as paused. Called again it sets the time anew; 0 ends what runs now, with a grace of
-        half a second at most. ``because`` names who asks, such as a signal. Tell whether there was something to end.
+        Unfinished items stay pending. Called again it restarts the time; 0 ends running attempts now, with at most half a second of
+        grace. ``because`` names who asks, such as a signal. Return whether there was anything to end.
         """
         seconds = self.drain_s if within_s is None else within_s
         require_seconds("within_s", seconds)
@@ -227,7 +227,7 @@ class Run:
         return self._on_loop(lambda: self._engine.drain(StopReason.REQUEST, message, within_s=seconds))
 
     def cancel(self, job_id: str | None = None) -> bool:
-        """Cancel one job, or the whole run; tell whether there was something to cancel."""
+        """Cancel one job, or the whole run; return whether there was something to cancel."""
         if job_id is None:
             return self._on_loop(self._engine.cancel)
         return self._on_loop(lambda: self._engine.cancel_job(job_id))
@@ -245,7 +245,7 @@ class Run:
                 live.release(result)
 
     def _on_loop(self, question: Callable[[], T]) -> T:
-        """Ask on the loop's thread: plain callbacks, which run in threads of their own, may ask too."""
+        """Call a function on the loop's thread: plain hooks, which run in other threads, may use the run too."""
         if get_ident() == self._thread or not self._loop.is_running():
             return question()
         answer: Future[T] = Future()
@@ -256,7 +256,7 @@ class Run:
         for _ in range(round(_MAX_ANSWER_S / _LOOK_S)):
             if wait([answer], timeout=_LOOK_S).done:
                 break
-            if not self._loop.is_running() and answer.cancel():  # it has ended, and answers no more
+            if not self._loop.is_running() and answer.cancel():  # it has ended and won't answer
                 return question()
         return answer.result(timeout=0)
 
@@ -271,13 +271,13 @@ def _answer_on_loop(question: Callable[[], T], answer: Future[T]) -> None:
 
 
 async def _open(recorder: Callable[[], Recorder]) -> Recorder:
-    """Take hold of a run in a thread; if nobody wants it any more when that is done, let it go."""
+    """Open the recorder in a thread; if this is cancelled meanwhile, abandon it."""
     opening = asyncio.get_running_loop().run_in_executor(None, recorder)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
         opening.add_done_callback(_abandon_recorder)
-        await asyncio.wait([opening], timeout=_MAX_OPEN_S)  # not for ever: the store may be busy
+        await asyncio.wait([opening], timeout=_MAX_OPEN_S)  # not forever: the store may be busy
         raise
 
 

@@ -87,7 +87,7 @@ class Threads:
         thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the system gives no more threads: make do with those there are
+        except RuntimeError:  # out of threads: use those there are
             if not self._threads:
                 raise
         else:

@@ -16,11 +16,11 @@ from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from graphmill.core.errors import UsageError, describe_error
 from graphmill.core.json import fresh
-from graphmill.engine.attempts.processes.pool import Processes
+from graphmill.engine.attempts.processes.pool import ProcessAttempt, Processes
 from graphmill.engine.attempts.threads import Threads
 from graphmill.engine.failures import Reported, failure_of, kind_of
 from graphmill.engine.jobs.context import AttemptContext, current_context
@@ -33,17 +33,11 @@ from graphmill.engine.timers import Deadlines
 
 log = logging.getLogger("graphmill")
 
+Attempt: TypeAlias = "LoopAttempt | ThreadAttempt | ProcessAttempt"  # it reports its end exactly once
 AttemptEnded = Callable[[AttemptState, Any, BaseException | None], None]  # with its value or its error
 C = TypeVar("C", bound="Closable")
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
-
-
-class Attempt(Protocol):
-    """A running attempt. It reports its end exactly once, whatever its function does later."""
-
-    def interrupt(self) -> None:
-        """End it now, or as soon as it lets itself be ended."""
 
 
 class _Interrupted(Protocol):
@@ -214,7 +208,7 @@ class LoopAttempt:
         self._workers.grace.set(self, self._workers.loop.time())
 
     def abandon(self) -> None:
-        """Wait no longer; what the function still returns is ignored."""
+        """Stop waiting; what the function still returns is ignored."""
         if self._task.done() or inspect.getcoroutinestate(self._work) == inspect.CORO_CREATED:
             return  # cancelled before its first step; its end is on the way
         self._workers.stuck_tasks += 1
@@ -222,7 +216,7 @@ class LoopAttempt:
         self._workers.abandoned()
 
     def continue_with(self, act: Callable[[], Any], context: AttemptContext) -> bool:
-        """Let the task of an attempt that is reporting its end run another one; return whether it can."""
+        """Run another attempt in the task of this one, which is reporting its end; return whether that is possible."""
         if not self._is_over or self._is_interrupted:
             return False
         self._act, self._context = act, context
@@ -345,9 +339,8 @@ def _set(future: Future[Any], value: Any, error: BaseException | None) -> None:
     if error is None:
         future.set_result(value)
     else:
-        future.set_exception(
-            RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
-        )  # a future can't hold it
+        # A future can't hold a StopIteration.
+        future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
 
 
 class ThreadCalls:
@@ -361,7 +354,7 @@ class ThreadCalls:
         self._lock = Lock()
 
     def expect(self, future: ThreadFuture[Any]) -> None:
-        """Note, in any thread, what a thread waits for: it gets a CancelledError when nothing will come any more."""
+        """Note what a thread waits for: it gets a CancelledError when the workers close. From any thread."""
         with self._lock:
             if self._is_closed:
                 raise CancelledError
@@ -369,7 +362,7 @@ class ThreadCalls:
         future.add_done_callback(self._awaited.discard)
 
     def close(self) -> None:
-        """Let no thread wait any longer: the loop may never run again."""
+        """Release waiting threads: the loop may never run again."""
         with self._lock:
             self._is_closed = True
             left = list(self._awaited)
@@ -441,7 +434,7 @@ class SharedResources:
         self._is_closed = False
 
     def get(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Return what has this key; it is made now if it was not before."""
+        """Return the resource of this key; make it at first use."""
         made: C | None = self._made.get(key)
         if made is None:
             if self._is_closed:

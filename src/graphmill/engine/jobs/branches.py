@@ -43,7 +43,7 @@ class Replay:
         return not (self._outcomes or self.open_forks or self.is_scheduled)
 
     def add(self, order: float, branch: Branch, value: Any) -> None:
-        """Let a branch wait for the turn of something recorded."""
+        """Add a branch that waits for the turn of something recorded."""
         self._count += 1
         heappush(self._outcomes, (order, self._count, branch, value))
 
@@ -57,7 +57,7 @@ class Replay:
         return branch, value
 
     def add_waiting(self, branch: Branch) -> None:
-        """Let a branch wait until the replay is over."""
+        """Add a branch that waits until the replay is over."""
         self._waiting.append(branch)
 
     def take_waiting(self) -> list[Branch]:
@@ -129,14 +129,14 @@ class Branches:
         return self._continue_fork(branch, fork)
 
     def child_ended(self, parent: Branch, child: Branch, value: Any, failure: Any) -> None:
-        """Tell a fork how one of its branches ended."""
+        """Report to a fork how one of its branches ended."""
         fork = parent.fork
         if fork is not None and child.program is not None:
             fork.ended(child.program, value, failure)
             self._check_fork(parent, fork)
 
     def child_dropped(self, parent: Branch) -> None:
-        """Let a fork go on without a cancelled branch."""
+        """Continue a fork without a cancelled branch."""
         if parent.fork is not None:
             self._check_fork(parent, parent.fork)
 
@@ -241,7 +241,7 @@ class Branches:
                 self._driver.resume(branch)
 
     def _resume_timer(self, branch: Branch, fork: Fork, left_s: float) -> None:
-        """Give a fork the rest of its time, unless what expired just before has dropped it or let it end."""
+        """Restart the timer of a fork with the time it has left, unless one that just expired has ended it."""
         if branch.fork is not fork or branch.is_dropped:
             return
         if left_s > 0:

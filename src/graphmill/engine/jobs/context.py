@@ -173,7 +173,7 @@ class AttemptContext:
         return self.steps.nested_calls.wait_for_next(self, estimated_tokens)
 
     def learn_limits(self, owner: LimitsOwner, stated: RateLimits) -> None:
-        """Take over what a response says about rate limits."""
+        """Apply what a response says about rate limits."""
         self.steps.nested_calls.learn_limits(self.slot, owner, stated)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class AttemptContext:
         return self.steps.ask(self, question, name)
 
     def repeat_last_question(self, name: str) -> None:
-        """Let the next question of this name be the last one that was answered or, if none was, the first."""
+        """Make the next question of this name the last one that was answered or, if none was, the first."""
         self.calls = self.calls or Counter()
         self.calls[name] = max(0, self.steps.answered(self, self._path_in(f"{name}#")) - 1)
 

@@ -82,7 +82,7 @@ class StartLoop:
             self._start()
 
     def start_or_flush(self) -> None:
-        """When nothing runs any more, start the next now; if there is no slot, it waits for results to be written."""
+        """Start the next now that nothing runs or, if uncommitted results hold up its slot, write those."""
         if not self._scheduler.has_slot():
             self._results.flush()
         elif not self._is_closed:
@@ -91,7 +91,7 @@ class StartLoop:
             self._start()
 
     def close(self) -> None:
-        """Start nothing any more."""
+        """Start nothing more."""
         self._is_closed = True
         for call in (self._starting, self._next_look):
             if call is not None:
@@ -154,9 +154,8 @@ class Driver:
         self._branches = Branches(self, lives, self._loop)
         self._attempt_deadlines: dict[float, Deadlines[AttemptState]] = {}
         self._job_deadlines = Deadlines(self._loop, policy.job_timeout_s, self._job_expired)
-        self._reusable: tuple[Branch, Attempt | None] | None = (
-            None  # an attempt whose end is being reported: its task is free
-        )
+        # An attempt whose end is being reported: its task is free.
+        self._reusable: tuple[Branch, Attempt | None] | None = None
 
     def set_now(self) -> None:
         """Read the clock, at the start of a callback."""
@@ -165,7 +164,7 @@ class Driver:
     # -- from slot to life ---------------------------------------------------------------------------------------------
 
     def grant(self, request: SlotRequest) -> None:
-        """Let the owner of a request begin or continue: it has its slot."""
+        """Begin or resume the owner of a request that got its slot."""
         owner = request.owner
         if isinstance(owner, JobState):
             self._begin_job(owner, request)
@@ -400,7 +399,7 @@ class Driver:
             self._detach(branch)
 
     def _dequeue(self, request: SlotRequest) -> None:
-        """Take a request out of the queue. If little is left there, the source is asked for more."""
+        """Remove a request from the queue. If little is left there, the source is asked for more."""
         self._scheduler.dequeue(request)
         self.starts.schedule()
 

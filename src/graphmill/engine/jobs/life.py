@@ -205,10 +205,10 @@ class Lives:
             return JobEnd(failure=self._classifier.failure(error))
         return JobEnd(output, body, None, finished.metadata)
 
-    # -- program: gives its steps, decisions and forks, until it returns or fails --------------------------------------
+    # -- program: asks for steps, decisions and forks, until it returns or fails ---------------------------------------
 
     def run_program(self, branch: Branch) -> Life:
-        """Run a program: give it what it asks for until it returns or fails."""
+        """Run a program: answer what it asks for until it returns or fails."""
         job, program, record, value = branch.job, branch.program, branch.job.record, None
         assert program is not None  # noqa: S101
         while True:
@@ -294,7 +294,7 @@ class Lives:
         yield TakeSlot(request)
 
     def _keep_slot(self, branch: Branch, state: StepState, key: str) -> bool:
-        """Let a step continue in the slot of the one before, if that is in the same lane and nothing comes first."""
+        """Keep the slot of the step before, if that is in the same lane and nothing comes first; return whether it was kept."""
         last, branch.step = branch.step, state
         slot = None if last is None else last.slot
         if last is None or slot is None:
@@ -476,7 +476,7 @@ class Lives:
         self._scheduler.vacate(slot, branch.job, failure, self.now)
 
     def _release_slot(self, branch: Branch, failure: Failure | None) -> None:
-        """Give back the slot of a step that has ended, if it is still held."""
+        """Return the slot of a step that has ended, if it still holds one."""
         state = branch.step
         if state is None or state.slot is None:
             return

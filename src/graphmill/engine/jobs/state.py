@@ -195,13 +195,12 @@ class AttemptState:
         self.deadlines: Deadlines[AttemptState] | None = None
         self.cancel_reason: CancelReason | None = None
         self.questions: list[Question] | None = None
-        self.failed_lane: Lane | None = (
-            None  # of a nested call: that lane, not the step's own, learned from its failure
-        )
+        # Of a nested call: that lane, not the step's own, learned from its failure.
+        self.failed_lane: Lane | None = None
         self.is_over = False
 
     def cancel(self, reason: CancelReason) -> None:
-        """End it as soon as its code lets itself be ended; a final reason stands."""
+        """End it as soon as its code can be interrupted; a final reason is never replaced."""
         if self.cancel_reason is None or not self.cancel_reason.is_final:
             self.cancel_reason = reason
         if self.handle is not None:

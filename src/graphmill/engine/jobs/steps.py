@@ -34,7 +34,7 @@ from graphmill.engine.results.recorder import (
 )
 from graphmill.engine.results.results import Commits
 from graphmill.engine.scheduling.nested_calls import NestedCalls
-from graphmill.engine.scheduling.retry import next_wait_s
+from graphmill.engine.scheduling.retry import Tries
 
 _LAST = 2**62  # the order of a step that this process recorded: after all others
 _SHOWN = b"shown:"  # begins the content of what is only shown: no step is found by it
@@ -126,6 +126,7 @@ class Steps:
         Throttling and outages are left to the job: it waits for them in its lane.
         """
         began_at = self.workers.loop.time()
+        tries = Tries(self._retry, self._random, refusals=0, crashes=0)
         number, counted, usage = self._recall(context).failed.get(path, NO_ATTEMPTS)
         if usage is not None:
             context.add_usage(usage)
@@ -138,7 +139,7 @@ class Steps:
             usage = add_usage(usage, inner.usage)
             wait_s = None
             if failure is not None and not is_final:
-                wait_s = self._next_wait_s(failure, counted)
+                wait_s = tries.next_wait_s(failure, counted, self.workers.loop.time(), is_probe=False)
             if wait_s is None or failure is None or context.is_over:
                 duration_s = self.workers.loop.time() - began_at
                 return StepOutcome(body, failure, number, duration_s, usage, self._began_s(context, began_at))
@@ -189,11 +190,6 @@ class Steps:
         if effect == "unsafe":
             self._recall(context).intended.discard(inner.path)
             self._record_failure(context, inner.path, number, failure)
-
-    def _next_wait_s(self, failure: Failure, tries: int) -> float | None:
-        return next_wait_s(
-            self._retry, failure, tries=tries, throttles=0, throttled_s=0.0, crashes=0, random=self._random
-        )
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
@@ -316,10 +312,10 @@ def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatab
     """Call a function as a durable step of the job: once it has ended, it is not run again, also after ``kill -9``.
 
     In an async function write ``await gm.step(fetch, url)``, in a plain one ``gm.step(fetch, url)``. The function may be
-    async or plain; it is retried by the batch's policy. What it gives must be JSON, and comes back as such: a dataclass
-    as a dict. If it fails for good, StepError; that too is recorded, and raised again after a restart. A step is known
-    by its name, how often it was called before, and its arguments. The steps of one job run one at a time, in its one
-    slot. Outside of a batch the function is simply called.
+    async or plain; it is retried by the batch's policy. It must return JSON, and its value comes back as such: a dataclass
+    as a dict. If it fails for good, StepError is raised, recorded, and raised again after a restart. A step is identified
+    by its name, how often it was called before, and its arguments. The steps of one job run one at a time, in its slot.
+    Outside a batch the function is simply called.
     """
     context = find_context()
     if context is None:
@@ -328,10 +324,10 @@ def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatab
 
 
 def ask(question: Any, /) -> Any:
-    """Ask a person: give the answer, or pause the job until ``gm.resume(run_id, answers={item_id: answer})`` brings it.
+    """Ask a person: return the answer, or let the job wait until ``gm.resume(run_id, answers={item_id: answer})`` brings it.
 
     In an async function write ``await gm.ask("Publish?")``, in a plain one ``gm.ask("Publish?")``. Question and answer are any JSON.
-    A job that is answered runs again from its beginning, its finished steps not. So a question must be the same then: make a step
+    An answered job runs again from its beginning, but its finished steps do not. So the question must be the same then: make a step
     of what it is built from. The run must be recorded: give it a ``run_id``.
     """
     context = find_context()
@@ -341,7 +337,7 @@ def ask(question: Any, /) -> Any:
 
 
 def run_on_loop(context: AttemptContext, work: Callable[[], Awaitable[Any]]) -> Any:
-    """Do work on the run's loop: give what is to be awaited for its value or, in a thread without a loop, the value."""
+    """Do work on the run's loop; return an awaitable of its value or, in a thread without a loop, the value."""
     try:
         here = asyncio.get_running_loop()
     except RuntimeError:
@@ -365,7 +361,7 @@ async def _set_result_of(future: Future[Any], work: Callable[[], Awaitable[Any]]
 
 
 def _set_future(future: Future[Any], value: Any, error: BaseException | None) -> None:
-    """Tell a thread how it ended; one that was told before that nothing will come waits no longer."""
+    """Set the future that a thread waits for, unless it is done already."""
     with suppress(InvalidStateError):
         future.set_result(value) if error is None else future.set_exception(error)
 

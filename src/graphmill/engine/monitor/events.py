@@ -76,7 +76,7 @@ class ConcurrencyChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthChanged(Event):
-    """The dependency of a key became unavailable (open), is probed (half_open), answers (closed), or was given up (parked)."""
+    """The dependency of a key became unavailable (open), is probed (half_open), answers again (closed), or was given up (given_up)."""
 
     key: str
     state: HealthState

@@ -1,4 +1,4 @@
-"""The monitor looks after a run twice a second: is the machine full, must somebody be alerted, what does the run wait for."""
+"""The monitor checks a run twice a second: is the machine full, is an alert due, what does the run wait for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTE_S = 2.0  # the least time between two notes, and the shortest wait whose e
 
 
 class Monitor:
-    """Looks after one run."""
+    """Monitors one run."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Monitor:
         self._noted_at = clock()
 
     def look(self, now: float) -> None:
-        """Look, and report."""
+        """Check everything, and report progress."""
         self._check_guards(now)
         self._check_alerts(now)
         if now - self._noted_at >= _NOTE_S:
@@ -66,7 +66,7 @@ class Monitor:
             self._alerts.result(self._now(), is_failure=result.is_failure)
 
     def note_draining(self, now: float) -> None:
-        """Record at once that nothing new is started any more."""
+        """Record at once that the run is stopping."""
         if not self._is_draining:
             self._is_draining = True
             self._recorder.note(state="stopping")

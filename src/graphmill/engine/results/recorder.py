@@ -141,7 +141,7 @@ class Recorder(Protocol):
         """Record a job's result and the step that led to it; the body is None if it has no output."""
 
     def leave(self, job: Job) -> None:
-        """Record that nothing of a job runs any more."""
+        """Record that nothing of a job is running."""
 
     def hurry(self) -> None:
         """Commit what was handed over without waiting for more."""
@@ -190,53 +190,44 @@ class NullRecorder:
         self.done: Mapping[Status, int] = {}
         self.usage: Mapping[str, Usage] = {}
 
-    def open(self, *, committed: CommittedCallback, broken: BrokenCallback, asked: RequestCallback) -> None:
-        pass
-
-    def begin(self, job: Job, attempt: int, path: str = "") -> int:
-        return 0
-
-    def fail(self, job: Job, attempt: int, failure: Failure, path: str = "", *, usage: Usage | None = None) -> int:
-        return 0
-
     def spend(self, job: Job, model: str, usage: Usage) -> None:
         self.usage = add_by_model(self.usage, {model: usage})
 
-    def recall(self, job: Job) -> None:
-        return None
-
-    def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
-        return 0
-
-    def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_temporary: bool) -> int:
-        return 0
-
-    def spill(self) -> None:
-        return None
-
-    def finish(self, job: Job, result: Result, body: Any, last: LastStep | None = None) -> int:
+    def begin(self, job: Job, attempt: int, path: str = "") -> int:
         return 0
 
     def leave(self, job: Job) -> None:
         pass
 
+    def open(self, **_: Any) -> None:
+        pass
+
+    def fail(self, *_: Any, **__: Any) -> int:
+        return 0
+
+    def recall(self, job: Job) -> None:
+        return None
+
+    def step(self, *_: Any) -> int:
+        return 0
+
+    def remember(self, *_: Any, **__: Any) -> int:
+        return 0
+
+    def spill(self) -> None:
+        return None
+
+    def finish(self, *_: Any) -> int:
+        return 0
+
     def hurry(self) -> None:
         pass
 
-    def note(
-        self,
-        *,
-        state: LiveState | None = None,
-        limit: int | None = None,
-        traced: str | None = None,
-        waits: str | None = None,
-    ) -> None:
+    def note(self, **_: Any) -> None:
         pass
 
     def abandon(self) -> None:
         pass
 
-    async def close(
-        self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float
-    ) -> None:
+    async def close(self, **_: Any) -> None:
         pass

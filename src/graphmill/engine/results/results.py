@@ -9,25 +9,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from graphmill.core.job import Effect, Job
 from graphmill.core.result import Result
 from graphmill.engine.jobs.state import JobState
 from graphmill.engine.monitor import events
+from graphmill.engine.monitor.monitor import Monitor
 from graphmill.engine.monitor.observers import Observers
 from graphmill.engine.results.recorder import GATHER_S, LastStep, Recorder
+from graphmill.engine.results.statistics import RunStatistics
 from graphmill.engine.scheduling.scheduler import Scheduler
 from graphmill.engine.timers import ends_run_on_error
 
 SHOW_S = 0.001  # at low concurrency the next item starts before results are shown: several commits are shown together
-
-
-class ResultCounter(Protocol):
-    """Counts results as they are shown."""
-
-    def add(self, result: Result) -> None:
-        """Count a result."""
 
 
 class Commits:
@@ -62,7 +57,7 @@ class Commits:
         self._changed.set()
 
     def forget(self) -> None:
-        """Wait for nothing any more: what is not durable by now has not happened."""
+        """Stop waiting: what is not durable by now has not happened."""
         self.is_forgotten = True
         self._waiting.clear()
         self._changed.set()
@@ -84,8 +79,10 @@ class Results:
         recorder: Recorder,
         commits: Commits,
         observers: Observers,
-        counters: tuple[ResultCounter, ...],
         *,
+        outbox: Outbox,
+        statistics: RunStatistics,
+        monitor: Monitor,
         crash: Callable[[BaseException], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -93,7 +90,9 @@ class Results:
         self._recorder = recorder
         self._commits = commits
         self._observers = observers
-        self._counters = counters
+        self._outbox = outbox
+        self._tally = statistics.tally
+        self._monitor = monitor
         self.crash = crash
         self._settled: list[tuple[JobState, Result, Any]] = []  # with its body; to be written
         self._unrecorded: list[tuple[Job, Result]] = []  # only to be shown
@@ -172,11 +171,14 @@ class Results:
 
     def _show(self, job: Job, result: Result) -> None:
         """Count a result, notify observers, and hand it out once ``on_result`` has seen it."""
-        for counter in self._counters:
-            counter.add(result)
+        self._tally.add(result)
+        self._monitor.add(result)
         if self._observers.has_observers:
             self._observers.notify(events.JobFinished, result=result)
-        self._observers.show(job, result)
+        if self._observers.on_result is None:
+            self._outbox.put(result)
+        else:
+            self._observers.on_result.offer(job, result)
 
     def forget(self) -> None:
         """Show nothing that is not durable by now: the journal has failed."""
@@ -235,7 +237,7 @@ class Outbox:
         self._completed.clear()
 
     def wake(self) -> None:
-        """Let the reader look again: the run has ended, or is about to."""
+        """Wake the reader: the run has ended, or is about to."""
         self._arrived.set()
 
     async def wait(self) -> None:

@@ -34,11 +34,11 @@ _SLOWEST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneProgress:
-    """How the jobs of one key stand: their limit, why it was last changed, what share of late was throttled, and their health.
+    """The state of one key: its limit, why that was last changed, what share of recent calls was throttled, and its health.
 
-    ``health`` is closed, open, half_open or given_up, ``trouble`` why it is not closed. ``waits_for`` says what calls wait for that could
-    be made else, such as a limit, and is empty if none do; ``next_s`` how long the next of them still waits, where that is known.
-    ``refusals`` tells of calls that are throttled without such a wait, if they are many.
+    ``health`` is closed, open, half_open or given_up, ``trouble`` why it is not closed. ``waits_for`` is what calls wait for though
+    there is a slot, such as a limit; empty if none do. ``next_s`` is how long the next of them still waits, if known.
+    ``refusals`` describes throttled calls without such a wait, if they are many.
     """
 
     key: str
@@ -55,7 +55,7 @@ class LaneProgress:
 
     @property
     def waits(self) -> str:
-        """Say in a few words what its calls wait for, or that they are refused; empty if neither."""
+        """What its calls wait for, or that they are refused, in a few words; empty if neither."""
         if self.trouble:
             named = "" if self.trouble.startswith(self.key) else f"{self.key}: "
             return f"{UNAVAILABLE}{named}{self.trouble}"
@@ -63,13 +63,13 @@ class LaneProgress:
 
 
 def lane_to_report(lanes: Iterable[LaneProgress]) -> LaneProgress | None:
-    """Give the one whose wait is told where there is room for one: the first in trouble, else the first that waits."""
+    """Return the lane to report where there is room for one: the first in trouble, else the first that waits."""
     return min((lane for lane in lanes if lane.waits), key=lambda lane: not lane.trouble, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesProgress:
-    """How far a batch inside a job is; ``total`` is None where nobody knows it yet."""
+    """How far a batch inside a job is; ``total`` is None while it is unknown."""
 
     path: str
     done: int
@@ -80,10 +80,10 @@ class SeriesProgress:
 class Progress:
     """A reading of a live run.
 
-    ``done`` counts all jobs that have a result, ``rate`` those that succeeded or failed, per second of late; ``total`` and ``eta_s`` are
-    None where they are not known. ``concurrency`` is the most attempts at once as things stand. ``held`` says why nothing new
-    starts, if so: the run was paused, or the machine is full, which still lets one attempt run at a time.
-    Of a run of one job ``series`` is the batch inside that is under way, if there is one. ``usage`` is by model.
+    ``done`` counts all jobs that have a result, ``rate`` those that recently succeeded or failed per second; ``total`` and ``eta_s``
+    are None if unknown. ``concurrency`` is the most attempts that may run at once now. ``held`` is why nothing new starts, if so:
+    the run is paused, or the machine is full (then one attempt at a time still runs).
+    In a run of one job ``series`` is the batch inside it that is running, if any. ``usage`` is by model.
     """
 
     total: int | None
@@ -136,14 +136,13 @@ class SlowJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """The figures of a run. ``done`` counts the jobs that have a result; ``total`` is None where it is not known.
+    """The figures of a run. ``done`` counts the jobs that have a result; ``total`` is None if unknown.
 
-    ``degraded`` counts those of the succeeded in which something failed;
-    ``throughput`` is jobs per second, cancelled and paused ones left out; ``hook_errors`` how often ``on_result`` and the other hooks
-    raised; ``stuck`` how many abandoned functions still run; ``held_s`` for how long nothing new was started, because the
-    run was paused or the machine was full. ``memory`` and ``cpu`` are the last readings: shares of what this process may
-    use; ``peak_memory_bytes`` is the whole process's. ``usage`` is what was used of each model that was asked, by its name, of failed
-    attempts too; of a recorded run since it was begun.
+    ``degraded`` counts succeeded jobs in which something failed. ``throughput`` is jobs per second without those that were cancelled,
+    wait or are pending. ``hook_errors`` is how often hooks raised, ``stuck`` how many abandoned functions still run, ``held_s`` how
+    long nothing new was started because the run was paused or the machine full. ``memory`` and ``cpu`` are the last readings: shares
+    of what this process may use; ``peak_memory_bytes`` is the whole process's. ``usage`` is by model, failed attempts and earlier
+    processes of a recorded run included.
     """
 
     total: int | None
@@ -186,7 +185,7 @@ class RunStatistics:
     def __init__(self, scheduler: Scheduler, recorder: Recorder, *, now: float) -> None:
         self._scheduler = scheduler
         self._recorder = recorder
-        self._tally = Tally()
+        self.tally = Tally()
         self._meter = RateMeter(now)
         self._started_at = now
         self._ended_at: float | None = None
@@ -195,26 +194,22 @@ class RunStatistics:
         self._held_since: float | None = None
         self._total = recorder.total
 
-    def add(self, result: Result) -> None:
-        """Count a result."""
-        self._tally.add(result)
-
     def mark(self, now: float, reading: Reading) -> None:
-        """Note how much is done, for the rate, and how full the machine is; to be called now and then."""
+        """Note how much is done, for the rate, and how full the machine is."""
         self._reading = reading
-        self._meter.read(now, self._tally.judged)
+        self._meter.read(now, self.tally.judged)
 
     def note_hold(self, now: float) -> None:
-        """Note, when that may have changed, whether the starts are held."""
+        """Note whether starts are held, when that may have changed."""
         self._held_s = self._held_until(now)
         self._held_since = None if self._scheduler.hold_reason is None else now
 
     def end_source(self, count: int) -> None:
-        """Know how many there are: these, and what was done before."""
+        """Set the total: these, and what was done before."""
         self._total = count + sum(self._recorder.done.values())
 
     def elapsed_s(self, now: float) -> float:
-        """Tell how long the run has taken."""
+        """Return how long the run has taken."""
         return self._until(now) - self._started_at
 
     def end(self, now: float) -> None:
@@ -223,9 +218,9 @@ class RunStatistics:
             self._ended_at = now
 
     def progress(self, now: float) -> Progress:
-        """Read how far the run is."""
-        scheduler, done = self._scheduler, sum(self._recorder.done.values()) + self._tally.done
-        rate = self._meter.rate(self._until(now), self._tally.judged)
+        """Return the run's progress."""
+        scheduler, done = self._scheduler, sum(self._recorder.done.values()) + self.tally.done
+        rate = self._meter.rate(self._until(now), self.tally.judged)
         left = None if self._total is None else max(0, self._total - done)
         lanes = tuple(self._lanes(now))
         is_progressing = scheduler.is_progressing and not any(lane.waits.startswith(NOTHING_ANSWERED) for lane in lanes)
@@ -261,19 +256,19 @@ class RunStatistics:
             yield _reading(lane, lane.wait(now, has_slot=has_slot, has_retries=has_retries), lane.refusals(now))
 
     def waiting_lane(self, now: float) -> LaneProgress | None:
-        """Read the lane whose wait is to be told, if calls wait for the other side."""
+        """Return the lane whose wait to report, if calls wait for the other side."""
         return lane_to_report(self._lanes(now))
 
     def _series(self) -> SeriesProgress | None:
-        """Read the batch inside of the only job, unless it is over."""
+        """Return the progress of the batch inside the only job, unless it is over."""
         for job in self._scheduler.begun():
             if (series := job.record.series) is not None and series.done != series.count:
                 return SeriesProgress(path=series.path, done=series.done, total=series.count)
         return None
 
     def statistics(self, now: float, *, stuck: int, hook_errors: int) -> Statistics:
-        """Read all figures."""
-        return self._tally.statistics(
+        """Return all figures."""
+        return self.tally.statistics(
             total=self._total,
             elapsed_s=self.elapsed_s(now),
             held_s=self._held_until(self._until(now)),
@@ -284,7 +279,7 @@ class RunStatistics:
         )
 
     def _count(self, status: Status) -> int:
-        return self._recorder.done.get(status, 0) + self._tally.by_status[status]
+        return self._recorder.done.get(status, 0) + self.tally.by_status[status]
 
     def _held_until(self, now: float) -> float:
         return self._held_s if self._held_since is None else self._held_s + now - self._held_since
@@ -354,7 +349,7 @@ class Tally:
         reading: Reading,
         usage: Mapping[str, Usage],
     ) -> Statistics:
-        """Read all figures."""
+        """Return all figures."""
         return Statistics(
             total=total,
             done=self.done,
@@ -392,7 +387,7 @@ class Tally:
 
 
 def peak_memory_bytes() -> int:
-    """Tell the most resident memory this process has had."""
+    """Return the peak resident memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -434,7 +429,7 @@ class RateMeter:
             self._readings.popleft()
 
     def rate(self, now: float, done: int) -> float:
-        """Tell the jobs done per second."""
+        """Return the jobs done per second."""
         since, done_then = self._readings[0]
         return (done - done_then) / (now - since) if now > since else 0.0
 
@@ -457,7 +452,7 @@ class Sketch:
         self._highest = max(self._highest, seconds)
 
     def quantile(self, share: float) -> float:
-        """Tell the value that this share of all values does not exceed; 0 if there are none."""
+        """Return the value that this share of all values does not exceed; 0 if there are none."""
         wanted = max(1, math.ceil(share * self._count))
         seen = 0
         for bucket in sorted(self._buckets):
@@ -467,7 +462,7 @@ class Sketch:
         return 0.0
 
     def percentiles(self) -> Percentiles:
-        """Read off the usual ones."""
+        """Return the usual percentiles."""
         return Percentiles(
             p50=self.quantile(0.5), p90=self.quantile(0.9), p99=self.quantile(0.99), highest=self._highest
         )
@@ -483,7 +478,7 @@ def _middle(bucket: int) -> float:
 class Share:
     """The share of hits among about the last ``over`` events: their plain mean at first, then each new one fades the older ones.
 
-    ``count`` is how many events stand behind ``value``, at most ``over``.
+    ``count`` is how many events ``value`` is based on, at most ``over``.
     """
 
     __slots__ = ("_over", "count", "value")

@@ -29,7 +29,7 @@ CLOSED = HealthState.CLOSED  # a global is found faster than a member
 class Health:
     """One circuit breaker. An attempt that finds its dependency unavailable opens it; then nothing starts but a probe now and then.
 
-    A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes nothing is started any more.
+    A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes it is given up.
     """
 
     __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state")
@@ -48,7 +48,7 @@ class Health:
         return self.state is CLOSED
 
     def opens_at(self) -> float | None:
-        """Return when an attempt may start; None while a probe is running, or if nothing may start any more."""
+        """Return when an attempt may start; None while a probe is running, or once it is given up."""
         if self.state is CLOSED:
             return 0.0
         return self._probe_at if self.state is HealthState.OPEN else None
@@ -69,7 +69,7 @@ class Health:
             self._judge(failure, now)
 
     def give_up(self, reason: str) -> None:
-        """Start nothing any more."""
+        """Let nothing start again."""
         self.state = HealthState.GIVEN_UP
         self.reason = reason
 

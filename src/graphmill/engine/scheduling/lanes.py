@@ -219,7 +219,7 @@ class Lane:
         self.limit, self.reason = min(limit, self._known_limit or limit), "as set"
 
     def apply_limits(self, limits: Limits, limiter: RateLimiter) -> None:
-        """Respect the known limits of the server from now on."""
+        """Apply the known limits of the server."""
         self.rate_limiter = limiter
         self._known_limit = limits.concurrency
         if self._known_limit is None:
@@ -325,9 +325,9 @@ class Lane:
             self.limit, self.reason = self._controller.limit, self._controller.reason
 
     @contextmanager
-    def lend_slot(self, slot: SlotRequest) -> Iterator[None]:
-        """Let a nested call use the slot of the attempt that makes it, if that is in this lane too."""
-        count = int(slot.lane is self)
+    def lend_slot(self, slot: SlotRequest | None) -> Iterator[None]:
+        """While a nested call runs, free the slot of the attempt that makes it, if that is in this lane too."""
+        count = int(slot is not None and slot.lane is self)
         self.running -= count
         try:
             yield
@@ -389,11 +389,11 @@ class Lanes:
         return lane
 
     def apply_limits(self, lane: Lane, limits: Limits) -> None:
-        """Let a lane respect these limits."""
+        """Apply limits to a lane."""
         lane.apply_limits(limits, self.make_limiter(limits))
 
     def fix_limit(self, limit: int) -> None:
-        """Set the limit of every lane by hand; nothing adapts any more."""
+        """Set the limit of every lane by hand; it no longer adapts."""
         self._limit = limit
         self._is_adaptive = False
         for lane in self:

@@ -46,7 +46,7 @@ class NestedCall(SlotRequest):
         self.is_admitted = False
 
     def admit(self, now: float) -> None:
-        """Let it be made."""
+        """Let it begin."""
         self.is_admitted = True
         self.lane.start(self, now)
         if self.admitted is not None and not self.admitted.done():
@@ -77,13 +77,11 @@ class NestedCalls:
     ) -> T:
         """Call a function when the lane of this key admits it; the lane learns from how that goes.
 
-        The timeout of the attempt stands still while the call waits. If it would have to wait, ``find_cached`` is asked first.
+        The timeout of the attempt is paused while the call waits. If it would have to wait, ``find_cached`` is asked first.
         """
         attempt = context.attempt
         call = context.nested_call = NestedCall(attempt, self._lanes.get(key, limits), estimated_tokens)
-        slot = attempt.step.slot
-        assert slot is not None  # noqa: S101
-        with call.lane.lend_slot(slot):
+        with call.lane.lend_slot(attempt.step.slot):
             if find_cached is not None and not call.lane.can_start_now(call, self._loop.time()):
                 found = await find_cached()
                 if found is not None:
@@ -109,7 +107,7 @@ class NestedCalls:
         self._lanes.leave(lane)
 
     def learn_limits(self, slot: SlotRequest, owner: LimitsOwner, stated: RateLimits) -> None:
-        """Take over what a response says about its server's rate limits, for everything that uses the same account."""
+        """Apply what a response says about its server's rate limits, for everything that uses the same account."""
         lane = slot.lane
         if lane.rate_limiter is None and (
             stated.requests is not None or stated.tokens is not None or stated.input_tokens is not None

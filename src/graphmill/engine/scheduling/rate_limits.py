@@ -1,6 +1,6 @@
 """Rate limits: no minute, wherever it begins, holds more requests or tokens than are allowed.
 
-All runs of a process that ask with the same key share one account. Other processes are not asked: two of them on one key settle through
+All runs of a process that ask with the same key share one account. Processes do not coordinate: two of them on one key adapt through
 refusals, their retry-after, and the adaptive limit.
 """
 
@@ -72,7 +72,7 @@ class RateLimiter:
 
     @classmethod
     def for_account(cls, limits: Limits, clock: Callable[[], float]) -> RateLimiter:
-        """Make a limiter that shares its account with the process; with a clock of its own, as in a rehearsal, it shares nothing."""
+        """Make a limiter that shares its account with the process; with a clock of its own, as in a simulation, it shares nothing."""
         made = cls(limits)
         if limits.account and abs(clock() - time.monotonic()) <= _SAME_CLOCK_S:
             with _accounts_lock:
@@ -105,7 +105,7 @@ class RateLimiter:
         return f"its limit of {word}" if most is None else f"its limit of {most:,} {word} a minute"
 
     def reserve(self, now: float, tokens: int) -> Reservation:
-        """Note a start, and how many tokens it may take."""
+        """Reserve a start and the tokens it may take."""
         account = self._account
         with account.lock:
             account.requests.take(now, 1)
@@ -116,25 +116,25 @@ class RateLimiter:
         return made
 
     def settle(self, reserved: Reservation, used: int) -> None:
-        """Give back the tokens that an attempt has reserved and not used, or take those that it has used beyond."""
+        """Return the tokens that an attempt reserved and did not use, or take those it used beyond them."""
         self._open.discard(reserved)
         with self._account.lock:
             self._account.settle(reserved, used)
 
     def cancel(self, reserved: Reservation) -> None:
-        """Give back all of an attempt that sent nothing; its place among the requests only if nobody has started behind it."""
+        """Return all that an attempt reserved which sent nothing; its request only if none was started after it."""
         self._open.discard(reserved)
         with self._account.lock:
             self._account.settle(reserved, 0)
             self._account.requests.put_back(reserved.requests_at)
 
     def close(self) -> None:
-        """Settle what was left behind, as it was reserved: the account outlives the run."""
+        """Settle open reservations as reserved: the account outlives the run."""
         for reserved in list(self._open):
             self.settle(reserved, reserved.tokens)
 
     def learn(self, stated: RateLimits, now: float, reserved: Reservation | None = None) -> None:
-        """Take what the server says is left; ``reserved`` belongs to the call that it has answered."""
+        """Apply what the server says is left; ``reserved`` belongs to the call it answered."""
         account = self._account
         with account.lock:
             if stated.requests is not None:
@@ -157,7 +157,7 @@ class RunRateLimiters:
         return made
 
     def close(self) -> None:
-        """Settle what the run has left behind."""
+        """Settle the open reservations of the run."""
         for limiter in self._made:
             limiter.close()
 
@@ -203,13 +203,13 @@ class _Track:
         return unit_s
 
     def put_back(self, at: float) -> None:
-        """Take one back that was not used, if it is the last: what has started behind it has waited for it."""
+        """Take back one that was not used, if it is the last: later starts have waited for it already."""
         self.left += 1
         if at == self.at:
             self.at -= self.unit_s
 
     def learn(self, stated: RateLimit, now: float, own: int) -> None:
-        """Take the server's word; those under way may not be counted in it yet."""
+        """Apply what the server says; it may not have counted those under way yet."""
         if stated.allowed:
             self.allowed = None if _is_short(stated, stated.allowed) else stated.allowed
         if stated.remaining is not None and stated.reset_s is not None and stated.reset_s <= _MAX_CLOSED_S:

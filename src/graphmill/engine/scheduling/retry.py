@@ -1,4 +1,4 @@
-"""Whether and when a failed attempt is tried again: a value computed from the failure and the policy."""
+"""Whether and when a failed attempt is retried: computed from the failure and the policy."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from graphmill.engine.policy import Retry
 _JITTER = 0.5
 _JITTER_AFTER = 0.1
 _MOST_DOUBLINGS = 64
-MOST_CRASHES = 3  # an item that kills worker after worker is poison, however many attempts there are to be
-_LEAST_THROTTLED_S = 0.1  # a wait of nothing would use up no budget, and never end
+MOST_CRASHES = 3  # an item that kills worker after worker is poison, however many attempts are left
+_LEAST_THROTTLED_S = 0.1  # a wait of 0 s would use up no budget, and retry for ever
 
 
 def next_wait_s(
     retry: Retry, failure: Failure, *, tries: int, throttles: int, throttled_s: float, crashes: int, random: Random
 ) -> float | None:
-    """Tell how long to wait before the next attempt, or None if there is to be none.
+    """Return the wait before the next attempt, or None if there is none.
 
     ``tries`` counts the attempts so far that were not throttled, ``throttles`` those that were, ``crashes`` those that
-    crashed, and ``throttled_s`` is what earlier throttles have already waited.
+    crashed; ``throttled_s`` is how long throttled attempts have waited already.
     """
     if not failure.retryable:
         return None
     if failure.kind is Kind.UNAVAILABLE:
         return 0.0  # it waits in its lane, for a probe that is answered
     if failure.kind is Kind.THROTTLED:
-        wait, left = (
-            max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random)),
-            retry.throttle_budget_s - throttled_s,
-        )
+        wait = max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random))
+        left = retry.throttle_budget_s - throttled_s
         return min(wait, left) if left >= _LEAST_THROTTLED_S else None
     if failure.kind is Kind.CRASH and crashes >= MOST_CRASHES:
         return None
@@ -39,7 +37,7 @@ def next_wait_s(
 
 def _wait(retry: Retry, failure: Failure, count: int, random: Random) -> float:
     jitter = random.random() if retry.jitter else 0.0
-    if failure.retry_after_s is not None:  # the server's own word stands in for a wait that grows in the dark
+    if failure.retry_after_s is not None:  # the server knows better than our backoff
         return max(retry.wait_s, failure.retry_after_s) * (1 + _JITTER_AFTER * jitter)
     room = 1 + _JITTER if retry.jitter else 1.0
     grown = max(retry.wait_s, min(_growth(retry, count), retry.cap_s / room))

@@ -111,7 +111,7 @@ class Scheduler:
         return self.lanes.opens_at(now, has_slot=self.queued > 0 and self.has_slot())
 
     def start_first_step(self, request: SlotRequest, job: JobState, now: float) -> bool:
-        """Give the first step of a job that just began its slot, if it would be the next to get it; return whether so."""
+        """Grant the first step of a job that just began its slot, if it would be the next to get it; return whether so."""
         if not self.has_slot() or not request.lane.can_start_now(request, now):
             return False
         self.occupy(request, job, now)
@@ -181,14 +181,14 @@ class Scheduler:
         return not any(lane.health.reason for lane in self.lanes)
 
     def set_limit(self, concurrency: int) -> None:
-        """Change how many attempts may run at once. Those above a lower limit run to their end; nothing adapts any more."""
+        """Change how many attempts may run at once. Those above a lower limit run to their end; nothing adapts from then on."""
         require_count("concurrency", concurrency)
         require_window(self._policy.window_for(concurrency), concurrency)
         self.limit, self.window = concurrency, self._policy.window_for(concurrency)
         self.lanes.fix_limit(concurrency)
 
     def stop(self, failure: Failure) -> list[JobState]:
-        """Start nothing any more; return the jobs that have not begun."""
+        """Start nothing more; return the jobs that have not begun."""
         self.stop_failure = failure
         self.lanes.clear_steps()
         self.queued = 0
@@ -203,7 +203,7 @@ class Scheduler:
         self._suspects = sum(job.job.past.is_suspect and not job.is_finished for job in self._jobs.values())
 
     def finish(self, job: JobState, end: JobEnd, now: float) -> Result:
-        """End a job that holds no slot any more."""
+        """End a job that holds no slot."""
         output, failure = end.output, end.failure
         record = job.existing_record
         usage = job.job.past.usage if record is None else record.usage
@@ -250,7 +250,7 @@ class UncommittedWrites:
         self.unsafe += effect == "unsafe"
 
     def remove(self, effects: Sequence[Effect]) -> None:
-        """Count committed writes no more."""
+        """Subtract committed writes."""
         self.total -= len(effects)
         self.unsafe -= effects.count("unsafe")
 

@@ -31,7 +31,7 @@ from graphmill.engine.failures import Reported, crashed, failure_of
 class ChildProcess:
     """A child process that leads its own session and process group. It may be killed at any time, also before it is started.
 
-    Its pid is given back to the system only under the lock, so that a late kill never hits another process.
+    Its pid is released only under the lock, so that a late kill never hits another process.
     """
 
     def __init__(self, command: Sequence[str], connection: socket.socket) -> None:
@@ -119,11 +119,11 @@ class MemoryWatch:
     def _measure(self) -> None:
         groups = self._groups()
         try:
-            self._threads.submit(partial(resident_bytes, self._system, groups), partial(self._tell, groups))
-        except RuntimeError:  # the system gives no thread now
+            self._threads.submit(partial(resident_bytes, self._system, groups), partial(self._report, groups))
+        except RuntimeError:  # out of threads
             self._timer = self._loop.call_later(MEASURE_EVERY_S, self._measure)
 
-    def _tell(self, groups: dict[int, Any], weights: Counter[int] | None, _error: BaseException | None) -> None:
+    def _report(self, groups: dict[int, Any], weights: Counter[int] | None, _error: BaseException | None) -> None:
         if self._is_closed:
             return
         self._timer = self._loop.call_later(MEASURE_EVERY_S, self._measure)
@@ -180,10 +180,10 @@ class Processes:
         return attempt
 
     def place(self, attempt: ProcessAttempt) -> None:
-        """Give an attempt to an idle worker, or to a new one."""
+        """Run an attempt in an idle worker, or in a new one."""
         try:
             worker = self._idle.pop() if self._idle and not attempt.needs_new else self._start_worker()
-        except (OSError, RuntimeError) as error:  # no more descriptors, no more threads
+        except (OSError, RuntimeError) as error:  # out of descriptors or threads
             self.loop.call_soon(attempt.end, None, _not_started(error))
         else:
             worker.run(attempt)
@@ -193,7 +193,7 @@ class Processes:
         self._idle.append(worker)
 
     def retire(self, worker: WorkerProcess) -> None:
-        """Give no more work to a worker that is about to end."""
+        """Remove a worker that is about to end from the idle ones."""
         with suppress(ValueError):
             self._idle.remove(worker)
 
