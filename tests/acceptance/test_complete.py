@@ -209,7 +209,7 @@ def test_what_was_used_before_a_question_counts_once_when_it_is_answered(played,
     if function is fail_and_ask:
         played.answers = [answer("fi", reason="length")]
     waiting = one(function, run_id="r", journal=store)
-    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("pending", 1, 0.5)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("waiting", 1, 0.5)
     done = one(function, run_id="r", journal=store, answers={"one": "yes"})
     assert (done.output, len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)
 
@@ -385,6 +385,6 @@ def test_what_a_node_s_function_used_before_its_question_counts_once_when_it_is_
 
     graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
     waiting = one(graph, run_id="r", journal=store)
-    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("pending", 1, 0.5)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("waiting", 1, 0.5)
     done = one(graph, run_id="r", journal=store, answers={"one": "yes"})
     assert (done.output["result"], len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)

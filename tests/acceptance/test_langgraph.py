@@ -279,10 +279,10 @@ def test_a_question_pauses_the_job_and_the_answer_goes_to_where_it_was_asked(sav
     items = [{"id": "x"}, {"id": "y"}]
     report = gm.batch(graph, items, run_id="r", journal=store)
     assert [(result.status, result.error.message) for result in report.results()] == [
-        ("paused", "waits for an answer: Publish?")
+        ("waiting", "waits for an answer: Publish?")
     ] * 2
     report = gm.resume("r", graph=graph, items=items, journal=store, answers={"x": {"ok": True}})
-    assert {result.job_id: result.status for result in report.results()} == {"x": "succeeded", "y": "pending"}
+    assert {result.job_id: result.status for result in report.results()} == {"x": "succeeded", "y": "waiting"}
     assert outputs(report)["x"] == {"id": "x", "log": ["before", {"ok": True}, "after"]}
     assert shown(store, "r", "x").count("before:1") == 1
 
@@ -414,7 +414,7 @@ def test_a_node_s_thread_ends_with_its_path_and_its_next_attempt_goes_on_there(f
 
 def test_a_question_in_a_node_s_graph_pauses_the_workflow(flow, store):
     graph = with_graph(flow, langgraphs.asking("Publish?", checkpointer=InMemorySaver()))
-    assert gm.run(graph, {"word": "hi"}, run_id="r", journal=store).status == "pending"
+    assert gm.run(graph, {"word": "hi"}, run_id="r", journal=store).status == "waiting"
     assert only(gm.resume("r", journal=store, answers={"job": "yes"})).output == {"log": ["before", "yes", "after"]}
 
 
@@ -535,6 +535,6 @@ def test_steps_and_questions_of_ours_work_inside_a_node(store, is_async):
         return {"log": [await gm.step(look_up, "found"), await gm.ask("ok?")]}
 
     graph = chain({"work": awaiting if is_async else plainly})
-    assert only(gm.batch(graph, [{"id": "x"}], run_id="r", journal=store)).status == "pending"
+    assert only(gm.batch(graph, [{"id": "x"}], run_id="r", journal=store)).status == "waiting"
     result = only(gm.resume("r", graph=graph, items=[{"id": "x"}], journal=store, answers={"x": "yes"}))
     assert (result.output, calls) == ({"id": "x", "log": ["FOUND", "yes"]}, ["found"])

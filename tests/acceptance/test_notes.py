@@ -108,7 +108,7 @@ def test_what_json_can_not_hold_fails_the_job_where_it_is_noted():
     error = only(program).error
     assert (error.kind, error.message) == (
         "permanent",
-        "what is noted as choice is not JSON: object is not a JSON type",
+        "the value recorded as choice is not JSON: object is not a JSON type",
     )
 
 

@@ -34,7 +34,7 @@ def test_another_file_under_the_id_of_a_run_is_refused_and_nothing_is_forgotten(
     begun(project)
     code, out, err = run(project, "batch", "wf.yaml", "-s", "small.jsonl", "--run-id", "r")
     assert (code, out) == (2, "")
-    assert "large.jsonl', not from '" in err
+    assert "large.jsonl', not '" in err
     assert "graphmill resume r --source FILE" in err
     assert run(project, "resume", "r", "-o", "out.jsonl")[0] == 0
     assert [row["id"] for row in rows(project / "out.jsonl")] == [f"old-{number}" for number in range(30)]

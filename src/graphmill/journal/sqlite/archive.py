@@ -44,6 +44,12 @@ class SqliteArchive:
 
     def find(self, name: str) -> RunRecord:
         """Find a run by its id or the beginning of it."""
+        record = self._find(name)
+        if record.is_interrupted:  # unless its process ended in order after its row was read
+            record = self._find(name)
+        return record
+
+    def _find(self, name: str) -> RunRecord:
         with self._database.reading() as connection:
             return self._record(connection, self._meant(connection, name))
 
