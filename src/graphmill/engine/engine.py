@@ -98,8 +98,6 @@ class Engine:
         self._admission = Admission(self, scheduler, self._workers, bind=options.bind)
         self._timers = Timers(self._loop)
         self._stop = StopState()
-        self._source_error: GraphmillError | None = None
-        self._fault: GraphmillError | None = None
         self._observers.notify(events.RunStarted, concurrency=scheduler.limit, total=self._recorder.total)
         if policy.batch_timeout_s is not None:
             self._timers.set("batch timeout", policy.batch_timeout_s, self._batch_expired)
@@ -116,7 +114,7 @@ class Engine:
             self, scheduler, workers, self._commits, self._recorder,
             policy=policy, random=random, observers=self._observers, classifier=classifier,
         )  # fmt: skip
-        nested_calls = NestedCalls(self, scheduler, self._loop, classifier)
+        nested_calls = NestedCalls(self, scheduler.lanes, self._loop, classifier)
         steps = Steps(
             workers, self._commits, self._recorder, nested_calls,
             retry=policy.retry, classifier=classifier, random=random, tracing=self._tracing,
@@ -145,12 +143,12 @@ class Engine:
     async def take(self) -> list[Result]:
         """Return all results that are ready, at least one, or none at the end; raise what ended the run, if an error did."""
         while not (taken := self._outbox.take()):
-            if self._fault is not None:
-                raise self._fault
+            if self._stop.fault is not None:
+                raise self._stop.fault
             if self._admission.is_over and not self._scheduler.unfinished:
                 self._statistics.end(self._loop.time())
-                if self._source_error is not None:
-                    raise self._source_error
+                if self._stop.source_error is not None:
+                    raise self._stop.source_error
                 break
             await self._outbox.wait()
         return taken
@@ -329,13 +327,13 @@ class Engine:
                 await self._clean_up()
             finally:
                 if self._tracing is not None:
-                    self._tracing.close(self.stopped, self._fault or self._source_error)
+                    self._tracing.close(self.stopped, self._stop.fault or self._stop.source_error)
                 await self._close_recorder()
 
     async def _wait_quiet(self) -> None:
         """Wait until no attempt runs: each ends, or is abandoned after its grace period."""
         is_quiet = self._driver.starts.is_quiet
-        while self._scheduler.running and self._fault is None:
+        while self._scheduler.running and self._stop.fault is None:
             is_quiet.clear()
             await is_quiet.wait()
 
@@ -352,8 +350,8 @@ class Engine:
             await self._workers.close()
 
     async def _close_recorder(self) -> None:
-        fault = self._fault
-        error = self._source_error or fault
+        fault = self._stop.fault
+        error = self._stop.source_error or fault
         try:
             await self._recorder.close(
                 stopped=self.stopped,
@@ -405,7 +403,7 @@ class Engine:
 
     def source_ended(self, count: int, error: GraphmillError | None) -> None:
         """Note that the source has ended after so many items, or failed."""
-        self._source_error = error
+        self._stop.source_error = error
         self._scheduler.clear_suspects()
         if error is None:
             self._statistics.end_source(count)
@@ -414,9 +412,9 @@ class Engine:
 
     def crash(self, error: BaseException) -> None:
         """End the run with a bug of ours."""
-        if self._fault is None:
-            self._fault = InternalError(describe_error(error))
-            self._fault.__cause__ = error
+        if self._stop.fault is None:
+            self._stop.fault = InternalError(describe_error(error))
+            self._stop.fault.__cause__ = error
         self._outbox.wake()
         self._driver.starts.is_quiet.set()
 
@@ -430,7 +428,7 @@ class Engine:
     def _journal_failed(self, error: GraphmillError) -> None:
         """End now and report nothing that is not durable: the journal has failed, or another process owns the run."""
         log.error("the journal failed: %s", error)
-        self._fault = self._fault or error
+        self._stop.fault = self._stop.fault or error
         self._results.forget()
         self._hurry()
         self.stop(StopReason.JOURNAL, cancelled("the journal failed"))
@@ -458,10 +456,12 @@ class Engine:
 class StopState:
     """Why and how a run stops. Items that end with one of ``failures`` stay pending: a resume runs them."""
 
-    __slots__ = ("failures", "message", "patience_s", "reason")
+    __slots__ = ("failures", "fault", "message", "patience_s", "reason", "source_error")
 
     def __init__(self) -> None:
         self.reason: StopReason | None = None
         self.message = ""
         self.failures: list[Failure] = []
+        self.source_error: GraphmillError | None = None
+        self.fault: GraphmillError | None = None  # a bug of ours, or a journal that failed
         self.patience_s = SETTLE_S  # how long hooks may take to see the last results

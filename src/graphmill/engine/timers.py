@@ -24,7 +24,7 @@ A = TypeVar("A", bound=Crashable)
 
 
 def ends_run_on_error(method: Callable[[A, *Args], None]) -> Callable[[A, *Args], None]:
-    """Let an error in a callback end the run."""
+    """End the run if this callback raises."""
 
     @wraps(method)
     def call(self: A, /, *args: *Args) -> None:

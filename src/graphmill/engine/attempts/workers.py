@@ -34,17 +34,11 @@ from graphmill.engine.timers import Deadlines
 log = logging.getLogger("graphmill")
 
 Attempt: TypeAlias = "LoopAttempt | ThreadAttempt | ProcessAttempt"  # it reports its end exactly once
+_Interrupted: TypeAlias = "LoopAttempt | _EndingCalls"  # it is abandoned if its grace period ends first
 AttemptEnded = Callable[[AttemptState, Any, BaseException | None], None]  # with its value or its error
 C = TypeVar("C", bound="Closable")
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
-
-
-class _Interrupted(Protocol):
-    """Something that was interrupted and has its grace period to end."""
-
-    def abandon(self) -> None:
-        """Wait no longer for it."""
 
 
 class Workers:

@@ -526,8 +526,8 @@ class Lives:
                 self._commits.count(self._recorder.step(job.job, *last), effect)
 
     def _record_failure(self, state: StepState, failure: Failure, usage: Usage | None) -> None:
-        if number := self._recorder.fail(state.job, state.attempts, failure, state.step.path, usage=usage):
-            self._commits.count(number, "repeatable")  # it too would be repeated after a crash
+        number = self._recorder.fail(state.job, state.attempts, failure, state.step.path, usage=usage)
+        self._commits.count(number, "repeatable")  # it too would be repeated after a crash
 
     def _ends_without_outcome(self, branch: Branch, failure: Failure | None) -> bool:
         """Whether an attempt ends without a recorded outcome: then its usage needs a row of its own."""

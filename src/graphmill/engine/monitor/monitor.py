@@ -62,8 +62,9 @@ class Monitor:
 
     def add(self, result: Result) -> None:
         """Note a result."""
-        if result.is_success or result.is_failure:
-            self._alerts.result(self._now(), is_failure=result.is_failure)
+        is_failure = result.is_failure
+        if is_failure or result.is_success:
+            self._alerts.result(self._now(), is_failure=is_failure)
 
     def note_draining(self, now: float) -> None:
         """Record at once that the run is stopping."""

@@ -69,7 +69,7 @@ class Health:
             self._judge(failure, now)
 
     def give_up(self, reason: str) -> None:
-        """Let nothing start again."""
+        """Start nothing more."""
         self.state = HealthState.GIVEN_UP
         self.reason = reason
 

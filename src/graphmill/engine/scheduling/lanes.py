@@ -340,7 +340,7 @@ class Lane:
         self.end(request, None, now)
 
     def resume_call(self, request: SlotRequest, now: float) -> None:
-        """Give the slot back to an attempt that makes no other call."""
+        """Occupy the slot again for an attempt that makes no other call."""
         self.running += 1
         if self._controller is not None:
             request.stamp = self._controller.started(now)

@@ -15,9 +15,8 @@ from graphmill.engine.failures import Classifier, cancelled, root_cause
 from graphmill.engine.jobs.context import AttemptContext
 from graphmill.engine.jobs.state import AttemptState
 from graphmill.engine.scheduling.health import HealthState
-from graphmill.engine.scheduling.lanes import Lane, SlotRequest
+from graphmill.engine.scheduling.lanes import Lane, Lanes, SlotRequest
 from graphmill.engine.scheduling.rate_limits import Limits, LimitsOwner
-from graphmill.engine.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from graphmill.engine.engine import Engine
@@ -33,7 +32,7 @@ class NestedCall(SlotRequest):
 
     def __init__(self, attempt: AttemptState, lane: Lane, estimated_tokens: int) -> None:
         slot = attempt.step.slot
-        # The attempt may be the probe of this lane, and so is its call then: else both would wait for each other for ever.
+        # The attempt may be the probe of this lane, and so is its call then: else both would wait for each other forever.
         is_probe = (
             slot is not None and slot.lane is lane and slot.is_probe and lane.health.state is HealthState.HALF_OPEN
         )
@@ -56,12 +55,9 @@ class NestedCall(SlotRequest):
 class NestedCalls:
     """The nested calls of one run."""
 
-    def __init__(
-        self, engine: Engine, scheduler: Scheduler, loop: asyncio.AbstractEventLoop, classifier: Classifier
-    ) -> None:
+    def __init__(self, engine: Engine, lanes: Lanes, loop: asyncio.AbstractEventLoop, classifier: Classifier) -> None:
         self._engine = engine
-        self._scheduler = scheduler
-        self._lanes = scheduler.lanes
+        self._lanes = lanes
         self._loop = loop
         self._classifier = classifier
 

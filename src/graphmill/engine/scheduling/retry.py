@@ -11,7 +11,7 @@ _JITTER = 0.5
 _JITTER_AFTER = 0.1
 _MOST_DOUBLINGS = 64
 MOST_CRASHES = 3  # an item that kills worker after worker is poison, however many attempts are left
-_LEAST_THROTTLED_S = 0.1  # a wait of 0 s would use up no budget, and retry for ever
+_LEAST_THROTTLED_S = 0.1  # a wait of 0 s would use up no budget, and retry forever
 
 
 def next_wait_s(

@@ -268,7 +268,6 @@ class WorkerProcess:
         "_is_closed",
         "_is_retired",
         "_is_unread",
-        "_is_used",
         "_pool",
         "_socket",
         "_threads",
@@ -281,7 +280,6 @@ class WorkerProcess:
         self._pool = pool
         self._incoming = Incoming()
         self._unsent = memoryview(b"")
-        self._is_used = False
         self._is_unread = False
         self._is_retired = False
         self._is_closed = False
@@ -376,7 +374,6 @@ class WorkerProcess:
         attempt, self.attempt = self.attempt, None
         if attempt is None:
             return False
-        self._is_used = True
         if self._is_retired:
             self.kill()
         else:
