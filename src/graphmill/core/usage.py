@@ -113,8 +113,10 @@ class RateLimits:
 
 def add_usage(used: Usage | None, more: Usage | None) -> Usage | None:
     """Add two usages; None is no usage."""
-    if used is None or more is None:
-        return more if used is None else used
+    if used is None:
+        return more
+    if more is None:
+        return used
     return used + more
 
 

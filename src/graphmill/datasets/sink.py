@@ -80,7 +80,10 @@ class JsonWriter:
 
     def finish(self) -> None:
         """Close the array."""
-        self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
+        if self._before == b"[\n":
+            self._stream.write(b"[]\n")
+        else:
+            self._stream.write(b"\n]\n")
 
     def discard(self) -> None:
         """Do nothing; no temporary data is held."""
@@ -108,7 +111,9 @@ class FileSink:
         self._path = Path(path)
         self.is_special = _is_special(self._path)
         suffix = self._path.suffix.lower() if format is None else f".{format}"
-        make_writer = WRITERS.get(suffix, JsonlWriter if self.is_special else None)
+        make_writer = WRITERS.get(suffix)
+        if make_writer is None and self.is_special:
+            make_writer = JsonlWriter
         if make_writer is None:
             raise UsageError(
                 f"unknown output format {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; "
@@ -145,7 +150,9 @@ class FileSink:
         os.fsync(self._stream.fileno())
         self._stream.close()
         self.is_partial = not complete
-        self.written = self._path if complete else partial_path(self._path)
+        self.written = self._path
+        if self.is_partial:
+            self.written = partial_path(self._path)
         self._temporary.replace(self.written)
         _sync_folder(self._path.parent)
 

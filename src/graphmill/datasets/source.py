@@ -88,7 +88,8 @@ class FileSource:
 
     def __iter__(self) -> Iterator[Any]:
         with closing(self._all()) as items:
-            yield from islice(items, self.offset, None if self.limit is None else self.offset + self.limit)
+            end = None if self.limit is None else self.offset + self.limit
+            yield from islice(items, self.offset, end)
 
     def note(self) -> dict[str, Any]:
         """Return what is needed to open it again; standard input cannot be."""
@@ -168,15 +169,17 @@ def source(path: str | Path, *, format: str | None = None, offset: int = 0, limi
     ``format`` is for a name that does not say; the first ``offset`` items are skipped, and at most ``limit`` are read.
     """
     name = str(path)
+    place = Path(name)
     if format is None:
-        format = "jsonl" if name == "-" else _FORMAT_OF.get(Path(name).suffix.lower())  # noqa: A001
+        format = "jsonl" if name == "-" else _FORMAT_OF.get(place.suffix.lower())  # noqa: A001
         if format is None:
             raise UsageError(f"unknown source format {name!r}; pass format, one of {', '.join(READERS)}")
     if format not in READERS:
         raise UsageError(f"no source format {format!r}{suggestion(format, READERS)}; formats are {', '.join(READERS)}")
     if name != "-":
-        _require_readable(Path(name))
-    return FileSource(name, Path(name) if name == "-" else Path(name).absolute(), format, offset, limit)
+        _require_readable(place)
+        place = place.absolute()
+    return FileSource(name, place, format, offset, limit)
 
 
 def noted_source(note: Any) -> FileSource | None:

@@ -31,10 +31,13 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
             raise UsageError(
                 f"an event loop is already running (in a notebook or async function); use `await {function.__name__}(…)`"
             )
-        with asyncio.Runner() as runner, _Interrupts(runner.get_loop()) as interrupts:
-            runner.get_loop().set_default_executor(_DaemonExecutor())
+        with asyncio.Runner() as runner, _Interrupts(loop := runner.get_loop()) as interrupts:
+            loop.set_default_executor(_DaemonExecutor())
             try:
-                return runner.run(interrupts.watched(function(*args, **kwargs)))
+                # Not runner.run, which hides its task: a coroutine that notes it would be one more at every wake-up.
+                task = loop.create_task(function(*args, **kwargs))
+                interrupts.task = task
+                return loop.run_until_complete(task)
             except asyncio.CancelledError:
                 if interrupts.count:
                     raise KeyboardInterrupt from None
@@ -45,7 +48,7 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 
 class _Interrupts:
-    """Turns the first two SIGINTs into cancellations.
+    """Turns the first two SIGINTs into cancellations of ``task``.
 
     Asyncio raises the second one wherever the program happens to be. Here only the third one is raised, for a loop that user code
     blocks.
@@ -53,7 +56,7 @@ class _Interrupts:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
         self._is_ours = False
         self.count = 0
 
@@ -68,16 +71,11 @@ class _Interrupts:
         if self._is_ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    async def watched(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work in the task that an interrupt cancels."""
-        self._task = asyncio.current_task()
-        return await work
-
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
-        if self.count > 2 or self._task is None:
+        if self.count > 2 or self.task is None:
             raise KeyboardInterrupt
-        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._loop.call_soon_threadsafe(self.task.cancel)
 
 
 class _DaemonExecutor(ThreadPoolExecutor):

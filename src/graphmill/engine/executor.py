@@ -21,7 +21,7 @@ from graphmill.engine.monitor.events import Alert, Event
 from graphmill.engine.monitor.machine import Machine, Readable
 from graphmill.engine.monitor.observers import Hooks
 from graphmill.engine.policy import Policy, require_policy, require_seconds
-from graphmill.engine.results.recorder import Journal, Recorder
+from graphmill.engine.results.recorder import Recorder, RecordsRuns
 from graphmill.engine.results.statistics import Progress, Statistics
 from graphmill.engine.scheduling.scheduler import Scheduler
 
@@ -48,7 +48,7 @@ class BatchExecutor:
         on_progress: Callable[[Progress], Any] | None = None,
         on_alert: Callable[[Alert], Any] | None = None,
         observers: Sequence[Callable[[Event], Any]] = (),
-        journal: Journal | None = None,
+        journal: RecordsRuns | None = None,
         random: Random | None = None,
         machine: Readable | None = None,
         wall: Callable[[], float] = time.time,

@@ -91,7 +91,9 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def _rank(error: BaseException) -> int:
-    return -1 if isinstance(error, StepError) else _DECISIVE_ORDER.index(kind_of(error))
+    if isinstance(error, StepError):
+        return -1
+    return _DECISIVE_ORDER.index(kind_of(error))
 
 
 def failure_of(error: BaseException, kind: Kind) -> Failure:
@@ -113,8 +115,9 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
 
 def _answer(error: BaseException) -> str:
     """Return the model's response; a user's own error may use that name for something else."""
-    found: Any = error.answer if isinstance(error, AttemptError) else ""
-    return cut(found, MOST_MESSAGE_CHARS) if isinstance(found, str) else ""
+    if isinstance(error, AttemptError) and isinstance(error.answer, str):
+        return cut(error.answer, MOST_MESSAGE_CHARS)
+    return ""
 
 
 def cancelled(message: str) -> Failure:
@@ -172,7 +175,7 @@ class Reported(Exception):  # noqa: N818  it carries a failure
     def exception(self) -> BaseException | None:
         """Return the exception as it was raised, without its frames; None if it can't be restored."""
         try:
-            error = None if self._pickled is None else pickle.loads(self._pickled)  # noqa: S301  from our own worker
+            error = self._pickled and pickle.loads(self._pickled)  # noqa: S301  from our own worker
         except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001  reading a user's exception runs its code
@@ -182,13 +185,17 @@ class Reported(Exception):  # noqa: N818  it carries a failure
 
 def _type_name(error: BaseException) -> str:
     kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _retry_after_s(error: BaseException) -> float | None:
     """Read ``retry_after_s`` of any exception that has it."""
     value = getattr(error, "retry_after_s", None)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) and value >= 0 else None
+    if isinstance(value, int | float) and math.isfinite(value) and value >= 0:
+        return float(value)
+    return None
 
 
 def _traceback(error: BaseException) -> str:
@@ -202,7 +209,9 @@ def _traceback(error: BaseException) -> str:
 
 def _last_line(error: BaseException) -> str:
     name, short, message = _type_name(error), type(error).__name__, message_of(error)[:_MAX_TRACED_CHARS]
-    return f"{name}{message.removeprefix(short)}" if message.startswith(short) else f"{name}: {message}"
+    if message.startswith(short):
+        return f"{name}{message.removeprefix(short)}"
+    return f"{name}: {message}"
 
 
 def _frames(traceback: TracebackType | None) -> str:
@@ -237,9 +246,10 @@ class Classifier:
             failure: Failure = error.failure
             return replace(failure, message=f"step {error.path}: {failure.message}")
         if isinstance(error, Reported):
-            raised = None if self._classify is None else error.exception()
-            kind = None if raised is None else self._kind(raised)
-            return error.failure if kind is None else replace(error.failure, kind=kind)
+            raised = self._classify and error.exception()
+            if raised is not None and (kind := self._kind(raised)) is not None:
+                return replace(error.failure, kind=kind)
+            return error.failure
         return failure_of(error, self._kind(error) or kind_of(error))
 
     def _kind(self, error: BaseException) -> Kind | None:

@@ -72,12 +72,16 @@ def spent_body(spent: Spent | None) -> bytes | None:
 
 def spent_from(body: bytes | None) -> Spent:
     """Read what was spent."""
-    return {} if body is None else {model: Usage.from_json(usage) for model, usage in json.loads(body).items()}
+    if body is None:
+        return {}
+    return {model: Usage.from_json(usage) for model, usage in json.loads(body).items()}
 
 
 def usage_from(body: bytes | None) -> Usage | None:
     """Read a usage."""
-    return None if body is None else Usage.from_json(json.loads(body))
+    if body is None:
+        return None
+    return Usage.from_json(json.loads(body))
 
 
 def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
@@ -122,7 +126,7 @@ def _is_all(usage: Usage | None, result: Result) -> bool:
 
 def last_step_of(row: ResultRow) -> StepRow | None:
     """Read the step back; None for a job that has none. KeyError, TypeError or ValueError for what we do not write."""
-    more = {} if row.more is None else json.loads(row.more)
+    more = _value(row.more) or {}
     step = more.get("step")
     if step is None:
         return None

@@ -263,11 +263,10 @@ class Intake:
     def _require_once(self, item: _Item, outcome: RecordedOutcome | None) -> None:
         # What has a result is known by its row: a bit each, where the keys of what is new go to disk.
         # What is new when this reading began may be done since.
-        is_new = (
-            self._seen.add(item.key) == 1
-            if outcome is None
-            else self._found.add(outcome.row) and item.key not in self._seen
-        )
+        if outcome is None:
+            is_new = self._seen.add(item.key) == 1
+        else:
+            is_new = self._found.add(outcome.row) and item.key not in self._seen
         if not is_new:
             raise _repeated(item)
 
@@ -280,10 +279,11 @@ class Intake:
         except (TypeError, ValueError, RecursionError) as error:
             content = _no_content(draft, position, error)
         if name is None:
-            count = self._seen.add(
-                content + (b"=%d" % draft.sample if draft.sample else b"=")
-            )  # not to be taken for the key of an item
-            name = content.hex()[:_ID_CHARS] if count == 1 else f"{content.hex()[:_ID_CHARS]}~{count}"
+            mark = b"=%d" % draft.sample if draft.sample else b"="  # not to be taken for the key of an item
+            count = self._seen.add(content + mark)
+            name = content.hex()[:_ID_CHARS]
+            if count > 1:
+                name += f"~{count}"
             name = sample_id(name, draft.sample)
         return _Item(position if draft.position is None else draft.position, draft, name, item_key(name), content)
 

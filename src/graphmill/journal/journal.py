@@ -170,10 +170,9 @@ class Journal:
         try:
             return self.store.create(plan.run_id, plan.manifest)
         except UsageError:
-            run = None if plan.run_id is None else self.find(plan.run_id)
-            if run is None:
-                raise
-            return run  # somebody has started it at the same moment
+            if plan.run_id is not None and (run := self.find(plan.run_id)) is not None:
+                return run  # somebody has started it at the same moment
+            raise
 
     def _want(self, ledger: Ledger, run: RunRecord, selection: Selection) -> Counter[Status]:
         """Record which items run again, so that a resume knows it too; count them."""
@@ -222,8 +221,11 @@ class Journal:
         generation = run.generation
         if changes or (kept_changes and on_change == "invalidate"):
             counts = self.archive.counts(run) if run.rows else ()
-            own_hint = f"{hint}, or with " if hint and all(change in words for change in found) else ""
-            hint = own_hint + (_HINT_OF_RETRY if is_retry else _change_hint(run))
+            usual_hint = _HINT_OF_RETRY if is_retry else _change_hint(run)
+            if hint and all(change in words for change in found):
+                hint = f"{hint}, or with {usual_hint}"
+            else:
+                hint = usual_hint
             generation = generation_after_change(run, counts, changes, on_change=on_change, hint=hint)
             kept_changes = list(dict.fromkeys([*kept_changes, *changes])) if counts or run.steps else []
         if kept_changes and generation == run.generation:

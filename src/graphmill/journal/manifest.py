@@ -160,15 +160,19 @@ def commit_of(folder: Path) -> str | None:
     try:
         marks = (parent / ".git" for parent in (folder, *folder.parents))
         mark = next((mark for mark in marks if mark.exists()), None)
-        found = None if mark is None else _head(_repository(mark))
+        found = mark and _head(_repository(mark))
     except (OSError, ValueError):  # not ours to read, not git's
         return None
-    return found if found is not None and _COMMIT.fullmatch(found) else None
+    if not found or not _COMMIT.fullmatch(found):
+        return None
+    return found
 
 
 def _repository(mark: Path) -> Path:
     """Follow the file that replaces the folder in a worktree or a submodule."""
-    return mark if mark.is_dir() else mark.parent / mark.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+    if mark.is_dir():
+        return mark
+    return mark.parent / mark.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
 
 
 def _head(repository: Path) -> str | None:
@@ -177,8 +181,9 @@ def _head(repository: Path) -> str | None:
         return head
     name = head.removeprefix("ref:").strip()
     pointer = repository / "commondir"  # a worktree shares its branches with the others
-    shared = repository / pointer.read_text(encoding="utf-8").strip() if pointer.exists() else repository
-    return _loose(shared / name) or _packed(shared / "packed-refs", name)
+    if pointer.exists():
+        repository /= pointer.read_text(encoding="utf-8").strip()
+    return _loose(repository / name) or _packed(repository / "packed-refs", name)
 
 
 def _loose(path: Path) -> str | None:
@@ -186,5 +191,7 @@ def _loose(path: Path) -> str | None:
 
 
 def _packed(path: Path, name: str) -> str | None:
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    if not path.is_file():
+        return None
+    lines = path.read_text(encoding="utf-8").splitlines()
     return next((line.split()[0] for line in lines if line.endswith(f" {name}")), None)

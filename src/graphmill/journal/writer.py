@@ -128,7 +128,9 @@ class JournalWriter:
             self.leave(job)
         if failure.kind in NOT_COUNTED and not path and job.effect != "unsafe" and usage is None:
             return 0
-        record, spent = self._records[job.id], None if usage is None else self._spent.pop(job.id, None)
+        record, spent = self._records[job.id], None
+        if usage is not None:
+            spent = self._spent.pop(job.id, None)
         error = failure_body(failure)
         return self._put(
             AttemptRow(record.key, record.generation, path, attempt, failure.kind, error, usage_body(usage), spent)
@@ -137,8 +139,11 @@ class JournalWriter:
     def spend(self, job: Job, model: str, usage: Usage) -> None:
         """Hold usage for the job's next row."""
         if job.id in self._records:
-            before, now = self._spent.get(job.id), {model: usage}
-            self._spent[job.id] = now if before is None else add_by_model(before, now)
+            before = self._spent.get(job.id)
+            if before is None:
+                self._spent[job.id] = {model: usage}
+            else:
+                self._spent[job.id] = add_by_model(before, {model: usage})
 
     @property
     def usage(self) -> Spent:
@@ -171,7 +176,10 @@ class JournalWriter:
     def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_temporary: bool) -> int:
         """Queue a note's row."""
         record = self._records[job.id]
-        output, error = (None, body) if is_temporary else (body, None)
+        output: bytes | None = body
+        error: bytes | None = None
+        if is_temporary:
+            output, error = None, body
         return self._put(StepRow(record.key, record.generation, path, content, 0, 0.0, output, error))
 
     def spill(self) -> PageFile | None:
@@ -348,8 +356,9 @@ class JournalWriter:
 def _outcome(order: int, step: StepRow) -> StepOutcome:
     if step.is_note:
         return StepOutcome(step.noted, None, attempts=0, order=order)
-    failure = None if step.error is None else failure_from(step.error)
-    models = tuple(step.spent or ()) if failure is None else ()
+    failure, models = None, tuple(step.spent or ())
+    if step.error is not None:
+        failure, models = failure_from(step.error), ()
     return StepOutcome(
         step.output, failure, step.attempts, step.duration_s, usage_from(step.usage), step.began_s, order, models
     )
@@ -365,7 +374,7 @@ def _left(waiting: int, *, is_whole: bool) -> str:
     """Say why a run that nobody stopped is not finished."""
     reasons = []
     if waiting:
-        reasons.append(f"{waiting:,} {'item waits' if waiting == 1 else 'items wait'} for an answer")
+        reasons.append("1 item waits for an answer" if waiting == 1 else f"{waiting:,} items wait for an answer")
     if not is_whole:
         reasons.append("some items have not run")
     return " and ".join(reasons)
@@ -386,4 +395,6 @@ def _final_status(stopped: str | None, because: str, *, is_refused: bool, is_who
     reason = StopReason(stopped)
     if reason is StopReason.CANCELLED:
         return CANCELLED
-    return RunStatus(RunState.PAUSED if reason.is_pause else RunState.FAILED, str(reason))
+    if reason.is_pause:
+        return RunStatus(RunState.PAUSED, str(reason))
+    return RunStatus(RunState.FAILED, str(reason))

@@ -100,7 +100,8 @@ class Tracing:
         """Start the span of an attempt, and with the first one that of its item."""
         job, path = context.attempt.step.job, context.path
         item = self._items.get(job.id) or self._item(job)
-        context.span = self._under(item, _span_name(path) if path else "graphmill.attempt", _attributes(context))
+        name = _span_name(path) if path else "graphmill.attempt"
+        context.span = self._under(item, name, _attributes(context))
 
     def end_attempt(self, context: AttemptContext, error: BaseException | None) -> None:
         """End the span of an attempt. Why it was cancelled wins over what it raised; a question is not a failure."""
@@ -118,7 +119,9 @@ class Tracing:
         """Make the span of a step's attempt inside a function."""
         from opentelemetry.trace import use_span  # noqa: PLC0415  whoever takes spans has imported it
 
-        parent = self._run if context.parent is None or context.parent.span is None else context.parent.span
+        parent = self._run
+        if context.parent is not None and context.parent.span is not None:
+            parent = context.parent.span
         span = context.span = self._under(parent, _span_name(context.path), _attributes(context))
         try:
             with use_span(span, record_exception=False, set_status_on_exception=False):
@@ -133,7 +136,10 @@ class Tracing:
         span = self._items.pop(result.job_id, None)
         if span is not None:
             span.set_attributes({"graphmill.status": str(result.status), "graphmill.attempts": result.attempts})
-            end_span(span, str(result.error.kind) if result.is_failure and result.error is not None else None)
+            kind = None
+            if result.is_failure and result.error is not None:
+                kind = str(result.error.kind)
+            end_span(span, kind)
 
     def close(self, stopped: str | None, fault: BaseException | None) -> None:
         """End the open spans, and the run's own."""
@@ -176,8 +182,10 @@ def error_kind(error: BaseException) -> str:
     error = root_cause(error)
     if isinstance(error, StepError):
         return str(error.failure.kind)
+    if isinstance(error, TimeoutError):
+        return "timeout"
     if isinstance(error, Exception):
-        return "timeout" if isinstance(error, TimeoutError) else str(kind_of(error))
+        return str(kind_of(error))
     return "cancelled"
 
 
@@ -186,8 +194,10 @@ def _span_name(path: str) -> str:
 
 
 def _attributes(context: AttemptContext) -> dict[str, Any]:
-    attributes = {"graphmill.item.id": context.attempt.step.job.id, "graphmill.attempt": context.number}
-    return {**attributes, "graphmill.step.path": context.path} if context.path else attributes
+    attributes: dict[str, Any] = {"graphmill.item.id": context.attempt.step.job.id, "graphmill.attempt": context.number}
+    if context.path:
+        attributes["graphmill.step.path"] = context.path
+    return attributes
 
 
 def _traceparent(span: Span) -> str:

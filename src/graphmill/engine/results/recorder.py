@@ -165,7 +165,7 @@ class Recorder(Protocol):
         """Write what is left, record how the run ended, and release it, without waiting long. A refused one can be resumed otherwise."""
 
 
-class Journal(Protocol):
+class RecordsRuns(Protocol):
     """Where runs are recorded."""
 
     def recorder(

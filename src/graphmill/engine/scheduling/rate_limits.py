@@ -66,19 +66,19 @@ class RateLimiter:
 
     __slots__ = ("_account", "_open")
 
-    def __init__(self, limits: Limits) -> None:
-        self._account = _Account(limits)
+    def __init__(self, limits: Limits, account: _Account | None = None) -> None:
+        self._account = account or _Account(limits)
         self._open: set[Reservation] = set()
 
     @classmethod
     def for_account(cls, limits: Limits, clock: Callable[[], float]) -> RateLimiter:
         """Make a limiter that shares its account with the process; with a clock of its own, as in a simulation, it shares nothing."""
-        made = cls(limits)
-        if limits.account and abs(clock() - time.monotonic()) <= _SAME_CLOCK_S:
-            with _accounts_lock:
-                made._account = _accounts.setdefault(limits.account, made._account)
-                made._account.set(limits)
-        return made
+        if not limits.account or abs(clock() - time.monotonic()) > _SAME_CLOCK_S:
+            return cls(limits)
+        with _accounts_lock:
+            account = _accounts.setdefault(limits.account, _Account(limits))
+            account.set(limits)
+        return cls(limits, account)
 
     @property
     def counts_tokens(self) -> bool:

@@ -274,6 +274,13 @@ class BatchSequence(Sequence[Any]):
             found.append(self._part_of(outcome))
         return found
 
+    def exported(self) -> list[Any] | OutputSequence:
+        """Return a plain list if it is small enough."""
+        try:
+            return self.tolist()
+        except Permanent:
+            return OutputSequence(self._name, self._table, self._numbers, self._part)
+
     def key(self) -> bytes:
         """Hash the entries without reading them; the same entries in the same order have the same key."""
         numbers = self._numbers.tobytes() if isinstance(self._numbers, array) else b""
@@ -295,14 +302,6 @@ class OutputSequence(BatchSequence):
         """Load all entries."""
         return list(self)
 
-    @classmethod
-    def of(cls, sequence: BatchSequence) -> list[Any] | OutputSequence:
-        """Return a plain list if it is small enough."""
-        try:
-            return sequence.tolist()
-        except Permanent:
-            return cls(sequence._name, sequence._table, sequence._numbers, sequence._part)
-
 
 def load_sequences(params: Any, *, but: Collection[str] = ()) -> Any:
     """Replace sequences by plain lists, at any depth; Permanent if they are too large for memory.
@@ -318,7 +317,7 @@ def load_sequences(params: Any, *, but: Collection[str] = ()) -> Any:
 
 def export_sequences(value: Any) -> Any:
     """Replace sequences in a job's output by plain lists, unless they are large."""
-    return _replace(value, OutputSequence.of)
+    return _replace(value, BatchSequence.exported)
 
 
 def _replace(value: Any, convert: Callable[[BatchSequence], Any]) -> Any:

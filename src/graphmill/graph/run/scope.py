@@ -81,7 +81,7 @@ class Meter:
         """Count a step, here and in all parents."""
         meter: Meter | None = self
         while meter is not None:
-            meter._count(end)
+            meter.count(end)
             meter = meter.parent
 
     @property
@@ -101,7 +101,8 @@ class Meter:
             return 0.0
         return self.usage.cost_usd or 0.0
 
-    def _count(self, end: StepEnd) -> None:
+    def count(self, end: StepEnd) -> None:
+        """Count a step, here alone."""
         self.attempts = max(self.attempts, end.attempts)
         self._began_s = min(self._began_s, end.began_s)
         self._ended_s = max(self._ended_s, end.began_s + end.duration_s)

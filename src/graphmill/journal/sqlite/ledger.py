@@ -147,8 +147,9 @@ class SqliteLedger:
             uncounted = self._last - self._row.last
             usage = _with_spent(self.usage, chain(groups[ResultRow], groups[StepRow], groups[AttemptRow]))
             counted = self._row._replace(changed_at=now, last=self._last, rows=self._row.rows + uncounted)
-            run = counted if usage is self._counted else counted._replace(usage=spent_body(usage))
-            after = self._write(groups, run)
+            if usage is not self._counted:
+                counted = counted._replace(usage=spent_body(usage))
+            after = self._write(groups, counted)
             write = write_run if groups[RunRow] else write_counters
             if not write(self._connection, after, self._row.epoch):
                 raise self._fenced()

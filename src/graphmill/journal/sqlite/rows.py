@@ -376,19 +376,20 @@ class RowDecoder:
 
     def damaged_row(self, table: str, row: int, item_id: str | None = None) -> DamagedError:
         """Return the error for a row that is not what was written, with its item."""
-        item = "" if item_id is None else f", item {item_id!r:.80}"
-        return damaged(self._name, f"row {row} of {table} (run {self._run.id}{item})")
+        place = f"run {self._run.id}"
+        if item_id is not None:
+            place += f", item {item_id!r:.80}"
+        return damaged(self._name, f"row {row} of {table} ({place})")
 
     def _decoded(self, found: Iterable[Stored], decode: Callable[[Stored], T | None], table: str) -> list[T]:
         """Decode rows that begin with their number."""
         decoded = []
         for number, *values in found:
-            row = decode(tuple(values)) if values[0] == self._run.number else None
-            if row is None:
-                item_id = values[HEAD + 6] if table == "results" else None  # it may itself be what is damaged
-                raise self.damaged_row(
-                    table, number, item_id.decode(errors="replace") if isinstance(item_id, bytes) else None
-                )
+            if values[0] != self._run.number or (row := decode(tuple(values))) is None:
+                item_id = None
+                if table == "results" and isinstance(values[HEAD + 6], bytes):  # it may itself be what is damaged
+                    item_id = values[HEAD + 6].decode(errors="replace")
+                raise self.damaged_row(table, number, item_id)
             decoded.append(row)
         return decoded
 

@@ -212,7 +212,8 @@ def _with_uncounted(connection: sqlite3.Connection, run: StoredRun, last: int, n
     usage = spent_from(run.usage)
     for number, *values in connection.execute(SQL["spent_uncounted"], (run.number, run.last + 1, last)):
         found = decode_result(tuple(values))
-        if found is None and name is not None:
+        if found is not None:
+            usage = add_by_model(usage, found[0].spent or {})
+        elif name is not None:
             raise damaged(name, f"row {number} of results (run {run.name})")
-        usage = add_by_model(usage, {} if found is None else found[0].spent or {})
     return spent_body(usage)

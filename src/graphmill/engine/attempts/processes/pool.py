@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import socket
-import subprocess
 import sys
 from asyncio import AbstractEventLoop, CancelledError
 from collections import Counter
@@ -26,6 +25,19 @@ from graphmill.engine.attempts.processes.importable import require_importable
 from graphmill.engine.attempts.processes.worker import CALL, PIECE_BYTES, VALUE, Incoming, message
 from graphmill.engine.attempts.threads import Ended, Threads
 from graphmill.engine.failures import Reported, crashed, failure_of
+
+_OPTIONS = {  # of the interpreter, by their names in sys.flags
+    "debug": "-d",
+    "dont_write_bytecode": "-B",
+    "optimize": "-O",
+    "isolated": "-I",
+    "ignore_environment": "-E",
+    "no_user_site": "-s",
+    "no_site": "-S",
+    "safe_path": "-P",
+    "bytes_warning": "-b",
+    "verbose": "-v",
+}
 
 
 class ChildProcess:
@@ -454,11 +466,19 @@ class ProcessAttempt:
 
 def _command(descriptor: int, accept: tuple[str, str] | None) -> list[str]:
     path = [entry for entry in sys.path if isinstance(entry, str)]
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     start = (
         f"from graphmill.engine.attempts.processes.worker import main; main({descriptor}, {os.getpid()}, {accept!a})"
     )
-    return [sys.executable, *flags, "-c", f"import sys; sys.path[:] = {path!a}; {start}"]
+    return [sys.executable, *_interpreter_options(), "-c", f"import sys; sys.path[:] = {path!a}; {start}"]
+
+
+def _interpreter_options() -> list[str]:
+    """Return the options that this interpreter was started with, as far as they change what code does."""
+    options = [option for name, option in _OPTIONS.items() for _ in range(getattr(sys.flags, name))]
+    options += [f"-W{each}" for each in sys.warnoptions]
+    if sys.flags.dev_mode:
+        options += ["-X", "dev"]
+    return [*options, "-X", f"utf8={sys.flags.utf8_mode}"]
 
 
 def _outcome(sort: int, pickled: memoryview) -> tuple[Any, BaseException | None]:
