@@ -34,7 +34,6 @@ from graphmill.engine.results.statistics import Progress, RunStatistics, Statist
 from graphmill.engine.scheduling.health import HealthState
 from graphmill.engine.scheduling.lanes import Lane
 from graphmill.engine.scheduling.nested_calls import NestedCalls
-from graphmill.engine.scheduling.rate_limits import RunRateLimiters
 from graphmill.engine.scheduling.scheduler import Scheduler
 from graphmill.engine.timers import Timers, ends_run_on_error
 
@@ -91,8 +90,7 @@ class Engine:
             scheduler, self._recorder, self._commits, self._observers,
             outbox=self._outbox, statistics=self._statistics, monitor=self._monitor, crash=self.crash,
         )  # fmt: skip
-        self._rate_limiters = RunRateLimiters(self._loop.time)
-        scheduler.lanes.make_limiter = self._rate_limiters.make
+        scheduler.lanes.clock = self._loop.time
         self._tracing = Tracing.start(self._recorder)
         self._driver = self._make_driver()
         self._admission = Admission(self, scheduler, self._workers, bind=options.bind)
@@ -346,7 +344,7 @@ class Engine:
         try:
             await self._admission.wait_closed(self._workers.grace_s)
         finally:
-            self._rate_limiters.close()
+            self._scheduler.lanes.close()
             await self._workers.close()
 
     async def _close_recorder(self) -> None:
@@ -382,7 +380,7 @@ class Engine:
             self.stop(reason, cancelled(f"{self._scheduler.failures}, {_TOO_MANY_FAILURES[reason]}"))
 
     def lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
-        """Report that a lane's limit or health is no longer this."""
+        """Report that a lane's limit or health has changed; these are the earlier ones."""
         if lane.limit != limit:
             self._observers.notify(
                 events.ConcurrencyChanged, before=limit, after=lane.limit, key=lane.key, reason=lane.reason

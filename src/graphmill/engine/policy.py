@@ -165,7 +165,7 @@ def require_policy(policy: Policy | None) -> Policy:
 
 
 def require_count(name: str, value: object) -> None:
-    """Refuse anything but an integer of at least 1; a bool is no number here."""
+    """Refuse anything but an integer of at least 1; a bool does not count as one."""
     if type(value) is not int or value < 1:
         raise UsageError(f"{name} must be an integer >= 1, got {value!r:.80}")
 

@@ -1,4 +1,4 @@
-"""Runs the user's code. Here is the only owner of its tasks: it cancels them, and abandons what does not end.
+"""Runs the user's code. This module alone owns its tasks: it cancels them, and abandons those that do not end.
 
 Not a TaskGroup: a function that swallows cancellation would hang it, the loop's shutdown and the interpreter's exit.
 """

@@ -61,7 +61,7 @@ class Recall(NamedTuple):
 
 
 def empty_recall() -> Recall:
-    """Return the recall of a job of which nothing is recorded."""
+    """Return the recall of a job without recorded steps."""
     return Recall({}, set(), {})
 
 
@@ -162,7 +162,7 @@ class Recorder(Protocol):
     async def close(
         self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float
     ) -> None:
-        """Write what is left, record how the run ended, and release it, without waiting long. A refused one can be resumed otherwise."""
+        """Write what is left, record how the run ended, and release it, without waiting long. A refused run can still be resumed."""
 
 
 class RecordsRuns(Protocol):

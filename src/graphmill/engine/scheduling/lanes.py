@@ -376,7 +376,10 @@ class Lanes:
         self._idle: dict[str, Lane] = {}
         # Where the first request of each lane sorts, and the lane's key; outdated entries are skipped.
         self._heads: list[tuple[int, float, int, str]] = []
-        self.make_limiter: Callable[[Limits], RateLimiter] = RateLimiter
+        self._rate_limiters: list[RateLimiter] = []
+        self.clock: Callable[[], float] | None = (
+            None  # with one, rate limits are shared with the other runs of the process
+        )
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._by_key.values())
@@ -390,7 +393,9 @@ class Lanes:
 
     def apply_limits(self, lane: Lane, limits: Limits) -> None:
         """Apply limits to a lane."""
-        lane.apply_limits(limits, self.make_limiter(limits))
+        limiter = RateLimiter(limits) if self.clock is None else RateLimiter.for_account(limits, self.clock)
+        self._rate_limiters.append(limiter)
+        lane.apply_limits(limits, limiter)
 
     def fix_limit(self, limit: int) -> None:
         """Set the limit of every lane by hand; it no longer adapts."""
@@ -470,6 +475,11 @@ class Lanes:
                 return any(head[0] == _STEP and head < key and self._is_current(head) for head in heads)
             heappop(heads)
         return False
+
+    def close(self) -> None:
+        """Settle the open reservations of the run."""
+        for limiter in self._rate_limiters:
+            limiter.close()
 
     def troubles(self, now: float) -> list[str]:
         """Describe what is unavailable or refuses calls."""

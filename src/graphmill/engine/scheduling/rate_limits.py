@@ -143,25 +143,6 @@ class RateLimiter:
                 account.tokens.learn(tokens, now, 0 if reserved is None else reserved.tokens)
 
 
-class RunRateLimiters:
-    """The rate limiters of one run, closed together when it ends."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._made: list[RateLimiter] = []
-
-    def make(self, limits: Limits) -> RateLimiter:
-        """Make the limiter of an account, set to these limits."""
-        made = RateLimiter.for_account(limits, self._clock)
-        self._made.append(made)
-        return made
-
-    def close(self) -> None:
-        """Settle the open reservations of the run."""
-        for limiter in self._made:
-            limiter.close()
-
-
 class _Track:
     """One limited thing: as configured, and as the server's last answer has stated."""
 
