@@ -183,7 +183,7 @@ def _checked(reader: ResultReader, report: Report) -> Report:
 
 
 def function_of(graph: Any) -> Callable[[Any], Any]:
-    """Give the function that is called with each item."""
+    """Return the function that is called with each item."""
     function = load(graph) if isinstance(graph, str | Path) else adapt_graph(graph)
     if not callable(function):
         raise UsageError(
@@ -243,7 +243,7 @@ def policy_for(
     concurrency: int | None = None,
     isolation: Isolation | None = None,
 ) -> Policy:
-    """Give the policy with the overrides.
+    """Return the policy with the overrides.
 
     The default concurrency is ten or, if that is more, that of the graph's widest batch; never more than the window.
     """

@@ -149,7 +149,7 @@ class _PreparedCall:
             return await completed(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
 
     async def known(self, context: Context) -> Completion | None:
-        """Give a cached answer, which needs no rate limit."""
+        """Return a cached answer, which needs no rate limit."""
         return await find_cached(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
 
     def _of(self, context: Context) -> ModelRequest:
@@ -180,7 +180,7 @@ class _PreparedCall:
         return estimated_tokens(self._request, "" if self._schema is None else self._schema.text)
 
     def given(self, made: Completion) -> Any:
-        """Give what the caller gets: the completion, or its data in the shape of the schema."""
+        """Return what the caller gets: the completion, or its data in the shape of the schema."""
         if self._schema is None or made.tool_calls:
             return made
         return self._schema.instance(made.data)
@@ -242,7 +242,7 @@ class StandaloneContext(Context):
         await self._shared.close(_CLOSE_S)
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Give the shared object of this key; make it at the first call."""
+        """Return the shared object of this key; make it at the first call."""
         return self._shared.get(key, make)
 
     @asynccontextmanager

@@ -25,7 +25,7 @@ _MOST_NAMES = 20
 
 
 def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None]:
-    """Give the function that finds an item's id from the item and its position; it returns None if there is none."""
+    """Return the function that finds an item's id from the item and its position; it returns None if there is none."""
     if isinstance(items, Single):
         return lambda _item, _position: JOB_ID
     if id_field is None:
@@ -88,7 +88,7 @@ def _missing_field(name: str, fields: list[str], found_in: str) -> UsageError:
 
 
 def job_among_items() -> UsageError:
-    """Give the error for a job among the items."""
+    """Return the error for a job among the items."""
     return UsageError("items must be plain data, got a Job; run jobs with gm.BatchExecutor().start(jobs)")
 
 
@@ -105,7 +105,7 @@ class Single:
         return 1
 
     def note(self) -> dict[str, Any] | None:
-        """Give what a manifest records of it; None if it is not plain data and could not be read back."""
+        """Return what a manifest records of it; None if it is not plain data and could not be read back."""
         try:
             plain = json.loads(to_json(self.item))
             is_plain = canonical(plain) == canonical(self.item)
@@ -115,7 +115,7 @@ class Single:
 
     @classmethod
     def noted(cls, note: Mapping[str, Any]) -> Single | None:
-        """Give the item that a manifest recorded, if any."""
+        """Return the item that a manifest recorded, if any."""
         if "item" in note:
             return cls(note["item"])
         return None

@@ -70,7 +70,7 @@ def describe_model_changes(run: RunRecord, graph: Callable[[Any], Any]) -> tuple
 
 
 def _resume_command(run_id: str, now: Choices, before: Choices) -> str:
-    """Give the command that resumes with the current choices; empty if it has no option for one, such as a seed."""
+    """Return the command that resumes with the current choices; empty if it has no option for one, such as a seed."""
     models = [*filter(None, [now.model]), *(f"{role}={name}" for role, name in now.roles.items())]
     params = {
         name: value

@@ -61,7 +61,7 @@ class Recording:
         return Path(self._place)
 
     def stored(self, run_id: str) -> StoredResults:
-        """Give the run's stored results; they can be read as long as the journal exists."""
+        """Return the run's stored results; they can be read as long as the journal exists."""
         return StoredResults(partial(open_briefly, self._place), run_id)
 
     def close(self) -> None:
@@ -219,13 +219,13 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> ItemDra
 
 
 def _chosen(graph: Graph) -> dict[str, Any]:
-    """Give a workflow's model choices, the models it calls and, if it has no file, its text."""
+    """Return a workflow's model choices, the models it calls and, if it has no file, its text."""
     found = {"choices": graph.choices.to_json(), "models": list(models_used(graph)), "written": _plain(graph.written)}
     return {name: value for name, value in found.items() if value}
 
 
 def _plain(data: Any) -> Any:
-    """Give data as a manifest can store it; None if it is not JSON."""
+    """Return data as a manifest can store it; None if it is not JSON."""
     try:
         return json.loads(to_json(data))
     except (TypeError, ValueError, RecursionError):
@@ -257,7 +257,7 @@ def cache_for_run(journal: Path | None) -> Iterator[None]:
 
 
 def cache_path(journal: str | Path | None = None) -> Path:
-    """Give the path of a journal's cache, by default that of the usual journal."""
+    """Return the path of a journal's cache, by default that of the usual journal."""
     path = fixed(journal)
     if not isinstance(path, Path):
         path = Path(BESIDE_THE_PROJECT).absolute()

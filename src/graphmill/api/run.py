@@ -66,7 +66,7 @@ run = blocking(arun)
 
 
 def single(function: Callable[[Any], Any], inputs: Any) -> Single:
-    """Give the input of one job as the items of a batch; UsageError if the graph cannot take it."""
+    """Return the input of one job as the items of a batch; UsageError if the graph cannot take it."""
     if not isinstance(function, Graph):
         return Single(inputs)
     if inputs is None:
@@ -76,7 +76,7 @@ def single(function: Callable[[Any], Any], inputs: Any) -> Single:
 
 
 def only_result(report: Report, items: Single) -> Result:
-    """Give the result of a run of one job; without one it is pending or cancelled."""
+    """Return the result of a run of one job; without one it is pending or cancelled."""
     for result in report.results():
         if result.job_id == JOB_ID:
             return result

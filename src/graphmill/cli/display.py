@@ -88,7 +88,7 @@ def progress_line(progress: Progress, width: int | None = None) -> str:
 
 
 def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
-    """Give the parts of a line, each with how soon it is left out: the highest number first."""
+    """Return the parts of a line, each with how soon it is left out: the highest number first."""
     failed, series = progress.failed + progress.timed_out, progress.series
     count = _count(*_done_of_total(progress))
     if series is not None:

@@ -97,8 +97,7 @@ Output = Annotated[
 # -- policy
 
 Concurrency = Annotated[
-    int | None,
-    typer.Option("--concurrency", "-c", metavar="N", help="Maximum attempts at once.", show_default=False),
+    int | None, typer.Option("--concurrency", "-c", metavar="N", help="Maximum attempts at once.", show_default=False)
 ]
 Retries = Annotated[int, typer.Option(metavar="N", help="Retries after the first attempt.", min=0)]
 Timeout = Annotated[float | None, typer.Option(metavar="S", help="Timeout of one attempt, in seconds.")]

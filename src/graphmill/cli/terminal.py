@@ -124,11 +124,7 @@ def _wrap(line: str, width: int) -> Iterator[str]:
     if gap >= 0:
         head, indent = line[: gap + len(_COLUMN_GAP)], ""
     wrapper = TextWrapper(
-        width - len(head),
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-        expand_tabs=False,
+        width - len(head), subsequent_indent=indent, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False
     )
     for part in wrapper.wrap(line[len(head) :]):
         yield head + part

@@ -24,7 +24,7 @@ ROW_FIELDS = (
 
 
 def row_of(result: Result) -> Row:
-    """Give a result as a row; docs/results.md describes the fields."""
+    """Return a result as a row; docs/results.md describes the fields."""
     return {
         "id": result.job_id,
         "status": str(result.status),

@@ -260,7 +260,7 @@ def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002
 
 
 def partial_path(path: Path) -> Path:
-    """Give the path for the rows of a run that ended early."""
+    """Return the path for the rows of a run that ended early."""
     return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 

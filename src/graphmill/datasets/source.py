@@ -63,12 +63,7 @@ Reader = Callable[[BinaryIO], Generator[Any, None, None]]
 
 _COUNTED = {"jsonl": (count_jsonl, 2**30), "csv": (count_csv, 2**26)}  # files up to this size: about half a second
 
-READERS: dict[str, Reader] = {
-    "jsonl": read_jsonl,
-    "json": read_json,
-    "yaml": read_yaml,
-    "csv": read_csv,
-}
+READERS: dict[str, Reader] = {"jsonl": read_jsonl, "json": read_json, "yaml": read_yaml, "csv": read_csv}
 _FORMAT_HINT = "; if it is CSV, use --source-format csv, or format='csv'"
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".csv": "csv"}
 

@@ -74,10 +74,10 @@ class StepContext(Protocol):
         """How long the attempt may take."""
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
-        """Give what all attempts of the run have in common."""
+        """Return what all attempts of the run have in common."""
 
     def idempotency_key(self) -> str:
-        """Give a text that is the same in every attempt of its step."""
+        """Return a text that is the same in every attempt of its step."""
 
     def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
         """Add to what the attempt has used, of this model."""
@@ -89,7 +89,7 @@ class StepContext(Protocol):
         """Take what an answer says of an owner's limits."""
 
     def ask(self, question: Any) -> Awaitable[Any]:
-        """Give the answer to a question, or end the attempt until there is one."""
+        """Return the answer to a question, or end the attempt until there is one."""
 
 
 class Context:

@@ -74,7 +74,7 @@ def _translate_connecting(error: Exception) -> NotSentError:
 
 
 def _refusal(error: OSError) -> str:
-    """Give the reason without the host, which asyncio puts in its place."""
+    """Return the reason without the host, which asyncio puts in its place."""
     if error.errno and error.errno > 0:
         return os.strerror(error.errno)
     return _cause(error)

@@ -109,10 +109,7 @@ def check_types(program: CodeProgram, values: Mapping[str, Any]) -> None:
         expected = _types(annotation)
         if name in values and expected is not None and not isinstance(values[name], expected):
             declared, found = ast.unparse(annotation), type(values[name]).__name__
-            raise ParamError(
-                f"{name} must be {declared} as the code declares it, got {found}",
-                at=("inputs", name),
-            )
+            raise ParamError(f"{name} must be {declared} as the code declares it, got {found}", at=("inputs", name))
 
 
 class CodeCall(NamedTuple):

@@ -38,8 +38,7 @@ class LangGraphParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         Any, Meta(description="The input state: a mapping, unless the graph's state is a single value.")
     ] = {}
     config: Annotated[
-        LangGraphConfig | None,
-        Meta(description="Merged into the graph's own config. The thread id is the step's."),
+        LangGraphConfig | None, Meta(description="Merged into the graph's own config. The thread id is the step's.")
     ] = None
 
 

@@ -88,8 +88,7 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         ),
     ] = None
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(description="Seconds per attempt; same as the node's own `timeout`."),
+        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; same as the node's own `timeout`.")
     ] = None
 
 

@@ -42,8 +42,7 @@ class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         ),
     ] = None
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(description="Seconds per attempt; same as the node's own `timeout`."),
+        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; same as the node's own `timeout`.")
     ] = None
     requires: Annotated[list[str], Meta(description="Packages that the code needs; for readers only.")] = []
 

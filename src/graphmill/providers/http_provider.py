@@ -205,11 +205,7 @@ class HttpProvider(ABC):
 
 
 async def _send(
-    client: HttpClient,
-    url: str,
-    headers: Mapping[str, str],
-    body: bytes | None,
-    timeout_s: float | None,
+    client: HttpClient, url: str, headers: Mapping[str, str], body: bytes | None, timeout_s: float | None
 ) -> HttpResponse:
     """Send a request once and read the response within a time limit; AttemptError says what went wrong.
 

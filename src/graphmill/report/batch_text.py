@@ -73,7 +73,7 @@ def _without_empty_columns(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, .
 
 
 def batches_of(trace: TracePart, output: Any = None) -> list[BatchView]:
-    """Give a job's batches: those in its trace, outside of any item or round, and those its outputs hold."""
+    """Return a job's batches: those in its trace, outside of any item or round, and those its outputs hold."""
     in_output = list(_batches_in(output))
     in_trace = [_with_items(batch_view(part), in_output) for part in _outermost_batches(trace)]
     known = {_identity(view) for view in in_trace}
@@ -81,7 +81,7 @@ def batches_of(trace: TracePart, output: Any = None) -> list[BatchView]:
 
 
 def batch_view(part: TracePart) -> BatchView:
-    """Give a batch as it summed itself up at its end; while it is running, as far as its steps say."""
+    """Return a batch as it summed itself up at its end; while it is running, as far as its steps say."""
     if part.batch is not None:
         return _from_note(part.path, part.batch)
     counts = part.counts

@@ -79,7 +79,7 @@ def answer_lines(failures: Failures) -> list[str]:
 
 
 def failures_record(failures: Failures) -> dict[str, Any]:
-    """Give the same as data."""
+    """Return the same as data."""
     return {
         "run": failures.run.id,
         "failed": failures.failed,
@@ -91,7 +91,7 @@ def failures_record(failures: Failures) -> dict[str, Any]:
 
 
 def failure_record(result: Result) -> dict[str, Any]:
-    """Give a failed item as data, without its input."""
+    """Return a failed item as data, without its input."""
     record: dict[str, Any] = {
         "id": result.job_id,
         "status": result.status,

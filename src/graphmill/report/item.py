@@ -53,7 +53,7 @@ def item_lines(run: RunRecord, item_id: str, history: ItemHistory) -> list[str]:
 
 
 def _current(history: ItemHistory) -> Entry | None:
-    """Give the result that counts: that of the highest generation."""
+    """Return the result that counts: that of the highest generation."""
     return max(history.entries, key=lambda entry: entry.generation, default=None)
 
 
@@ -76,7 +76,7 @@ def _status(current: Entry | None) -> str:
 
 
 def _models(result: Result) -> list[str]:
-    """Give the models that answered; after ``--model`` they differ between items of one run."""
+    """Return the models that answered; after ``--model`` they differ between items of one run."""
     models = result.metadata.get("model") or []
     if not isinstance(models, list):
         models = [models]
@@ -169,7 +169,7 @@ def _generation_row(entry: Entry) -> tuple[str, ...]:
 
 
 def item_record(run: RunRecord, item_id: str, history: ItemHistory) -> dict[str, Any]:
-    """Give everything about an item as data."""
+    """Return everything about an item as data."""
     current, suspect = _current(history), history.suspect or SuspectRow(b"", 0, 0)
     return {
         "run": run.id,

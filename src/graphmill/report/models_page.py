@@ -28,7 +28,7 @@ _AGE_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
 def models_record(models: Models) -> dict[str, Any]:
-    """Give everything known as data; of a key, only the variable that holds it and whether that is set."""
+    """Return everything known as data; of a key, only the variable that holds it and whether that is set."""
     settings = models.settings
     return {
         "files": list(settings.files),
@@ -39,7 +39,7 @@ def models_record(models: Models) -> dict[str, Any]:
 
 
 def models_lines(models: Models) -> list[str]:
-    """Give the same as lines."""
+    """Return the same as lines."""
     found = models_record(models)
     end = "no graphmill.yaml in this folder or above it; write models as provider/model"
     if found["files"]:
@@ -58,7 +58,7 @@ def target_record(target: ModelTarget) -> dict[str, Any]:
 
 
 def target_lines(name: str, target: ModelTarget) -> list[str]:
-    """Give the same as lines."""
+    """Return the same as lines."""
     found = target_record(target)
     params = to_json(found["params"]) if found["params"] else "as the node says"
     rows = [("  model", found["model"]), ("  params", params), ("  provider", _provider_text(found))]
@@ -106,7 +106,7 @@ def _limits(limits: Limits | None) -> dict[str, int]:
 
 
 def _address(target: ModelTarget) -> str | None:
-    """Give the address; one from a variable may hold secrets, so only its host and port are shown."""
+    """Return the address; one from a variable may hold secrets, so only its host and port are shown."""
     if isinstance(target.setting.address, Secret):
         return f"{{env: {target.setting.address.name}}}"
     if target.setting.address is not None or not target.is_moved:
@@ -167,7 +167,7 @@ def cache_lines(path: Path, holdings: Sequence[CacheHolding], *, now: float) -> 
 
 
 def cache_record(path: Path, holdings: Sequence[CacheHolding]) -> dict[str, Any]:
-    """Give the same as data."""
+    """Return the same as data."""
     return {
         "path": str(path),
         "responses": sum(each.answers for each in holdings),

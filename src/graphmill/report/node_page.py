@@ -94,7 +94,7 @@ def node_page(node_type: NodeType[Any], width: int | None = None) -> list[str]:
 
 
 def node_record(node_type: NodeType[Any]) -> dict[str, Any]:
-    """Give a type as data; docs/cli.md describes the fields."""
+    """Return a type as data; docs/cli.md describes the fields."""
     return {
         "name": node_type.name,
         "aliases": list(node_registry().aliases(node_type)),
@@ -123,7 +123,7 @@ def node_markdown(types: Iterable[NodeType[Any]]) -> str:
 
 
 def own_types() -> list[NodeType[Any]]:
-    """Give the types that come with Graphmill itself."""
+    """Return the types that come with Graphmill itself."""
     return [
         node_type
         for node_type in node_registry().types().values()

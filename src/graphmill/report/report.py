@@ -222,7 +222,7 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def report_record(report: Report, error: Exception | None = None) -> dict[str, Any]:
-    """Give a report as data: summary, why it stopped, the error that ended it, all figures; the same in every front end."""
+    """Return a report as data: summary, why it stopped, the error that ended it, all figures; the same in every front end."""
     statistics = report.statistics
     return {
         "run": report.run_id,

@@ -99,7 +99,7 @@ def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
 
 
 def runs_record(view: RunsView) -> dict[str, Any]:
-    """Give the runs as data."""
+    """Return the runs as data."""
     return {"runs": [run_record(run) | {"bytes": bytes_} for run, bytes_ in view.runs], "older": view.older}
 
 
@@ -173,7 +173,7 @@ def _value_text(value: Any) -> str:
 
 
 def page_record(page: RunPage) -> dict[str, Any]:
-    """Give the page as data."""
+    """Return the page as data."""
     return run_record(page.view) | {
         "bytes": page.size,
         "manifest": page.view.run.manifest,

@@ -164,12 +164,12 @@ def _source(run: RunRecord) -> Mapping[str, Any]:
 
 
 def run_name(run: RunRecord) -> str:
-    """Give a run's id, safe to show."""
+    """Return a run's id, safe to show."""
     return one_line(run.id, _ID_CHARS)
 
 
 def graph_name(manifest: Mapping[str, Any]) -> str:
-    """Give the name of a run's graph; empty if it has none."""
+    """Return the name of a run's graph; empty if it has none."""
     graph = manifest.get("graph", manifest.get("name"))
     if isinstance(graph, Mapping):
         graph = graph.get("name")
@@ -202,7 +202,7 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
 
 
 def _rate(archive: Archive, run: RunRecord, now: float) -> float | None:
-    """Give results per second in the last minute or, if they are few, since the process began; None unless running."""
+    """Return results per second in the last minute or, if they are few, since the process began; None unless running."""
     if run.state is not RunState.RUNNING or run.owner is None:
         return None
     since = max(run.owner.since, now - _RECENT_S)
@@ -216,7 +216,7 @@ def _rate(archive: Archive, run: RunRecord, now: float) -> float | None:
 
 
 def first_waiting(archive: Archive, run: RunRecord) -> tuple[Result, ...]:
-    """Give the first items that wait for an answer, without those that have it and only wait for resume."""
+    """Return the first items that wait for an answer, without those that have it and only wait for resume."""
     entries = archive.entries(run, Query(statuses=frozenset({Status.WAITING}), limit=_MOST_READ))
     with closing(archive.lookup(run)) as lookup:
         waiting = (
@@ -261,7 +261,7 @@ def _speed(view: RunView) -> str:
 
 
 def run_record(view: RunView) -> dict[str, Any]:
-    """Give a run as data; docs/cli.md describes the fields."""
+    """Return a run as data; docs/cli.md describes the fields."""
     run = view.run
     record: dict[str, Any] = {
         "id": run.id,

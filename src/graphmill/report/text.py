@@ -111,7 +111,7 @@ def more_lines(count: int) -> list[str]:
 
 
 def failure_text(failure: Failure) -> str:
-    """Give the message, after the exception's type unless the message is Graphmill's own and says it all."""
+    """Return the message, after the exception's type unless the message is Graphmill's own and says it all."""
     name = failure.type.rpartition(".")[2]
     is_ours = failure.type.startswith("graphmill.") or failure.kind is Kind.TIMEOUT
     if is_ours or failure.message.startswith(name):
@@ -120,7 +120,7 @@ def failure_text(failure: Failure) -> str:
 
 
 def status_text(result: Result) -> str:
-    """Give a job's status and its flags: 'succeeded, degraded'."""
+    """Return a job's status and its flags: 'succeeded, degraded'."""
     return ", ".join([str(result.status), *(flag for flag in _FLAGS if result.metadata.get(flag))])
 
 

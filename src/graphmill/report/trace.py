@@ -153,7 +153,7 @@ class TracePart:
         return 0
 
     def grow(self, path: str) -> TracePart:
-        """Give the part at a path; make it if it is missing."""
+        """Return the part at a path; make it if it is missing."""
         part = self
         for end, kind, name, number in _split(path):
             prefix = path[:end]
@@ -163,7 +163,7 @@ class TracePart:
         return part
 
     def find(self, path: str) -> TracePart | None:
-        """Give the part at a path, or None."""
+        """Return the part at a path, or None."""
         part: TracePart | None = self
         for end, *_ in _split(path):
             if part is not None:
@@ -266,12 +266,12 @@ def read_body(body: bytes | None) -> Any:
 
 
 def read_output(row: StepRow) -> tuple[Any, str | None]:
-    """Give a step's output and, for a workflow node, the action it returned."""
+    """Return a step's output and, for a workflow node, the action it returned."""
     return _split_output(read_body(row.output))
 
 
 def _split_output(value: Any) -> tuple[Any, str | None]:
-    """Tell a node's output, which is stored with its action and flags, from any other value."""
+    """Split a node's output, which is stored with its action and flags; any other value has no action."""
     if isinstance(value, list) and len(value) == _NODE_OUTPUT:
         values, action, flags = value
         if isinstance(values, dict) and isinstance(action, str) and isinstance(flags, list):
@@ -280,7 +280,7 @@ def _split_output(value: Any) -> tuple[Any, str | None]:
 
 
 def body_text(body: bytes | None, chars: int) -> str:
-    """Give the beginning of a stored value as text; a long one is not parsed."""
+    """Return the beginning of a stored value as text; a long one is not parsed."""
     if body is None:
         return "null"
     if len(body) > MOST_BYTES:
@@ -292,7 +292,7 @@ def body_text(body: bytes | None, chars: int) -> str:
 
 
 def error_message(body: bytes | None) -> str:
-    """Give the kind and the message of a stored failure."""
+    """Return the kind and the message of a stored failure."""
     error = read_body(body)
     if isinstance(error, dict):
         return ": ".join(str(error[name]) for name in ("kind", "message") if error.get(name))

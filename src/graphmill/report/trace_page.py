@@ -93,7 +93,7 @@ def _counts_text(counts: Counter[str]) -> str:
 
 
 def trace_record(trace: TracePart) -> list[dict[str, Any]]:
-    """Give everything below a part of a trace as data, folded as in the drawing; docs/cli.md describes the fields."""
+    """Return everything below a part of a trace as data, folded as in the drawing; docs/cli.md describes the fields."""
     return [_part_record(child) for child in fold(trace).children]
 
 
@@ -179,7 +179,7 @@ def _error_lines(row: StepRow) -> list[str]:
 
 
 def step_record(row: StepRow, *, is_full: bool = False) -> dict[str, Any]:
-    """Give one step as data; a long output is only its beginning, as text, unless ``is_full``."""
+    """Return one step as data; a long output is only its beginning, as text, unless ``is_full``."""
     is_cut = not is_full and row.output is not None and len(row.output) > MOST_BYTES
     if is_cut:
         output, action = body_text(row.output, MOST_BYTES), None
@@ -200,7 +200,7 @@ def step_record(row: StepRow, *, is_full: bool = False) -> dict[str, Any]:
 
 
 def part_record(part: TracePart) -> dict[str, Any]:
-    """Give one part of a trace as data: the step in full if it is one, its failed attempts, and what is below."""
+    """Return one part of a trace as data: the step in full if it is one, its failed attempts, and what is below."""
     return {
         "path": part.path,
         "status": part.status,
@@ -211,7 +211,7 @@ def part_record(part: TracePart) -> dict[str, Any]:
 
 
 def attempt_records(rows: Sequence[AttemptRow]) -> list[dict[str, Any]]:
-    """Give attempts as data."""
+    """Return attempts as data."""
     return [
         {
             "generation": row.generation,

@@ -25,7 +25,7 @@ def usage_lines(used: Mapping[str, Usage]) -> list[str]:
 
 
 def usage_parts(used: Mapping[str, Usage]) -> tuple[str, str]:
-    """Give short texts for a progress line: '120 requests', '57.6k tokens'; empty if no model was called."""
+    """Return short texts for a progress line: '120 requests', '57.6k tokens'; empty if no model was called."""
     if not used:
         return "", ""
     usage = sum(used.values(), NO_USAGE)
@@ -33,7 +33,7 @@ def usage_parts(used: Mapping[str, Usage]) -> tuple[str, str]:
 
 
 def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:
-    """Give it as data: totals, and ``models`` with the counts of each; None if no model was called."""
+    """Return it as data: totals, and ``models`` with the counts of each; None if no model was called."""
     if not used:
         return None
     total = sum(used.values(), NO_USAGE)

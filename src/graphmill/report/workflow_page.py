@@ -53,7 +53,7 @@ def checked_lines(checked: CheckedFile) -> Iterator[str]:
 
 
 def checked_record(checked: CheckedFile) -> dict[str, Any]:
-    """Give the same as data; docs/cli.md describes the fields."""
+    """Return the same as data; docs/cli.md describes the fields."""
     graph = checked.graph
     record: dict[str, Any] = {
         "path": checked.path,

@@ -50,8 +50,7 @@ Inputs = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)
 ]
 Source = Annotated[
-    str,
-    typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - (stdin)."),
+    str, typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - (stdin).")
 ]
 Prompt = Annotated[
     str | None,

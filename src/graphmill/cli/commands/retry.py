@@ -30,17 +30,11 @@ def retry(  # noqa: PLR0913  one parameter per option
     run: RunName,
     *,
     items: Annotated[
-        list[str] | None,
-        typer.Option("--item", metavar="ID", help="Only this item. Repeatable.", show_default=False),
+        list[str] | None, typer.Option("--item", metavar="ID", help="Only this item. Repeatable.", show_default=False)
     ] = None,
     kinds: Annotated[
         list[str] | None,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="Only failures of this kind. Repeatable.",
-            show_default=False,
-        ),
+        typer.Option("--kind", metavar="KIND", help="Only failures of this kind. Repeatable.", show_default=False),
     ] = None,
     concurrency: Concurrency = None,
     models: Models = None,

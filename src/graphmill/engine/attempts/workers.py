@@ -103,13 +103,7 @@ class Workers:
         return ThreadAttempt(self, graph, value, ended, context)
 
     def begin_step(
-        self,
-        step: Step,
-        ended: AttemptEnded,
-        *,
-        context: AttemptContext,
-        is_suspect: bool,
-        reuse: Attempt | None,
+        self, step: Step, ended: AttemptEnded, *, context: AttemptContext, is_suspect: bool, reuse: Attempt | None
     ) -> Attempt:
         """Start an attempt of a step: a task on the loop, or a call in a worker process if its rules ask for one.
 

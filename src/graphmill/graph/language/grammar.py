@@ -192,8 +192,7 @@ WORKFLOW: Final[Block] = MappingProxyType(
         "name": Key(TEXT, "The name of the workflow; by default that of its file."),
         "description": Key(TEXT, "What the workflow is for; only for people."),
         "inputs": Key(
-            mapping("a mapping of names to {required: true} or {default: …}"),
-            "The inputs of a job, by name.",
+            mapping("a mapping of names to {required: true} or {default: …}"), "The inputs of a job, by name."
         ),
         "nodes": Key(
             list_of("a list of at least one node", is_filled=True),
@@ -259,9 +258,7 @@ RETRY: Final[Block] = MappingProxyType(
 BATCH: Final[Block] = MappingProxyType(
     {
         "items": Key(
-            ITEMS,
-            "The items: one reference to a list, or a list that may contain templates.",
-            is_required=True,
+            ITEMS, "The items: one reference to a list, or a list that may contain templates.", is_required=True
         ),
         "as": Key(IDENTIFIER, "The name of the item in the node's params.", default="item"),
         "error_handling": Key(
@@ -277,8 +274,7 @@ BATCH: Final[Block] = MappingProxyType(
         "retry_wait": Key(_WAIT, "The shortest wait in seconds before the next attempt; growth and jitter are added."),
         "timeout": Key(_SECONDS, "Seconds that one attempt of an item may take."),
         "max_failures": Key(
-            TOLERANCE,
-            "How many items, or which share of them, may fail with error_handling: continue.",
+            TOLERANCE, "How many items, or which share of them, may fail with error_handling: continue."
         ),
         "ordered": Key(FLAG, "Whether results are in the order of the items.", default=True),
     }
@@ -291,8 +287,7 @@ LOOP: Final[Block] = MappingProxyType(
             "Reason → reference into ${round…}; the first truthy one ends the loop.",
         ),
         "repeats": Key(
-            mapping("a mapping of reasons to references"),
-            "Reason → reference; the loop ends when its text repeats.",
+            mapping("a mapping of reasons to references"), "Reason → reference; the loop ends when its text repeats."
         ),
         "similarity": Key(
             number(most=1, is_above=True), "How similar two texts must be to count as a repeat.", default=0.9

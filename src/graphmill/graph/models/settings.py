@@ -46,8 +46,7 @@ SETTINGS: Final[Block] = MappingProxyType(
             "What nodes with a `role` ask: a role → a model's name, or a mapping.",
         ),
         "providers": Key(
-            mapping("a mapping from names to providers"),
-            "Where providers are, by name; a new name needs a `protocol`.",
+            mapping("a mapping from names to providers"), "Where providers are, by name; a new name needs a `protocol`."
         ),
     }
 )

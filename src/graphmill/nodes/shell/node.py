@@ -56,13 +56,9 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             "A template's value stays below the folder written before it."
         ),
     ] = None
-    env: Annotated[
-        dict[str, Any],
-        Meta(description="More environment variables; `{env: NAME}` for a secret."),
-    ] = {}
+    env: Annotated[dict[str, Any], Meta(description="More environment variables; `{env: NAME}` for a secret.")] = {}
     timeout: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
-        Meta(description="Seconds per attempt; same as the node's own `timeout`."),
+        Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; same as the node's own `timeout`.")
     ] = None
     ok_codes: Annotated[
         list[Annotated[int, Meta(ge=0, le=255)]],
@@ -125,11 +121,7 @@ class ShellNode(NodeType[ShellParams]):
         stdout = process.stdout.text()
         if params.strip_newline:
             stdout = stdout.rstrip("\n")
-        return {
-            "stdout": stdout,
-            "stderr": process.stderr.text(),
-            "exit_code": status,
-        }
+        return {"stdout": stdout, "stderr": process.stderr.text(), "exit_code": status}
 
 
 def _check_command(command: Any) -> None:
