@@ -144,9 +144,8 @@ class Graph(Programmed):
     choices: Choices = NO_CHOICES
     written: Mapping[str, Any] | None = None
     notes: tuple[Problem, ...] = ()
-    _plans: dict[int, tuple[Policy, GraphPlan]] = field(
-        default_factory=dict, repr=False
-    )  # by the policy's id, since hashing it takes longer
+    # By the policy's id, since hashing it takes longer.
+    _plans: dict[int, tuple[Policy, GraphPlan]] = field(default_factory=dict, repr=False)
 
     def program(self, value: Any, policy: Policy) -> Program:
         """Start a job over one item."""

@@ -260,9 +260,8 @@ class CacheFile:
             return
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         write_alone(connection, "PRAGMA journal_mode = WAL", (), busy_s=_BUSY_S)
-        connection.execute(
-            "PRAGMA synchronous = NORMAL"
-        )  # the last answers may be lost with the power; the file is not
+        # The last answers may be lost with the power; the file is not.
+        connection.execute("PRAGMA synchronous = NORMAL")
         with writing(connection, busy_s=_BUSY_S):
             if not self._is_known():  # another process may have been faster
                 connection.execute(SQL["cache_schema"])

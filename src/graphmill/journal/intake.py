@@ -147,9 +147,8 @@ class Intake:
             if self._run.rows:
                 yield from self._looked_up(items)
                 return
-            for position, given in enumerate(
-                items
-            ):  # not starmap: a StopIteration of an item's own code would end the source
+            # Not starmap: a StopIteration of an item's own code would end the source.
+            for position, given in enumerate(items):
                 yield self._new(position, given)
         finally:
             if isinstance(items, Generator):

@@ -284,9 +284,8 @@ class Journal:
         return frozenset(row.key for row in rows if row.crashes >= CRASHES_TO_SUSPECT)
 
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
-        statuses = (
-            FAILURES if selection.items is None else FAILURES | {Status.CANCELLED, Status.WAITING}
-        )  # only a person cancels an item, or is waited for, and names it again
+        # Only a person cancels an item, or is waited for, and names it again.
+        statuses = FAILURES if selection.items is None else FAILURES | {Status.CANCELLED, Status.WAITING}
         for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
             if selection.takes(entry.result):
                 yield entry

@@ -137,9 +137,8 @@ def _versions(function: Any, packages: Iterable[str]) -> dict[str, str]:
 
 
 def _dependencies() -> list[str]:
-    return [
-        re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _metadata_field("graphmill", "Requires-Dist")
-    ]  # none where it runs from its source
+    # Empty where Graphmill runs from its source.
+    return [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _metadata_field("graphmill", "Requires-Dist")]
 
 
 @cache  # what is loaded stays as it is
@@ -149,9 +148,8 @@ def _metadata_field(package: str, field: str) -> list[str]:
         found = distribution(package)
     except (PackageNotFoundError, ValueError):
         return []
-    text = (
-        found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
-    )  # the latter of an egg, such as Debian's packages
+    # PKG-INFO is that of an egg, such as Debian's packages.
+    text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
     return re.findall(rf"^{field}: (.+)$", text.partition("\n\n")[0], re.MULTILINE)
 
 

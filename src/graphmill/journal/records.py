@@ -13,9 +13,8 @@ from graphmill.core.result import Kind, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.jobs.context import ASK
 
-Spent = Mapping[
-    str, Usage
-]  # by model; that of a row is in no other row, so that all of a run add up to what it has used
+# By model; that of a row is in no other row, so that all of a run add up to what it has used.
+Spent = Mapping[str, Usage]
 _ASKED = f"{ASK}#"
 
 

@@ -268,9 +268,8 @@ class JournalWriter:
         self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float
     ) -> None:
         """Write what is left and how the run ended, and release it; do not wait for a store that hangs."""
-        is_whole = (
-            self._intake.is_whole or self._run.is_read
-        )  # what a retry leaves may still have items that were never reached
+        # What a retry leaves may still have items that were never reached.
+        is_whole = self._intake.is_whole or self._run.is_read
         waiting = self._waiting + self.done.get(WAITING, 0)
         status = _final_status(stopped, because, is_refused=is_refused, is_whole=is_whole, waiting=waiting)
         reason = because if because or status.state is not RunState.PAUSED else _left(waiting, is_whole=is_whole)

@@ -165,9 +165,8 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
         if id(node) not in bare and (name := _bound(node)) is not None:
             yield name
     yield from (name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names)
-    yield from (
-        node.target.id for node in ast.walk(tree) if isinstance(node, ast.NamedExpr)
-    )  # these also assign outside of a comprehension
+    # A walrus also assigns outside of a comprehension.
+    yield from (node.target.id for node in ast.walk(tree) if isinstance(node, ast.NamedExpr))
 
 
 def _bound(node: ast.AST) -> str | None:

@@ -391,10 +391,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 def _parse_json(body: bytes) -> Any:
     try:
         return _decode(body)
-    except (
-        ValueError,
-        RecursionError,
-    ):  # msgspec.DecodeError is a ValueError; json reads larger numbers, and says where
+    except (ValueError, RecursionError):  # msgspec's error is a ValueError; json reads larger numbers, and says where
         return STRICT.decode(body.decode())
 
 

@@ -80,9 +80,8 @@ class SqliteArchive:
             some = rows[start : start + SOME]
             with self._database.reading() as connection:
                 stored = connection.execute(SQL["results_by_row"], padded(some.tolist(), SOME)).fetchall()
-                found = {
-                    row[0]: row for row in stored if row[1] == run.number
-                }  # the number of a deleted row may be given again
+                # The number of a deleted row may be given again.
+                found = {row[0]: row for row in stored if row[1] == run.number}
                 if len(found) < len(some):
                     self._explain_missing(connection, run, next(row for row in some if row not in found))
             for row in some:

@@ -23,8 +23,8 @@ _SAYINGS = {
 _DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_ERROR,
-)  # the last: tables are not as we made them
+    sqlite3.SQLITE_ERROR,  # tables are not as we made them
+)
 
 
 class translate_errors:  # noqa: N801  a class, not a generator: entered at every commit
@@ -46,9 +46,10 @@ class translate_errors:  # noqa: N801  a class, not a generator: entered at ever
 def _translation(name: str, error: BaseException) -> JournalError | None:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
-        return (
-            None if code is None else _journal_error(name, error, code)
-        )  # without one raised by Python's own side: our fault
+        # Without a code it was raised by Python's own side: our fault.
+        if code is None:
+            return None
+        return _journal_error(name, error, code)
     if isinstance(error, UnicodeDecodeError):  # Python could not read what SQLite says, which cites the damaged text
         return DamagedError(f"the journal {name} is damaged (its tables are not as they were created); {_RESTORE}")
     if not isinstance(error, OSError):

@@ -145,9 +145,8 @@ class _ResultReader:
         self._heads: dict[bytes, Stored] = {}
         self._next = run.first
         (generations,) = connection.execute(SQL["newest_generation"], (run.number, run.first, run.last)).fetchone()
-        self._is_of_use = (
-            generations == 1
-        )  # else the first row of an item that comes by need not be the one that counts
+        # With several generations the first row of an item that comes by need not be the one that counts.
+        self._is_of_use = generations == 1
 
     @property
     def has_seen_all(self) -> bool:

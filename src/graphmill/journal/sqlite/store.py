@@ -308,9 +308,8 @@ def sweep(database: Database) -> int:
         while left > 0:
             with writing(connection, busy_s=database.busy_s):
                 for _ in range(_STEP_PAGES):
-                    connection.execute(
-                        "PRAGMA incremental_vacuum(1)"
-                    )  # of more, Python's execute would stop after the first
+                    # One page each: of several, Python's execute would stop after the first.
+                    connection.execute("PRAGMA incremental_vacuum(1)")
             left -= _STEP_PAGES
         connection.execute(
             "PRAGMA wal_checkpoint(PASSIVE)"
