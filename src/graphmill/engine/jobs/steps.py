@@ -18,7 +18,7 @@ from graphmill.core.fingerprint import known_fingerprint
 from graphmill.core.job import Effect
 from graphmill.core.json import canonical, digest, json_of
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import Usage, add_usage
+from graphmill.core.usage import add_usage
 from graphmill.engine.attempts.workers import Workers, call
 from graphmill.engine.failures import Classifier, ambiguous, as_ambiguous, paused, root_cause
 from graphmill.engine.jobs.context import ASK, AttemptContext, Question, Waiting, current_context, find_context
@@ -144,7 +144,7 @@ class Steps:
                 duration_s = self.workers.loop.time() - began_at
                 return StepOutcome(body, failure, number, duration_s, usage, self._began_s(context, began_at))
             self._recall(context).failed[path] = FailedAttempts(number, counted)  # its usage is reported already
-            self._record_failure(context, path, number, failure, usage=inner.unrecorded)
+            self.recorder.fail(context.attempt.step.job, number, failure, path, usage=inner.unrecorded)
             await asyncio.sleep(wait_s)
 
     async def _attempt(
@@ -189,7 +189,7 @@ class Steps:
         inner.leave()
         if effect == "unsafe":
             self._recall(context).intended.discard(inner.path)
-            self._record_failure(context, inner.path, number, failure)
+            self.recorder.fail(context.attempt.step.job, number, failure, inner.path)
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
@@ -215,11 +215,6 @@ class Steps:
         if effect == "unsafe":
             self._recall(context).intended.add(path)
             await self._wait_durable(self.recorder.begin(context.attempt.step.job, number, path))
-
-    def _record_failure(
-        self, context: AttemptContext, path: str, number: int, failure: Failure, *, usage: Usage | None = None
-    ) -> None:
-        self.recorder.fail(context.attempt.step.job, number, failure, path, usage=usage)
 
     async def _record(self, context: AttemptContext, path: str, content: bytes, outcome: StepOutcome) -> None:
         """Make an outcome durable before anything builds on it; that of an attempt which has ended meanwhile is ignored."""

@@ -14,44 +14,6 @@ MOST_CRASHES = 3  # an item that kills worker after worker is poison, however ma
 _LEAST_THROTTLED_S = 0.1  # a wait of 0 s would use up no budget, and retry forever
 
 
-def next_wait_s(
-    retry: Retry, failure: Failure, *, tries: int, throttles: int, throttled_s: float, crashes: int, random: Random
-) -> float | None:
-    """Return the wait before the next attempt, or None if there is none.
-
-    ``tries`` counts the attempts so far that were not throttled, ``throttles`` those that were, ``crashes`` those that
-    crashed; ``throttled_s`` is how long throttled attempts have waited already.
-    """
-    if not failure.retryable:
-        return None
-    if failure.kind is Kind.UNAVAILABLE:
-        return 0.0  # it waits in its lane, for a probe that is answered
-    if failure.kind is Kind.THROTTLED:
-        wait = max(_LEAST_THROTTLED_S, _wait(retry, failure, throttles, random))
-        left = retry.throttle_budget_s - throttled_s
-        return min(wait, left) if left >= _LEAST_THROTTLED_S else None
-    if failure.kind is Kind.CRASH and crashes >= MOST_CRASHES:
-        return None
-    return _wait(retry, failure, tries, random) if tries < retry.attempts else None
-
-
-def _wait(retry: Retry, failure: Failure, count: int, random: Random) -> float:
-    jitter = random.random() if retry.jitter else 0.0
-    if failure.retry_after_s is not None:  # the server knows better than our backoff
-        return max(retry.wait_s, failure.retry_after_s) * (1 + _JITTER_AFTER * jitter)
-    room = 1 + _JITTER if retry.jitter else 1.0
-    grown = max(retry.wait_s, min(_growth(retry, count), retry.cap_s / room))
-    return grown + min(grown * _JITTER, retry.cap_s - grown) * jitter
-
-
-def _growth(retry: Retry, count: int) -> float:
-    if retry.backoff == "fixed":
-        return retry.wait_s
-    if retry.backoff == "linear":
-        return retry.wait_s * count
-    return float(retry.wait_s * 2 ** min(count - 1, _MOST_DOUBLINGS))
-
-
 class Tries:
     """The failed attempts of one step so far, and so whether and when there is another: pure."""
 
@@ -67,26 +29,47 @@ class Tries:
         self.throttled_since = 0.0
 
     def next_wait_s(self, failure: Failure, attempts: int, now: float, *, is_probe: bool) -> float | None:
-        """Count a failure; return the wait before the next attempt, None if there is none."""
+        """Count a failure, the last of so many attempts; return the wait before the next one, None if there is none."""
+        self._count(failure.kind, now, is_probe=is_probe)
+        if not failure.retryable or (failure.kind is Kind.CRASH and self.crashes >= MOST_CRASHES):
+            return None
+        if failure.kind is Kind.UNAVAILABLE:
+            return 0.0  # it waits in its lane, for a probe that is answered
         if failure.kind is Kind.THROTTLED:
+            wait_s = max(_LEAST_THROTTLED_S, self._wait_s(failure, self.throttles))
+            left_s = self._retry.throttle_budget_s - self.throttled_s
+            return min(wait_s, left_s) if left_s >= _LEAST_THROTTLED_S else None
+        tries = attempts - self.throttles - self.refusals
+        return self._wait_s(failure, tries) if tries < self._retry.attempts else None
+
+    def _count(self, kind: Kind, now: float, *, is_probe: bool) -> None:
+        if kind is Kind.THROTTLED:
             self.throttles += 1
             if self.throttles == 1:
                 self.throttled_since = now
-        elif failure.kind is Kind.UNAVAILABLE or (failure.kind is Kind.TIMEOUT and is_probe):
+        elif kind is Kind.UNAVAILABLE or (kind is Kind.TIMEOUT and is_probe):
             self.refusals += 1
-        elif failure.kind is Kind.CRASH:
+        elif kind is Kind.CRASH:
             self.crashes += 1
-        return next_wait_s(
-            self._retry,
-            failure,
-            tries=attempts - self.throttles - self.refusals,
-            throttles=self.throttles,
-            throttled_s=self.throttled_s,
-            crashes=self.crashes,
-            random=self._random,
-        )
+
+    def _wait_s(self, failure: Failure, count: int) -> float:
+        retry = self._retry
+        jitter = self._random.random() if retry.jitter else 0.0
+        if failure.retry_after_s is not None:  # the server knows better than our backoff
+            return max(retry.wait_s, failure.retry_after_s) * (1 + _JITTER_AFTER * jitter)
+        room = 1 + _JITTER if retry.jitter else 1.0
+        grown = max(retry.wait_s, min(_growth(retry, count), retry.cap_s / room))
+        return grown + min(grown * _JITTER, retry.cap_s - grown) * jitter
 
     def is_outage(self, failure: Failure, now: float, succeeded_at: float) -> bool:
         """Whether throttling that used up its time budget is an outage: lately no call of anybody got through."""
         is_throttled = failure.kind is Kind.THROTTLED and self.throttled_s > 0
         return is_throttled and succeeded_at < (self.throttled_since + now) / 2
+
+
+def _growth(retry: Retry, count: int) -> float:
+    if retry.backoff == "fixed":
+        return retry.wait_s
+    if retry.backoff == "linear":
+        return retry.wait_s * count
+    return float(retry.wait_s * 2 ** min(count - 1, _MOST_DOUBLINGS))

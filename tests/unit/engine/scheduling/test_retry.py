@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.policy import Retry
-from graphmill.engine.scheduling.retry import next_wait_s
+from graphmill.engine.scheduling.retry import Tries
 
 retries = st.builds(
     Retry,
@@ -22,9 +22,13 @@ def failure(kind=Kind.TRANSIENT, retry_after_s=None):
     return Failure(kind=kind, message="x", type="X", retry_after_s=retry_after_s)
 
 
-def wait(retry, *, kind=Kind.TRANSIENT, tries=1, throttles=0, throttled_s=0.0, retry_after_s=None, seed=0):
-    counts = {"tries": tries, "throttles": throttles, "throttled_s": throttled_s, "crashes": 0}
-    return next_wait_s(retry, failure(kind, retry_after_s), **counts, random=Random(seed))
+def wait(
+    retry, *, kind=Kind.TRANSIENT, tries=1, throttles=0, throttled_s=0.0, crashes=1, retry_after_s=None, seed=0
+):  # counts include the failure
+    before = Tries(retry, Random(seed), refusals=0, crashes=crashes - (kind is Kind.CRASH))
+    before.throttles = throttles - (kind is Kind.THROTTLED)
+    before.throttled_s = throttled_s
+    return before.next_wait_s(failure(kind, retry_after_s), tries + throttles, 0.0, is_probe=False)
 
 
 @given(retries, st.integers(1, 100), st.integers(0, 1000))
@@ -85,22 +89,11 @@ def test_a_wait_that_the_throttle_budget_has_no_room_for_is_cut_to_what_is_left(
 
 def test_an_item_that_crashes_its_worker_three_times_is_poison_however_many_attempts_there_are():
     def crash(crashes):
-        return next_wait_s(
-            Retry(attempts=10),
-            failure(Kind.CRASH),
-            tries=5,
-            throttles=0,
-            throttled_s=0.0,
-            random=Random(0),
-            crashes=crashes,
-        )
+        return wait(Retry(attempts=10), kind=Kind.CRASH, tries=5, crashes=crashes)
 
     assert [crash(count) is None for count in (1, 2, 3, 4)] == [False, False, True, True]
     assert wait(Retry(attempts=2), kind=Kind.CRASH, tries=2) is None
 
 
 def test_earlier_crashes_do_not_end_what_fails_otherwise():
-    assert (
-        next_wait_s(Retry(attempts=10), failure(), tries=5, throttles=0, throttled_s=0.0, random=Random(0), crashes=3)
-        is not None
-    )
+    assert wait(Retry(attempts=10), tries=5, crashes=3) is not None
