@@ -391,3 +391,16 @@ def test_a_slow_on_result_that_gets_on_sees_everything_though_the_run_was_stoppe
 
     assert run_virtual(main()) == seen
     assert len(seen) == 50
+
+
+def test_a_hanging_on_result_does_not_hold_a_run_whose_time_is_up_after_the_last_job():
+    async def hang(*_):
+        await asyncio.sleep(1e6)
+
+    async def main():
+        run = await finish(jobs_of(nap, [0.5, 0.5]), gm.Policy(batch_timeout_s=2), on_result=hang)
+        return run.statistics().succeeded, asyncio.get_running_loop().time()
+
+    succeeded, ended_at = run_virtual(main())
+    assert succeeded == 2
+    assert ended_at < 60

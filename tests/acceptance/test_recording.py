@@ -282,3 +282,33 @@ def test_the_manifest_holds_what_the_run_was_begun_with_and_no_environment(tmp_p
 
 async def double_key(item):
     return item["key"] * 2
+
+
+def test_items_that_a_stop_left_over_are_pending_in_the_summary_as_in_the_journal(tmp_path):
+    async def fail(item):
+        raise gm.Permanent("no")
+
+    policy = gm.Policy(concurrency=2, max_failures=1)
+    report = gm.batch(fail, range(10), run_id="r", journal=tmp_path / "runs.db", policy=policy)
+    assert (report.stopped, report.statistics.cancelled) == ("max_failures", 0)
+    assert report.summary().endswith(f"{report.statistics.failed} failed, {10 - report.statistics.failed} pending")
+
+
+def test_a_batch_that_is_cancelled_from_outside_is_paused_and_can_be_resumed(tmp_path):
+    async def main():
+        started = asyncio.Event()
+
+        async def hang(item):
+            started.set()
+            await asyncio.sleep(3600)
+
+        batch = asyncio.get_running_loop().create_task(gm.abatch(hang, ["a"], run_id="r", journal=tmp_path / "runs.db"))
+        await started.wait()
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+
+    asyncio.run(main())
+    with closing(gm.open_journal(tmp_path / "runs.db")) as journal:
+        run = journal.archive.find("r")
+    assert (run.state, run.status.cause) == ("paused", "request")

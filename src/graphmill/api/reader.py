@@ -42,7 +42,7 @@ class ResultReader:
         self.is_cancelled = False
 
     async def read_all(self) -> None:
-        """Read everything, then commit the sinks. When cancelled, cancel the run and commit what it has."""
+        """Read everything, then commit the sinks. When cancelled, end the run and commit what it has."""
         try:
             await self._finish_once_cancelled(self._read)
             await self._finish_once_cancelled(self._commit)
@@ -80,7 +80,7 @@ class ResultReader:
             if self.is_cancelled:
                 raise
             self.is_cancelled = True
-            self._run.cancel()
+            self._run.interrupt()
             await work()
 
     async def _read(self) -> None:

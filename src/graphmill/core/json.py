@@ -224,6 +224,11 @@ def is_too_deep(data: Any) -> bool:
     return _height(data, 0, {}) > MOST_LEVELS
 
 
+def count_levels(data: Any) -> int:
+    """Return how many levels deep data is nested; a little more than MOST_LEVELS at most."""
+    return _height(data, 0, {})
+
+
 def _height(data: Any, level: int, known: dict[int, int]) -> int:
     """Count the levels of ``data``; looks at each container once, however often it is shared."""
     entries: Iterable[Any]

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import UsageError
-from graphmill.core.json import MOST_LEVELS, is_too_deep
+from graphmill.core.json import MOST_LEVELS, count_levels, is_too_deep
 from graphmill.core.suggest import suggestion
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 _MOST_CHARS = 400
+_MOST_EXPLAINED = 8  # levels; a recursive schema with alternatives has twice the errors for each more
 Path = tuple[str | int, ...]
 
 # Keywords that hold schemas: by name, in a list, or one; then those that hold none.
@@ -57,11 +58,15 @@ class JsonSchema:
         if is_too_deep(value):  # it would overflow the validator's stack
             return f"the value is nested deeper than {MOST_LEVELS} levels"
         try:
-            error = next(self._validator.iter_errors(value), None)
+            if self._validator.is_valid(value):
+                return None
+            if count_levels(value) > _MOST_EXPLAINED:
+                return (
+                    f"does not match the schema; nested over {_MOST_EXPLAINED} levels, so the place is not searched for"
+                )
+            error = next(self._validator.iter_errors(value))
         except UnicodeEncodeError:
             return "a text in it is not valid Unicode"
-        if error is None:
-            return None
         return _problem(error)
 
 

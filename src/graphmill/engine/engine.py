@@ -256,6 +256,12 @@ class Engine:
         """Cancel the whole run; return whether there was something to cancel."""
         return self.stop(StopReason.CANCELLED, cancelled("the run was cancelled"))
 
+    def interrupt(self) -> bool:
+        """End the run because its task was cancelled: one that is recorded is paused, and can be resumed."""
+        if not self._recorder.is_recording:
+            return self.cancel()
+        return self.stop(StopReason.REQUEST, paused("interrupted before it was done"))
+
     def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
         """Stop, but let running attempts end within this time. Called again, the time restarts; 0 ends them in a hurry."""
         if not within_s:
@@ -268,6 +274,7 @@ class Engine:
     ) -> bool:
         """Admit nothing more and end everything: what runs now, or by itself within some time. Return whether anything had to end."""
         if self.is_over:
+            self._unhang_results()  # nothing is left to end but an ``on_result`` that hangs
             return False
         stop = self._stop
         stop.failures += [failure, running or failure]

@@ -134,8 +134,11 @@ class Run:
         self._loop.call_soon(self._live.open, jobs)  # not at once, so that ordered results can be asked for first
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        self._engine.stop(StopReason.CANCELLED, cancelled("the run was left before its end"))
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is asyncio.CancelledError:
+            self._engine.interrupt()
+        else:
+            self._engine.stop(StopReason.CANCELLED, cancelled("the run was left before its end"))
         await self._engine.close()
 
     @property
@@ -231,6 +234,10 @@ class Run:
         if job_id is None:
             return self._on_loop(self._engine.cancel)
         return self._on_loop(lambda: self._engine.cancel_job(job_id))
+
+    def interrupt(self) -> bool:
+        """End the run now because its task was cancelled, as by Ctrl-C: one that is recorded is paused, and can be resumed."""
+        return self._on_loop(self._engine.interrupt)
 
     @property
     def _engine(self) -> Engine:

@@ -277,8 +277,9 @@ class StoredResults:
 
 
 def _whole_statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistics:
+    without_row = live.pending + live.cancelled  # a stop of the run leaves items pending, whichever way it ended them
     if run.rows == live.succeeded + live.failed + live.timed_out:  # all rows are from this process, which counted them
-        return _with_elapsed(replace(live, usage=run.usage), run.elapsed_s)
+        return _with_elapsed(replace(live, pending=without_row, cancelled=0, usage=run.usage), run.elapsed_s)
     tally = Tally()
     for entry in archive.entries(run, EVERYTHING):
         tally.add(entry.result)
@@ -291,11 +292,9 @@ def _whole_statistics(archive: Archive, run: RunRecord, live: Statistics) -> Sta
         reading=Reading(memory=live.memory, cpu=live.cpu),
         usage=run.usage,
     )
-    # An item that a stop left over has no row unless it had one before; an item that waits for an answer has a row.
-    without_row = live.done if found.total is None else max(0, found.total - found.done)
-    pending = min(live.pending, without_row)
-    cancelled = min(live.cancelled, found.cancelled + without_row)
-    return replace(found, pending=pending, cancelled=max(found.cancelled, cancelled))
+    if found.total is not None:
+        without_row = min(without_row, max(0, found.total - found.done))
+    return replace(found, pending=without_row)
 
 
 def _with_elapsed(live: Statistics, elapsed_s: float) -> Statistics:

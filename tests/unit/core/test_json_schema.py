@@ -94,3 +94,17 @@ def test_the_validator_is_imported_only_where_there_is_a_schema():
     program = "import sys, graphmill.nodes.llm, graphmill.cli.main; print('jsonschema_rs' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "False\n"
+
+
+def test_a_deep_value_in_a_recursive_schema_with_alternatives_is_refused_without_a_search():
+    node = {"$ref": "#/$defs/node"}
+    operations = [
+        {"type": "object", "properties": {"op": {"const": op}, "of": node}, "required": ["op", "of"]}
+        for op in ("add", "mul")
+    ]
+    schema = JsonSchema({"$defs": {"node": {"anyOf": [{"type": "number"}, *operations]}}, **node})
+    wrong, right = "oops", 1
+    for _ in range(40):  # 2**40 errors, if all were listed
+        wrong, right = {"op": "add", "of": wrong}, {"op": "add", "of": right}
+    assert schema.problem(right) is None
+    assert "does not match the schema" in schema.problem(wrong)
