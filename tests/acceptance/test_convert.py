@@ -45,3 +45,10 @@ def test_every_command_that_reads_it_says_how_to_convert_it(tmp_path):
     assert "graphmill convert old.json" in out
     code, _, err = run(tmp_path, "run", "old.json", "n=1")
     assert (code, "graphmill convert old.json" in err) == (2, True)
+
+
+def test_a_workflow_of_the_present_form_is_left_alone(tmp_path):
+    (tmp_path / "now.yaml").write_text("nodes: [{id: a, type: value, params: {x: 1}}]")
+    code, _, err = run(tmp_path, "convert", "now.yaml", "--output", "new.yaml")
+    assert (code, "now.yaml is already in the present form" in err) == (2, True)
+    assert not (tmp_path / "new.yaml").exists()

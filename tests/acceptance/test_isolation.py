@@ -412,7 +412,7 @@ def test_a_job_whose_function_can_not_be_imported_fails_and_others_do_not():
     assert (results["bad"].attempts, results["bad"].error.kind, results["bad"].error.type) == (
         1,
         "permanent",
-        "graphmill.core.errors.UsageError",
+        "graphmill.UsageError",
     )
 
 

@@ -185,7 +185,7 @@ def test_the_status_of_a_run_is_counted_from_its_results(tmp_path, humaneval):
 
 def test_the_status_of_a_live_run_names_its_process(tmp_path, store):
     ledger = begin(store, "now", [succeeded("a", 0)], total=3)
-    assert f"(pid {os.getpid()}) since 20" in answered(tmp_path, "status", "now")
+    assert f"in process {os.getpid()} on " in answered(tmp_path, "status", "now")
     ledger.append([succeeded("b", 1)])
     assert re.search(
         r"^2/3 items succeeded, 1 pending · [0-9.]+/(s|min) · eta 0:\d\d · [0-9.]+ s$",
@@ -477,6 +477,17 @@ def test_a_live_run_is_paused_by_asking_it(tmp_path, store):
     assert owner.heard == [RunRequest("pause")]
 
 
+def test_the_status_of_a_paused_live_run_names_its_process_and_how_to_continue_it(tmp_path, store):
+    ledger = begin(store, "now", [succeeded("a", 0)], total=5)
+    ledger.append([RunRow(status=HELD, reason="paused by a user")])
+    shown = answered(tmp_path, "status", "now")
+    assert "paused: paused by a user" in shown
+    assert f"in process {os.getpid()} on " in shown
+    assert "graphmill resume now " in shown
+    assert "running on" not in shown
+    ledger.release()
+
+
 @pytest.mark.parametrize(("before", "command"), [(STOPPING, "pause"), (HELD, "resume")])
 def test_of_a_run_that_is_drained_it_is_said_at_once_that_it_neither_holds_nor_goes_on(
     tmp_path, store, before, command
@@ -502,7 +513,7 @@ def test_a_held_run_does_not_go_on_as_if_nothing_else_had_been_asked_for(tmp_pat
     )
     (tmp_path / "graphmill.yaml").write_text("providers: {own: {protocol: scripted}}")
     ledger.append([RunRow(status=HELD)])
-    assert "run now is under way in process" in refused(tmp_path, "resume", "now", *option, code=75)
+    assert "run now is running in process" in refused(tmp_path, "resume", "now", *option, code=75)
     assert ledger.requests() == []
     ledger.release()
 
@@ -571,7 +582,7 @@ def _read(path):
 
 
 def test_a_format_can_be_named_where_the_file_s_name_does_not_say(tmp_path, humaneval):
-    assert "output format" in refused(tmp_path, "export", "k7f2", "results")
+    assert "cannot tell the format" in refused(tmp_path, "export", "k7f2", "results")
     assert "'xml'" in refused(tmp_path, "export", "k7f2", "results", "--format", "xml")
     assert answered(tmp_path, "export", "k7f2", "results", "--format", "csv") == ""
     assert (tmp_path / "results").read_text().startswith("id,status,")

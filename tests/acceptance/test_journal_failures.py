@@ -74,7 +74,7 @@ def test_a_run_has_one_owner_in_a_process_and_beyond(tmp_path):
         return item
 
     def try_to_have_it(_run):
-        with pytest.raises(gm.OwnedError, match="under way"):
+        with pytest.raises(gm.OwnedError, match="is running"):
             gm_batch_elsewhere(work, program.journal)
         said = program.run("""
             try:
@@ -82,7 +82,7 @@ def test_a_run_has_one_owner_in_a_process_and_beyond(tmp_path):
             except gm.OwnedError as error:
                 print(error)
         """)
-        assert "run r is under way in process" in said
+        assert "run r is running in process" in said
         go.set()
 
     assert (

@@ -390,8 +390,8 @@ def test_a_refused_key_is_told_with_its_variable_and_the_provider_s_own_name(pro
         )
         code, out, _ = run(project, "models", "own/m", "--check", "--test", **variables)
     assert code == 69
-    assert f"check   own returned 401: Incorrect API key provided; {said}" in out
-    assert f"test    own/m returned 401: Incorrect API key provided; {said}" in out
+    assert f"check      own returned 401: Incorrect API key provided; {said}" in out
+    assert f"test       own/m returned 401: Incorrect API key provided; {said}" in out
 
 
 def test_a_server_that_is_not_there_is_told_with_its_place_and_the_remedy(project):

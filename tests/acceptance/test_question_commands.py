@@ -153,7 +153,7 @@ def test_a_run_under_way_takes_no_answers(waiting):
     with Command(waiting, "resume", "r", "--answer", "a=yes") as command:
         command.until(lambda: "publish-a" in notes(waiting))
         code, _, err = run(waiting, "resume", "r", "--answer", "b=no")
-        assert (code, "is under way" in err) == (75, True), err
+        assert (code, "is running" in err) == (75, True), err
         (waiting / "hold").unlink()
         assert command.wait() == 5
 

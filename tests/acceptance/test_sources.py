@@ -62,7 +62,11 @@ def test_a_project_that_was_moved_goes_on_with_its_file(project, tmp_path_factor
 def test_a_run_whose_items_came_by_standard_input_says_that_they_must_be_given_again(project):
     lines = json.dumps({"id": "a", "value": 1}).encode() + b"\n{"
     code, out, _ = run(project, "batch", "wf.yaml", "-s", "-", "--run-id", "q4", stdin=lines)
-    assert (code, "graphmill resume q4 --source FILE   continues it; its items came from standard input" in out) == (
+    assert (
+        code,
+        "graphmill resume q4 --source FILE   after the source is corrected, continues it; its items came from standard input"
+        in out,
+    ) == (
         65,
         True,
     )

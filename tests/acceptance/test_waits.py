@@ -85,8 +85,8 @@ class TestWaits:
 
         played.by = answered
         found = readings(played, graph, 5, retry=gm.Retry(attempts=3, wait_s=0, cap_s=60))
-        assert waits(found[4])[0] == "the retry-after of its refusal"
-        assert "scripted/play: waits for the retry-after of its refusal, next in 2" in progress_line(found[4], 80)
+        assert waits(found[4])[0] == "the server's Retry-After"
+        assert "scripted/play: waits for the server's Retry-After, next in 2" in progress_line(found[4], 80)
 
     def test_a_storm_of_refusals_without_a_wait_is_told_and_while_nothing_gets_through_there_is_no_time_to_go(
         self, played, graph

@@ -146,7 +146,7 @@ def test_the_owner_is_named_and_a_second_is_refused(store, clock):
         clock.now,
         1,
     )
-    with pytest.raises(OwnedError, match="run r is under way"):
+    with pytest.raises(OwnedError, match="run r is running"):
         store.take("r")
     ledger.append([result("a")])
     ledger.release()

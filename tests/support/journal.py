@@ -14,7 +14,7 @@ MANIFEST = {
 def failure(message, kind=Kind.PERMANENT):
     return {
         "kind": str(kind),
-        "type": "graphmill.core.errors.Permanent",
+        "type": "graphmill.Permanent",
         "message": message,
         "traceback": '  File "a.py", line 1, in f\n',
     }

@@ -163,7 +163,10 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
         except ValueError as error:
             raise UsageError(f"the {note.get('kind', 'function')} of run {run.id} cannot be loaded: {error}") from error
     by = by or f"gm.batch(function, items, run_id={run.id!r})"
-    raise UsageError(f"the function of run {run.id} cannot be found by its name; call {by} in the program that has it")
+    raise UsageError(
+        f"the function {note.get('name') or 'of jobs'} of run {run.id} was defined in the main program or inside another function, "
+        f"so it cannot be found by its name; move it to a module, or call {by} in the program that has it"
+    )
 
 
 def source_of(run: RunRecord) -> FileSource | Single:
@@ -175,7 +178,7 @@ def source_of(run: RunRecord) -> FileSource | Single:
         raise _of_jobs(run)
     if (items := noted_source(note)) is None:
         raise UsageError(
-            f"cannot reread the items of run {run.id} (they came from stdin or Python); pass --source FILE, or call "
+            f"cannot reread the items of run {run.id} (they came from stdin or Python); pass --source FILE (items=… in Python), or call "
             f"gm.batch(function, items, run_id={run.id!r})"
         )
     return items

@@ -107,7 +107,7 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     if progress.eta_s is not None:
         yield 2, f"eta {clock_text(progress.eta_s)}"
     if progress.held is not None:
-        yield 1, f"held: {progress.held}"
+        yield 1, f"not starting anything new: {progress.held}"
     waiting = lane_to_report(progress.lanes)
     if waiting is not None:
         room = _WAIT_CHARS if width is None else _room(width, count, failures)

@@ -247,7 +247,8 @@ class SingleForeground(Foreground):
             require_stdout()
 
     def _about(self, report: Report, result: Result, error: GraphmillError | None) -> Iterable[str]:
-        yield from self.idle_lines(report, error)
+        if not report.waiting:
+            yield from self.idle_lines(report, error)
         yield from job_lines(result)
         yield from report.usage_lines()
         for batch in batches_of(self._trace(report), result.output):

@@ -115,6 +115,15 @@ class LazyCommands(TyperGroup):
             ctx.fail(f"no command {args[0]!r}{_suggest(args[0])}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; report a value that an option does not take in the words of the other errors."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if text := _value_error(error):
+                raise UsageError(text) from error
+            raise
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Show the commands without importing them."""
         with formatter.section("Commands"):
@@ -130,6 +139,25 @@ def _app_of(name: str) -> typer.Typer:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(command)
     return app
+
+
+def _value_error(error: typer.BadParameter) -> str:
+    """Say what the value of an option must be; empty for an error that is not about a value."""
+    read: Any = getattr(error.__cause__, "errors", None)  # what pydantic found, which converts values for Typer
+    param: Any = error.param
+    if read is None or param is None:
+        return ""
+    name, given = max(param.opts, key=len), f"got {str(read()[0]['input'])!r:.80}"
+    _, _, choices = error.message.partition(" is not one of ")
+    if choices:
+        return f"{name} must be one of {choices.rstrip('.')}, {given}"
+    what = "an integer" if "integer" in error.message else "a number"
+    lowest, highest = getattr(param, "min", None), getattr(param, "max", None)
+    if lowest is not None and highest is not None:
+        what += f" from {lowest} to {highest}"
+    elif lowest is not None:
+        what += f" >= {lowest}"
+    return f"{name} must be {what}, {given}"
 
 
 def _suggest(name: str) -> str:

@@ -83,7 +83,7 @@ class DuplicateIdError(SourceError):
         before = "by an earlier item" if first is None else f"at position {first}"
         super().__init__(
             f"id {cut(job_id, 80)!r} at position {second} is already used {before} (counted from 0); "
-            "give each item its own id, or none: then its position counts, or with a journal its content",
+            "give each item its own id, or name another field with --id (id_field)",
             position=second,
         )
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+_FILE_LIKENESS = 0.75  # higher than for names, since files beside each other may be about anything
+
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean …?)" for the nearest known name, or an empty text."""
@@ -16,6 +18,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def file_suggestion(path: Path) -> str:
     """Return the same for a missing file: the nearest name in its folder."""
     try:
-        return suggestion(path.name, [entry.name for entry in path.parent.iterdir()])
+        there = list(path.parent.iterdir())
     except OSError:
         return ""
+    # By stem: a common ending is no likeness.
+    near = get_close_matches(path.stem, {entry.stem for entry in there}, n=1, cutoff=_FILE_LIKENESS)
+    return suggestion(path.name, [entry.name for entry in there if entry.stem in near])

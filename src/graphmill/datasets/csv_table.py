@@ -32,7 +32,9 @@ def read_csv(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
                 header = row
                 _require_header(header, rows.line_num)
             elif len(row) != len(header):
-                raise ValueError(f"line {rows.line_num}: {len(row)} fields, but the header has {len(header)}")
+                raise ValueError(
+                    f"line {rows.line_num}: {len(row)} field{'s' * (len(row) != 1)}, but the header has {len(header)}"
+                )
             else:
                 yield dict(zip(header, row, strict=True))
     except csv.Error as error:

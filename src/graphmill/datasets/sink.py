@@ -116,7 +116,7 @@ class FileSink:
             make_writer = JsonlWriter
         if make_writer is None:
             raise UsageError(
-                f"unknown output format {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; "
+                f"cannot tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; "
                 f"the name must end in {', '.join(WRITERS)}"
             )
         self._make_writer = make_writer

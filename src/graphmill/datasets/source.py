@@ -168,7 +168,9 @@ def source(path: str | Path, *, format: str | None = None, offset: int = 0, limi
     if format is None:
         format = "jsonl" if name == "-" else _FORMAT_OF.get(place.suffix.lower())  # noqa: A001
         if format is None:
-            raise UsageError(f"unknown source format {name!r}; pass format, one of {', '.join(READERS)}")
+            raise UsageError(
+                f"cannot tell the format of {name!r}; pass format (--source-format), one of {', '.join(READERS)}"
+            )
     if format not in READERS:
         raise UsageError(f"no source format {format!r}{suggestion(format, READERS)}; formats are {', '.join(READERS)}")
     if name != "-":

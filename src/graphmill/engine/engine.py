@@ -43,7 +43,7 @@ HURRIED_S = 0.5
 
 _TOO_MANY_FAILURES = {
     StopReason.FAIL_FAST: "and the first failure ends the run",
-    StopReason.MAX_FAILURES: "more than max_failures allows",
+    StopReason.MAX_FAILURES: "more than the {allowed} that max_failures allows",
 }
 
 log = logging.getLogger("graphmill")
@@ -384,7 +384,8 @@ class Engine:
         is_pending = any(result.error is failure for failure in self._stop.failures)
         self._results.settle(job, result, end.body, is_pending=is_pending)
         if reason := self._scheduler.failures.reason_to_stop():
-            self.stop(reason, cancelled(f"{self._scheduler.failures}, {_TOO_MANY_FAILURES[reason]}"))
+            failures = self._scheduler.failures
+            self.stop(reason, cancelled(f"{failures}, {_TOO_MANY_FAILURES[reason].format(allowed=failures.allowed)}"))
 
     def lane_changed(self, lane: Lane, limit: int, state: HealthState) -> None:
         """Report that a lane's limit or health has changed; these are the earlier ones."""

@@ -16,6 +16,7 @@ from graphmill.core.errors import (
     MOST_MESSAGE_CHARS,
     Ambiguous,
     AttemptError,
+    GraphmillError,
     Permanent,
     StepError,
     Throttled,
@@ -187,7 +188,8 @@ def _type_name(error: BaseException) -> str:
     kind = type(error)
     if kind.__module__ == "builtins":
         return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
+    module = "graphmill" if kind.__module__ == GraphmillError.__module__ else kind.__module__  # as users import it
+    return f"{module}.{kind.__qualname__}"
 
 
 def _retry_after_s(error: BaseException) -> float | None:

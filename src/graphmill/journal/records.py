@@ -50,6 +50,7 @@ STOPPING = RunStatus(RunState.RUNNING, "stopping", is_live=True)  # it starts no
 INTERRUPTED = RunStatus(RunState.PAUSED, "interrupted")  # never stored: a run that was live and whose owner has died
 FINISHED = RunStatus(RunState.FINISHED)
 CANCELLED = RunStatus(RunState.CANCELLED)
+SOURCE_FAILED = RunStatus(RunState.FAILED, "error")
 PAUSE_CAUSES = ("request", "outage", "budget", "question", "error")  # in the order of their codes in a journal
 FAILURE_CAUSES = ("error", "fail_fast", "max_failures", "deadline", "stuck", "journal")
 

@@ -36,6 +36,7 @@ from graphmill.journal.records import (
     FINISHED,
     HELD,
     RUNNING,
+    SOURCE_FAILED,
     STOPPING,
     AttemptRow,
     OrphansRow,
@@ -386,7 +387,7 @@ def _final_status(stopped: str | None, because: str, *, is_refused: bool, is_who
     if is_refused:
         return RunStatus(RunState.PAUSED, "error")
     if stopped is None and because:
-        return RunStatus(RunState.FAILED, "error")
+        return SOURCE_FAILED
     if stopped is None:
         if is_whole and not waiting:
             return FINISHED

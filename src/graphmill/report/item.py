@@ -22,6 +22,7 @@ from graphmill.report.text import (
     one_line,
     one_line_message,
     status_text,
+    traceback_lines,
     usage_text,
 )
 from graphmill.report.trace import TracePart, read_body, trace_of
@@ -108,7 +109,7 @@ def _result_lines(result: Result) -> Iterator[str]:
     yield f"output: {one_line(to_json(result.output), _VALUE_CHARS)}"
     if result.error is not None:
         yield f"error:  {result.error.kind}: {one_line_message(failure_text(result.error), _LINE_CHARS)}"
-        trail = filter(str.strip, result.error.traceback.split("\n"))
+        trail = traceback_lines(result.error.traceback)
         yield from (f"  {one_line_message(line, _LINE_CHARS)}" for line in trail)
         if result.error.answer:
             yield f"answer: {one_line(result.error.answer, _VALUE_CHARS)}"

@@ -57,11 +57,11 @@ def target_record(target: ModelTarget) -> dict[str, Any]:
     return {"model": target.lane, "params": dict(target.defaults), **_provider_record(target)}
 
 
-def target_lines(name: str, target: ModelTarget) -> list[str]:
-    """Return the same as lines."""
+def target_lines(name: str, target: ModelTarget, more: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """Return the same as lines, and ``more`` rows below."""
     found = target_record(target)
-    params = to_json(found["params"]) if found["params"] else "as the node says"
-    rows = [("  model", found["model"]), ("  params", params), ("  provider", _provider_text(found))]
+    params = to_json(found["params"]) if found["params"] else "set by each node"
+    rows = [("  model", found["model"]), ("  params", params), ("  provider", _provider_text(found)), *more]
     lines = align_columns(rows)
     if name == found["model"]:
         return lines

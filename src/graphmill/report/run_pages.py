@@ -12,7 +12,7 @@ from graphmill.core.errors import DamagedError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import to_json
 from graphmill.core.result import FAILURES, Kind, Result, Status
-from graphmill.journal.records import Query, RunRecord, RunState
+from graphmill.journal.records import HELD, Query, RunRecord, RunState
 from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
 from graphmill.report.run_view import NAME_CHARS, RunView, graph_name, run_record, status_lines, view_of
@@ -227,6 +227,10 @@ def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]
 
 def _resume_step(view: RunView, name: str) -> tuple[str, str]:
     does = f"continues with {_items(view.left, 'pending ')}" if view.left else "continues it"
+    if view.has_broken_source:
+        does = f"after the source is corrected, {does}"
+    if view.run.status == HELD:
+        return f"graphmill resume {name}", f"{does}, in its own process"
     if view.needs_source:
         return f"graphmill resume {name} --source FILE", f"{does}; its items came from standard input"
     if not view.can_reopen:

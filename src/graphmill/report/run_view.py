@@ -12,7 +12,7 @@ from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.engine.scheduling.health import NOTHING_ANSWERED
-from graphmill.journal.records import Query, RunRecord, RunState
+from graphmill.journal.records import SOURCE_FAILED, Query, RunRecord, RunState
 from graphmill.journal.resume import is_answered
 from graphmill.journal.store import Archive
 from graphmill.report.text import (
@@ -97,6 +97,11 @@ class RunView:
         if self.run.state is RunState.PAUSED:
             return True
         return self.run.state in (RunState.FAILED, RunState.CANCELLED) and self.left != 0
+
+    @property
+    def has_broken_source(self) -> bool:
+        """Whether it failed because its items could not be read to the end."""
+        return self.run.status == SOURCE_FAILED
 
     @property
     def can_reopen(self) -> bool:
@@ -240,7 +245,7 @@ def status_lines(view: RunView) -> list[str]:
     ]
     if run.is_live and run.owner is not None:
         host = one_line(run.owner.host, NAME_CHARS)
-        lines.append(f"  running on {host} (pid {run.owner.pid}) since {local_time(run.owner.since)}")
+        lines.append(f"  in process {run.owner.pid} on {host} since {local_time(run.owner.since)}")
     if view.kinds:
         lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
     return [*lines, *usage_lines(run.usage), *waiting_lines(view.waiting, view.counts.get(Status.WAITING, 0))]

@@ -18,6 +18,7 @@ _JOB_MESSAGE_CHARS = 300
 _GROUP_CHARS = 120
 _WORD_CHARS = 60  # a longer path or URL loses its middle
 _WORD_END_CHARS = 15
+_OUR_KINDS = (Kind.TIMEOUT, Kind.CANCELLED, Kind.PAUSED)
 _FLAGS = ("degraded", "partial")
 _TOKEN_PARTS = {"cached_tokens": "cached", "reasoning_tokens": "reasoning", "image_tokens": "image"}
 
@@ -113,10 +114,18 @@ def more_lines(count: int) -> list[str]:
 def failure_text(failure: Failure) -> str:
     """Return the message, after the exception's type unless the message is Graphmill's own and says it all."""
     name = failure.type.rpartition(".")[2]
-    is_ours = failure.type.startswith("graphmill.") or failure.kind is Kind.TIMEOUT
+    is_ours = failure.type.startswith("graphmill.") or failure.kind in _OUR_KINDS
     if is_ours or failure.message.startswith(name):
         return failure.message
     return f"{name}: {failure.message}"
+
+
+def traceback_lines(traceback: str) -> list[str]:
+    """Return the lines of a traceback; none if it has no frames, as then it only repeats the message."""
+    lines = [line for line in traceback.split("\n") if line.strip()]
+    if any(line.startswith('  File "') for line in lines):
+        return lines
+    return []
 
 
 def status_text(result: Result) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import batch_view
-from graphmill.report.text import align_columns, count_text, duration_text, usage_text
+from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines, usage_text
 from graphmill.report.trace import (
     MOST_BYTES,
     FoldedPart,
@@ -172,7 +172,7 @@ def _error_lines(row: StepRow) -> list[str]:
     lines = [f"error: {error_message(row.error)}"]
     error = read_body(row.error)
     if isinstance(error, dict):
-        lines += [f"  {line}" for line in error.get("traceback", "").split("\n") if line.strip()]
+        lines += [f"  {line}" for line in traceback_lines(error.get("traceback", ""))]
         if answer := error.get("answer", ""):
             lines += ["answer:", *(f"  {line}" for line in answer.split("\n"))]
     return lines

@@ -33,7 +33,7 @@ def reading(**changes):
         ({"eta_s": 7322.0}, "118/164 · 3 running · 2 failed · 41.2/min · eta 2:02:02"),
         (
             {"held": "memory 91 % in use"},
-            "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · held: memory 91 % in use",
+            "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07 · not starting anything new: memory 91 % in use",
         ),
         (
             {"total": 1, "succeeded": 0, "series": SeriesProgress(path="score", done=1627, total=5000), "eta_s": None},

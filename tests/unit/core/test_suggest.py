@@ -12,4 +12,5 @@ def test_a_name_that_is_far_from_all_gets_none():
 def test_a_missing_file_gets_the_nearest_beside_it(tmp_path):
     (tmp_path / "reviews.jsonl").touch()
     assert file_suggestion(tmp_path / "review.jsonl") == " (did you mean 'reviews.jsonl'?)"
+    assert file_suggestion(tmp_path / "other.jsonl") == ""
     assert file_suggestion(tmp_path / "absent" / "review.jsonl") == ""

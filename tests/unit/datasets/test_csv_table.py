@@ -77,9 +77,9 @@ def test_a_quoted_empty_field_is_a_row_where_a_blank_line_is_none(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,b\n1,2\n3\n", r"line 3: 1 fields, but the header has 2 \(good items before it: 1\)"),
+        ("a,b\n1,2\n3\n", r"line 3: 1 field, but the header has 2 \(good items before it: 1\)"),
         ("a,b\n1,2\n3,4,5\n", r"line 3: 3 fields, but the header has 2 \(good items before it: 1\)"),
-        ('a,b\n1,"x\ny"\n3\n', r"line 4: 1 fields, but the header has 2 \(good items before it: 1\)"),
+        ('a,b\n1,"x\ny"\n3\n', r"line 4: 1 field, but the header has 2 \(good items before it: 1\)"),
         ("\na,b,a\n1,2,3\n", r"line 2: the header has a column twice: a, b, a \(good items before it: 0\)"),
         ('a,b\n1,2\n"x"y,3\n', r"line 3: .*expected after.* \(good items before it: 1\)"),
         ('a,b\n1,2\n"x,3\n', r"line 3: unexpected end of data \(good items before it: 1\)"),

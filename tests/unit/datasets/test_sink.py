@@ -229,7 +229,7 @@ def test_a_row_says_all_that_a_result_does(tmp_path):
         "status": "failed",
         "input": {"id": "a", "text": "x"},
         "output": None,
-        "error": {"kind": "transient", "type": "graphmill.core.errors.Transient", "message": "not today"},
+        "error": {"kind": "transient", "type": "graphmill.Transient", "message": "not today"},
         "attempts": 2,
         "usage": None,
         "cost": None,
@@ -355,10 +355,10 @@ def test_what_can_not_be_written_is_told_with_the_system_s_reason(tmp_path):
     [
         (
             "out.jsnl",
-            r"unknown output format '.*out\.jsnl' \(did you mean '\.jsonl'\?\); the name must end in \.jsonl, \.ndjson, \.json, \.csv$",
+            r"cannot tell the format of '.*out\.jsnl' \(did you mean '\.jsonl'\?\); the name must end in \.jsonl, \.ndjson, \.json, \.csv$",
         ),
-        ("out.parquet", r"unknown output format '.*out\.parquet'; the name must end in"),
-        ("out", r"unknown output format '.*out'; the name must end in"),
+        ("out.parquet", r"cannot tell the format of '.*out\.parquet'; the name must end in"),
+        ("out", r"cannot tell the format of '.*out'; the name must end in"),
     ],
 )
 def test_a_name_that_says_no_format_is_refused_with_those_that_do(tmp_path, name, message):

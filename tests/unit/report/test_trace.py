@@ -18,7 +18,9 @@ def body(value):
 
 def row(path, output=1, *, error=None, began_s=0.0, generation=1, usage=None, attempts=1):
     failure = (
-        None if error is None else body({"kind": "permanent", "message": error, "type": "X", "traceback": "  File a\n"})
+        None
+        if error is None
+        else body({"kind": "permanent", "message": error, "type": "X", "traceback": '  File "a"\n'})
     )
     used = None if usage is None else body(usage.to_json())
     return StepRow(b"k", generation, path, b"c", attempts, 1.0, None if error else body(output), failure, used, began_s)
@@ -189,7 +191,7 @@ def test_a_step_in_full_has_its_output_or_its_trail():
     lines = step_lines(trace.find("a"))
     assert "action: retry" in lines
     assert any("y" * 5000 in line for line in lines)
-    assert step_lines(trace.find("b"))[1:] == ["error: permanent: broken", "    File a"]
+    assert step_lines(trace.find("b"))[1:] == ["error: permanent: broken", '    File "a"']
     assert part_record(trace.find("a"))["step"]["output"] == {"x": "y" * 5000}
 
 

@@ -47,7 +47,7 @@ from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load, prompt_workflow
 
 Inputs = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs fixed for all items.", show_default=False)
+    list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Inputs fixed for all items.", show_default=False)
 ]
 Source = Annotated[
     str, typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - (stdin).")
@@ -95,7 +95,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     workflow: Annotated[
         str | None,
         typer.Argument(
-            metavar="[WORKFLOW]", help="A workflow file, YAML or JSON; not with --prompt.", show_default=False
+            metavar="WORKFLOW", help="A workflow file, YAML or JSON; not with --prompt.", show_default=False
         ),
     ] = None,
     inputs: Inputs = None,

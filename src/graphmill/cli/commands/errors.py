@@ -9,6 +9,7 @@ import typer
 from graphmill.cli.options import Journal, RunName, open_existing
 from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.result import Kind
+from graphmill.journal.records import RunState
 from graphmill.report.failures import (
     Failures,
     answer_lines,
@@ -19,8 +20,10 @@ from graphmill.report.failures import (
 )
 from graphmill.report.run_pages import retry_lines
 from graphmill.report.run_view import RunView, view_of
+from graphmill.report.text import one_line
 
 _SHOWN = 20
+_REASON_CHARS = 300
 
 
 def errors(
@@ -49,7 +52,10 @@ def _lines(view: RunView, failures: Failures, kind: Kind | None) -> list[str]:
     lines = [f"run {view.name} · {view.run.status} · {view.summary()}"]
     if not failures.failed:
         only = "" if kind is None else f" with kind {kind}"
-        return [*lines, f"no item failed{only}", *degraded_lines(failures)]
+        lines.append(f"no item failed{only}")
+        if view.run.state is RunState.FAILED and view.reason:
+            lines.append(f"the run failed: {one_line(view.reason, _REASON_CHARS)}")
+        return [*lines, *degraded_lines(failures)]
     lines += [*failures_lines(failures), *degraded_lines(failures), *answer_lines(failures)]
     if not view.run.is_live:
         lines += retry_lines(view, failures.failed, kind)

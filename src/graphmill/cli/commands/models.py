@@ -18,7 +18,7 @@ _MOST_LISTED = 20
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A name, a role, or provider/model.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="A name, a role, or provider/model.", show_default=False)
     ] = None,
     *,
     is_checked: Annotated[
@@ -84,7 +84,7 @@ def _show_one(known: Models, name: str, *, is_checked: bool, is_tested: bool, as
     if as_json:
         print_json(record)
     else:
-        print_lines([*target_lines(name, target), *align_columns(rows)])
+        print_lines(target_lines(name, target, rows))
     _exit(any(problems))
 
 

@@ -14,7 +14,7 @@ from graphmill.report.node_page import node_lines, node_page, node_record
 
 
 def nodes(
-    type_name: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="A node type.", show_default=False)] = None,
+    type_name: Annotated[str | None, typer.Argument(metavar="TYPE", help="A node type.", show_default=False)] = None,
     *,
     as_json: AsJson = False,
 ) -> None:

@@ -24,6 +24,7 @@ from graphmill.cli.options import (
 from graphmill.cli.terminal import AsJson
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.report.run_view import graph_name
+from graphmill.report.text import count_text
 
 
 def retry(  # noqa: PLR0913  one parameter per option
@@ -65,7 +66,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         choices = model_choices(models, temperature, max_tokens)
         foreground = foreground_of(
             found,
-            title=f"retrying the failed items of {graph_name(found.manifest)}",
+            title=f"retrying {_selected(items)} of {graph_name(found.manifest)}",
             output=output or output_of(found),
             as_json=as_json,
             journal=journal_place(journal, found.id),
@@ -85,3 +86,7 @@ def retry(  # noqa: PLR0913  one parameter per option
                 **watching,
             )
         )
+
+
+def _selected(items: list[str] | None) -> str:
+    return count_text(len(items), "item") if items else "the failed items"

@@ -36,9 +36,11 @@ from graphmill.graph.workflow import load
 
 
 def run(  # noqa: PLR0913  one parameter per option
-    workflow: Annotated[str, typer.Argument(help="A workflow file, YAML or JSON.", show_default=False)],
+    workflow: Annotated[
+        str, typer.Argument(metavar="WORKFLOW", help="A workflow file, YAML or JSON.", show_default=False)
+    ],
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Inputs of the workflow.", show_default=False)
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Inputs of the workflow.", show_default=False)
     ] = None,
     *,
     inputs_file: InputsFile = None,

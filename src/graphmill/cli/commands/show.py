@@ -26,7 +26,7 @@ _MOST_PATHS = 5000
 
 def show(
     run: RunName,
-    item: Annotated[str | None, typer.Argument(metavar="[ITEM]", help="An item's id.", show_default=False)] = None,
+    item: Annotated[str | None, typer.Argument(metavar="ITEM", help="An item's id.", show_default=False)] = None,
     *,
     step: Annotated[
         str | None,

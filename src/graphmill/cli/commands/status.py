@@ -11,6 +11,7 @@ import typer
 from graphmill.cli.options import Journal, RunName, open_existing
 from graphmill.cli.signals import on_signals
 from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.journal.records import HELD
 from graphmill.journal.store import Archive
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of
@@ -39,7 +40,7 @@ def status(
         print_json(run_record(view))
         return
     lines = status_lines(view)
-    if not view.run.is_live and (view.can_resume or view.failed):
+    if view.run.status == HELD or (not view.run.is_live and (view.can_resume or view.failed)):
         lines += next_lines(view)
     print_lines(lines)
 

@@ -16,7 +16,7 @@ from graphmill.report.workflow_page import check, checked_lines, checked_record
 
 def validate(
     workflows: Annotated[
-        list[str] | None, typer.Argument(metavar="WORKFLOW...", help="Workflow files.", show_default=False)
+        list[str] | None, typer.Argument(metavar="WORKFLOW", help="Workflow files.", show_default=False)
     ] = None,
     *,
     schema: Annotated[

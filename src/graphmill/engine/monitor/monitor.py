@@ -104,6 +104,8 @@ class Monitor:
         return running if stop_failure is None else f"{running}; {stop_failure.message}"
 
     def _wait_text(self, now: float) -> str:
+        if self._scheduler.is_paused:
+            return "paused by a user"
         lane = self._statistics.waiting_lane(now)
         if lane is None:
             return ""

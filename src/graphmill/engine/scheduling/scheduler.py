@@ -279,8 +279,15 @@ class FailureCount:
             return None
         return None if policy.tolerates(self._failed, judged) else StopReason.MAX_FAILURES
 
+    @property
+    def allowed(self) -> str:
+        """How many failures do not end the run: a number, or a share of all."""
+        if isinstance(self._policy.max_failures, float):
+            return f"{self._policy.max_failures * 100:g}%"
+        return f"{self._policy.max_failures or 0:,}"
+
     def __str__(self) -> str:
-        return f"{self._failed:,} of {self._succeeded + self._failed:,} jobs failed"
+        return f"{self._failed:,} of {self._succeeded + self._failed:,} items failed"
 
 
 def _metadata(models: Sequence[str], sample: int, end: JobEnd) -> dict[str, Any]:

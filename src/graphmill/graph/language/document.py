@@ -36,6 +36,8 @@ class Document:
     @classmethod
     def read(cls, path: str | Path, *, what: str = "workflow") -> Document:
         """Read a workflow file; UsageError if there is no readable file, WorkflowError if its text is invalid."""
+        if Path(path).suffix == ".py":
+            raise UsageError(f"{path} is a Python file; a {what} is .yaml or .json. Use gm.batch in Python")
         name, text = str(path), _read(Path(path), what)
         if len(text) > MOST_BYTES:
             raise WorkflowError(name, [Problem(name, 0, 0, too_large(what))])

@@ -52,7 +52,7 @@ _RETRY = _Keys(renamed={"max": "attempts", "wait": "wait_s"})
 _LOOP = _Keys(
     renamed={"max_iterations": "max"},
     refused={
-        "while": "a loop ends when a reference is truthy: until: {reason: ${round.field}}",
+        "while": "it has no counterpart; write the opposite condition: until: {reason: ${round.field}}",
         "carry": "a round reads earlier rounds from the history: ${past[-1].field}",
     },
 )

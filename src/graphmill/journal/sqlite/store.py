@@ -156,7 +156,7 @@ class SqliteStore:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.owner.since))
             who = f"process {run.owner.pid} on {run.owner.host} since {since}"
         return OwnedError(
-            f"run {run.name} is under way in {who}; see graphmill status {run.name}, or stop it with "
+            f"run {run.name} is running in {who}; see graphmill status {run.name}, or stop it with "
             f"graphmill cancel {run.name}"
         )
 

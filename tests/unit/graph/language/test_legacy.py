@@ -111,7 +111,7 @@ def test_a_note_says_what_behaves_differently(keys, note):
     ("data", "problem"),
     [
         ({"nodes": [{"id": "n", "approval": "required"}]}, "node 'n': approval: "),
-        ({"nodes": [{"id": "n", "loop": {"while": "${n.more}"}}]}, "node 'n': loop.while: a loop ends when"),
+        ({"nodes": [{"id": "n", "loop": {"while": "${n.more}"}}]}, "node 'n': loop.while: it has no counterpart"),
         ({"outputs": {"a": {"description": "words"}}}, "output 'a': 'source' must be text, got nothing"),
         ({"nodes": [{"id": "n", "type": "shell", "params": {"ignore_errors": "${x}"}}]}, "ignore_errors: must be"),
         ({"nodes": [{"id": "n", "type": "http", "params": {"auth_token": "a", "api_key": "b"}}]}, "second credential"),
