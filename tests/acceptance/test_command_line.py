@@ -317,6 +317,7 @@ RESULTS = [
     "batch doubling.yaml -s items.jsonl --json",
     "run doubling.yaml value=1",
     "export r -",
+    "status r --json",
 ]
 
 
@@ -333,6 +334,22 @@ def test_results_that_can_not_be_written_to_standard_output_are_an_error_that_na
     )
     assert done.returncode == 74, done.stderr
     assert f"error: cannot write standard output: {reason}" in done.stderr.decode()
+
+
+def test_a_file_that_can_not_be_written_is_named(project):
+    write_items(project, [{"value": 1}])
+    for command in ("batch doubling.yaml -s items.jsonl --run-id r -o /dev/full", "export r /dev/full"):
+        code, _, err = run(project, *command.split())
+        assert code == 74
+        assert "error: cannot write '/dev/full': No space left on device" in err
+
+
+def test_a_journal_that_is_full_is_reported_once(project):
+    write_items(project, [{"value": number, "text": "x" * 5000} for number in range(1000)])
+    limited = ["sh", "-c", 'ulimit -f 1000; exec "$@"', "sh", *COMMAND, "batch", "doubling.yaml", "-s", "items.jsonl"]
+    done = subprocess.run(limited, cwd=project, capture_output=True, timeout=60, env=environment(), check=False)
+    assert done.returncode == 74
+    assert done.stderr.decode().count("runs.db") == 1, done.stderr
 
 
 def test_an_answer_that_can_not_be_written_says_where(project):

@@ -57,6 +57,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_json(value: Any) -> None:
     """Print one line of JSON."""
+    require_stdout()
     _print(json_line(value))
 
 

@@ -53,16 +53,19 @@ def to_json(value: Any) -> str:
     return json_bytes(value).decode()
 
 
-def json_bytes(value: Any) -> bytes:
-    """Write a value as one line of JSON. NaN and infinity become null.
+def json_bytes(value: Any, *, is_exact: bool = False) -> bytes:
+    """Write a value as one line of JSON. NaN and infinity become null, and of equal keys the last counts.
 
+    If it ``is_exact``, such a value is a ValueError instead.
     Dataclasses, pydantic models, dates, decimals, paths, enums and sets are written in their usual form; any other type
     is a TypeError that names it.
     """
     try:
         body = orjson.dumps(value, None, PLAIN)
     except TypeError:  # not plain, or a large integer, or half of a surrogate pair
-        return _write_slowly(value).encode()
+        return _write_slowly(value, is_exact=is_exact).encode()
+    if is_exact and body.find(b"null") >= 0 and _has_nan(value):  # orjson writes null for NaN; find is faster than in
+        raise ValueError(_NO_NUMBER)
     exact = b"%b" % body  # a copy: orjson's own bytes occupy at least 4 KB, and up to thirteen times their size
     if not exact.isascii():
         for line_end, escaped in _LINE_ENDS_IN_UTF8:
@@ -70,11 +73,15 @@ def json_bytes(value: Any) -> bytes:
     return exact
 
 
-def _write_slowly(value: Any) -> str:
-    try:
-        text = _encode(value)
-    except ValueError:
-        text = _encode(_finite(value))
+def _write_slowly(value: Any, *, is_exact: bool) -> str:
+    if is_exact:
+        text = _encode_numbers(value)
+        json.loads(text, object_pairs_hook=_unique_keys)  # 1 and "1" are different keys only in Python
+    else:
+        try:
+            text = _encode(value)
+        except ValueError:
+            text = _encode(_finite(value))
     if text.isascii():
         return text
     text = text.translate(_ESCAPES)
@@ -83,16 +90,45 @@ def _write_slowly(value: Any) -> str:
     return text
 
 
+def _encode_numbers(value: Any) -> str:
+    """Write a value; ValueError for NaN and infinity."""
+    try:
+        return _encode(value)
+    except ValueError as error:
+        if "float" in str(error):
+            raise ValueError(_NO_NUMBER) from None
+        raise
+
+
+_NO_NUMBER = "NaN and infinity are not JSON numbers"
+_NEVER_NAN = frozenset({str, int, bool, type(None)})
+
+
+def _has_nan(value: Any) -> bool:
+    """Whether NaN or infinity is in a value that orjson writes by itself."""
+    kind = type(value)
+    if kind is float:
+        return not math.isfinite(value)
+    if kind is dict:
+        value = value.values()
+    elif kind is not list and kind is not tuple:
+        return isinstance(value, Enum) and _has_nan(value.value)
+    for entry in value:  # noqa: SIM110  at half the cost
+        if type(entry) not in _NEVER_NAN and _has_nan(entry):
+            return True
+    return False
+
+
 def require_json(output: Any) -> Any:
     """Return an output that can be written as JSON; any other is a permanent failure of its job, now and not later."""
-    json_of(output)
+    json_of(output, is_exact=False)
     return output
 
 
-def json_of(output: Any) -> bytes:
+def json_of(output: Any, *, is_exact: bool = True) -> bytes:
     """Write an output as JSON; an output that cannot be written is a permanent failure of its job."""
     try:
-        return json_bytes(output)
+        return json_bytes(output, is_exact=is_exact)
     except (TypeError, ValueError, RecursionError) as error:
         raise Permanent(f"the output is not JSON: {message_of(error)}") from error
 

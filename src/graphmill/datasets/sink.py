@@ -134,10 +134,15 @@ class FileSink:
 
     def write(self, result: Result) -> None:
         """Append a result's row."""
-        _write_row(self._open(), result, self._path.name)
+        with _export_errors(repr(str(self._path))):
+            _write_row(self._open(), result, self._path.name)
 
     def commit(self, *, complete: bool = True) -> None:
         """Move the complete file to its place."""
+        with _export_errors(repr(str(self._path))):
+            self._commit(complete=complete)
+
+    def _commit(self, *, complete: bool) -> None:
         self._open().finish()
         if self._stream is None:
             return
@@ -200,13 +205,13 @@ class StdoutSink:
 
     def write(self, result: Result) -> None:
         """Print a result's row."""
-        with _export_errors():
+        with _export_errors("standard output"):
             _write_row(self._writer, result, "standard output")
             self._stream.flush()
 
     def commit(self, *, complete: bool = True) -> None:  # noqa: ARG002  printed rows stay
         """End the output after the last row."""
-        with _export_errors():
+        with _export_errors("standard output"):
             self._writer.finish()
             self._stream.flush()
 
@@ -238,13 +243,13 @@ class _Screen(io.BufferedIOBase):
 
 
 @contextmanager
-def _export_errors() -> Iterator[None]:
+def _export_errors(name: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        raise ExportError("standard output was closed by its reader; not all results were written") from error
+        raise ExportError(f"{name} was closed by its reader; not all results were written") from error
     except OSError as error:
-        raise ExportError(f"cannot write standard output: {error.strerror or error}") from error
+        raise ExportError(f"cannot write {name}: {error.strerror or error}") from error
 
 
 def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002

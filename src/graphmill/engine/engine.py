@@ -433,7 +433,7 @@ class Engine:
     @ends_run_on_error
     def _journal_failed(self, error: GraphmillError) -> None:
         """End now and report nothing that is not durable: the journal has failed, or another process owns the run."""
-        log.error("the journal failed: %s", error)
+        log.error("the journal failed")  # the error itself is raised when the run has ended
         self._stop.fault = self._stop.fault or error
         self._results.forget()
         self._hurry()

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphmill as gm
-from graphmill.core.json import fresh, from_json, json_bytes, to_json
+from graphmill.core.errors import Permanent
+from graphmill.core.json import fresh, from_json, json_bytes, json_of, to_json
 from support.odd_texts import LONE_SURROGATES, ODD_TEXTS, json_values
 
 
@@ -86,6 +87,27 @@ def test_numbers_that_json_lacks_become_null_and_all_others_stay(value):
         return entry if math.isfinite(entry) else None
 
     assert json.loads(to_json(value)) == [plain(entry) for entry in value]
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (math.nan, "NaN"),
+        ({"v": [None, (-math.inf,)]}, "NaN"),
+        (Point(math.nan), "NaN"),
+        ({1: math.inf}, "NaN"),
+        ({1: "a", "1": "b"}, "repeated key '1'"),
+        ([{"x": {None: 1, "null": 2}}], "repeated key 'null'"),
+    ],
+)
+def test_an_output_that_json_would_change_is_a_permanent_failure(output, reason):
+    with pytest.raises(Permanent, match=f"the output is not JSON: {reason}"):
+        json_of(output)
+
+
+@pytest.mark.parametrize("output", [None, "null", {"v": None, "w": 0.5}, {1: "a", "2": None}, Point(1.5)])
+def test_an_output_that_json_holds_is_written(output):
+    assert json_of(output) == json_bytes(output)
 
 
 def test_numbers_that_json_lacks_become_null_inside_every_kind_of_value():

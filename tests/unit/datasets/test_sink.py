@@ -117,7 +117,7 @@ def test_a_disk_that_fails_at_the_last_moment_leaves_the_older_file(tmp_path, su
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+    with pytest.raises(gm.ExportError, match=rf"cannot write '.*out\.{suffix}': {os.strerror(errno.ENOSPC)}"):
         report_of("a").export(path)
     assert path.read_bytes() == b"older"
     assert names_in(tmp_path) == [path.name]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 import graphmill as gm
 from support.odd_texts import json_values
-from support.workflows import EAGER, load_workflow, message_of_permanent, output_of, result_of
+from support.workflows import EAGER, load_workflow, message_of_permanent, output_of
 
 GREET = """
 inputs:
@@ -205,8 +205,9 @@ def test_a_graph_that_is_called_by_itself_says_how_it_is_run(tmp_path):
         load_workflow(tmp_path, ECHO)(5)
 
 
-def test_an_output_of_numbers_that_json_lacks_is_no_failure(tmp_path):
-    assert result_of(load_workflow(tmp_path, ECHO), float("inf")).is_success
+def test_an_output_of_numbers_that_json_lacks_fails_for_good(tmp_path):
+    message = message_of_permanent(load_workflow(tmp_path, ECHO), float("inf"))
+    assert message.startswith("the output is not JSON: NaN and infinity")
 
 
 def test_an_output_that_is_not_json_fails_for_good_and_names_the_type(tmp_path):

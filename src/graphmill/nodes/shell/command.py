@@ -69,6 +69,9 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _CODE_OPTION = re.compile(
     r"-[abefhiklmnoprstuvxBCDEHPTO]*c[abefhiklmnoprstuvxBCDEHPTO]*|-[ailnpsw0-9]*e|--(?:command|eval)"
 )
+_SHELL = re.compile(r"(?:.*/)?(?:r?ba|da|a|k|mk|pdk|z|c|tc|fi|ya)?sh", re.DOTALL)
+_CODE_OPTION_OF_SHELL = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
+_WITHOUT_EXPANSIONS = str.maketrans("", "", _QUOTED + _SPLIT)
 
 
 class ShellValueError(ValueError):
@@ -273,10 +276,12 @@ class _CommandScanner:
 
 def _check_for_test_printf(words: Sequence[str], word: str) -> None:
     """Refuse what bash's for, test and printf compute or take for an operator."""
-    name, before = "".join(words[:1]), "".join(words[-1:])
+    name, before, word = "".join(words[:1]), _literal("".join(words[-1:])), _literal(word)
     if name in ("for", "select") and any(map(is_special_variable, words[1:2])):
         raise ShellValueError(f"the shell gives {words[1]} a meaning of its own")
     if name in ("[", "test", "printf") and before == "-v":
+        raise ShellValueError(f"{name} -v takes the name of a variable")
+    if name == "printf" and word.startswith("-v") and _literal("".join(words[1:2]))[:1] in ("", "-"):
         raise ShellValueError(f"{name} -v takes the name of a variable")
     if name in ("[", "test") and before.startswith(VALUE):
         raise ShellValueError("one of two values side by side may be taken for an operator")
@@ -295,11 +300,23 @@ def _may_be_code(words: Sequence[str], word: str) -> bool:
     if words[:1] in (["["], ["test"]):  # -e is a test for a file there, -ne a comparison
         return False
     awaited = 0
+    is_shell = _literal("".join(words[:1])).rpartition("/")[2] == ""  # it may be one
     for each in words:
-        if _CODE_OPTION.fullmatch(each):
+        is_shell = is_shell or _SHELL.fullmatch(each) is not None
+        if _is_code_option(each, is_shell=is_shell):
             awaited = 1 + each.count("o") + each.count("O")  # -o takes a word too: bash -co pipefail CODE
         elif awaited and each.startswith(("-", "+")):
             awaited += 1  # it may take a word
         elif awaited and _SPLIT not in each:  # such a word may vanish
             awaited -= 1
-    return awaited > 0 or _CODE_OPTION.fullmatch(word.partition(VALUE)[0].rstrip("=")) is not None
+    return awaited > 0 or _is_code_option(word.partition(VALUE)[0].rstrip("="), is_shell=is_shell)
+
+
+def _is_code_option(word: str, *, is_shell: bool) -> bool:
+    option = _literal(word)  # an expansion may vanish
+    return any(each.fullmatch(option) for each in (_CODE_OPTION, _CODE_OPTION_OF_SHELL)[: 1 + is_shell])
+
+
+def _literal(word: str) -> str:
+    """Return a word without its expansions."""
+    return word.translate(_WITHOUT_EXPANSIONS)
