@@ -120,6 +120,18 @@ WIDE_REPLAY = Scenario(
     controls=(Control(at_s=1.0, do="die"),),
     recording=Recording(restarts=1),
 )
+# A run that was left is cancelled while its last function ends: that result is counted, so the observers must hear of it.
+CANCELLED_WHILE_CLOSING = Scenario(
+    items=(Item(acts=(Act(do="swallow", s=2.0),)), Item()),
+    consumer=Consumer(stops_after=1),
+    controls=(Control(at_s=1.0, do="kill"),),
+)
+# The last jobs end after the failure that stopped the run, and each asks for a stop again: on_result is slow, and does not hang.
+STOPPED_AGAIN_WHEN_OVER = Scenario(
+    items=(Item(), Item(acts=(Act(do="permanent"),)), Item(priority=2, acts=(Act(s=1.0),))),
+    rules=Rules(on_failure="fail_fast"),
+    on_result_s=1.0,
+)
 
 REGRESSIONS = (
     ("starting again is told when it is so", PAUSED_AND_FULL),
@@ -134,6 +146,8 @@ REGRESSIONS = (
     ("nothing is left", RESUMED_WITHOUT_TIME_LEFT),
     ("nothing is left", CLOSED_BEFORE_THE_COMMIT),
     ("a replay tells it in its order", WIDE_REPLAY),
+    ("the counters agree with the results", CANCELLED_WHILE_CLOSING),
+    ("each result is handed out once", STOPPED_AGAIN_WHEN_OVER),
 )
 
 

@@ -274,7 +274,7 @@ class Engine:
     ) -> bool:
         """Admit nothing more and end everything: what runs now, or by itself within some time. Return whether anything had to end."""
         if self.is_over:
-            self._unhang_results()  # nothing is left to end but an ``on_result`` that hangs
+            self._watch_on_result()  # nothing is left to end but one that hangs
             return False
         stop = self._stop
         stop.failures += [failure, running or failure]
@@ -283,7 +283,7 @@ class Engine:
             self._admission.close()
             self._observers.notify(events.RunStopped, reason=reason, message=failure.message)
             self._driver.stop(failure)
-            self._unhang_results()
+            self._watch_on_result()
             self._outbox.wake()
         elif not self._timers.is_set("drain"):
             return False
@@ -302,6 +302,10 @@ class Engine:
         for job in self._scheduler.begun():
             self._driver.end_job(job, failure)
 
+    def _watch_on_result(self) -> None:
+        if not self._timers.is_set("unhang"):  # two looks at one instant would take a slow call for one that hangs
+            self._unhang_results()
+
     @ends_run_on_error
     def _unhang_results(self) -> None:
         """Once the run is stopped, let no single call of ``on_result`` hold up its end for long."""
@@ -319,6 +323,8 @@ class Engine:
                 await self._wait_quiet()
             except asyncio.CancelledError:  # the first one doesn't cut short what functions do to end in order
                 await self._wait_quiet()
+                self._results.flush()  # what is counted is told, even when nothing else is waited for
+                await self._observers.settle(HURRIED_S)
                 raise
             self._results.flush()
             await self._commits.wait()

@@ -108,11 +108,13 @@ class Timers:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._timers: dict[str, TimerHandle] = {}
+        self._is_closed = False
 
     def set(self, name: str, delay_s: float, act: Callable[..., None], *args: Any) -> None:
-        """Call a function later; a timer of this name is replaced."""
+        """Call a function later, unless closed; a timer of this name is replaced."""
         self.cancel(name)
-        self._timers[name] = self._loop.call_later(delay_s, self._expire, name, act, args)
+        if not self._is_closed:
+            self._timers[name] = self._loop.call_later(delay_s, self._expire, name, act, args)
 
     def is_set(self, name: str) -> bool:
         """Whether this timer is running."""
@@ -125,7 +127,8 @@ class Timers:
             timer.cancel()
 
     def close(self) -> None:
-        """Stop all timers."""
+        """Stop all timers, and start none any more."""
+        self._is_closed = True
         for name in list(self._timers):
             self.cancel(name)
 
