@@ -29,17 +29,19 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line of the table. ``measure`` takes a while; it returns the same thing every time, but for noise."""
+    """One line of the table. ``measure`` takes a while. A figure without a target is informative."""
 
     name: str
     title: str
     bound: Literal["at most", "at least"]
-    target: float
+    target: float | None
     form: str
     measure: Callable[[], Reading]
 
     def is_reached(self, reading: Reading) -> bool:
-        """Tell whether the value judged is on the right side of the target; one that was not measured is not."""
+        """Whether the value is on the right side of the target; one that was not measured is not."""
+        if self.target is None:
+            return True
         if reading.value is None:
             return False
         return reading.value <= self.target if self.bound == "at most" else reading.value >= self.target
@@ -50,6 +52,8 @@ class Figure:
 
     def render_target(self) -> str:
         """Write the target with its direction."""
+        if self.target is None:
+            return "informative"
         return f"{'≤' if self.bound == 'at most' else '≥'} {self.render(self.target)}"
 
 

@@ -260,7 +260,9 @@ class Lives:
     # -- step: known from an earlier process, or attempted until it ends -----------------------------------------------
 
     def _run_step(self, branch: Branch, step: Step) -> Life:
-        job, replay = branch.job, branch.job.record.replay
+        job = branch.job
+        record = job.record
+        replay, recall = record.replay, record.recall
         if replay is not None:
             known = self._recorded_outcome(job, step)
             if known is not None:
@@ -272,17 +274,19 @@ class Lives:
         if self._scheduler.stop_failure is not None:
             self._release_slot(branch, None)
             raise _dropped(job, self._scheduler.stop_failure)
-        past = self._past_attempts(branch, step)
+        past = NO_ATTEMPTS if recall is None else recall.failed.get(step.path, NO_ATTEMPTS)
         state = StepState(branch, step, past.last, past.usage, self.now)
-        yield from self._take_slot(branch, state)
+        request = self._find_slot(branch, state)
+        if request is not None:
+            yield TakeSlot(request)
         outcome = yield from self._run_attempts(branch, state)
         return self._end_step(branch, state, outcome)
 
-    def _take_slot(self, branch: Branch, state: StepState) -> Life:
-        """Get a slot: that of the step before, one that is free, or the next in the lane."""
+    def _find_slot(self, branch: Branch, state: StepState) -> SlotRequest | None:
+        """Take the slot of the step before, or one that is free; else return a request for the next in the lane."""
         key = branch.job.job.key if state.rules.lane is None else state.rules.lane
         if self._keep_slot(branch, state, key):
-            return
+            return None
         request = self._slot_request(state, key)
         self._scheduler.lanes.join(request.lane)
         job = branch.job
@@ -290,8 +294,8 @@ class Lives:
             job.entry = None
             if self._scheduler.start_first_step(request, job, self.now):
                 state.slot = request
-                return
-        yield TakeSlot(request)
+                return None
+        return request
 
     def _keep_slot(self, branch: Branch, state: StepState, key: str) -> bool:
         """Keep the slot of the step before, if that is in the same lane and nothing comes first; return whether it was kept."""

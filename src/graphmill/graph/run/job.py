@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import GraphmillError, Permanent
 from graphmill.core.json import fresh
 from graphmill.core.result import Failure
-from graphmill.engine.jobs.program import Failed, Finished, Program
+from graphmill.engine.jobs.program import Failed, Finished, Program, StepRules
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.batch import run_batch
 from graphmill.graph.run.loop import run_loop
@@ -30,7 +30,8 @@ def run_job(plan: GraphPlan, item: Any) -> Program:
     """Run a graph over one item."""
     scope = Scope(plan.bind(item), "", None, set(), SpillState(), plan.root, plan.models)
     try:
-        output = yield from _run_graph(plan, scope)
+        yield from _run_nodes(plan, scope)
+        output: Any = _outputs(plan.graph, scope)
     except NodeFailed as failed:
         raise Failed(plan.redact(failed.failure)) from failed
     except Exception as error:  # such as a name that an output does not find
@@ -42,13 +43,9 @@ def run_job(plan: GraphPlan, item: Any) -> Program:
     return Finished(output, dict.fromkeys(sorted(scope.flags), True))
 
 
-def _run_graph(plan: GraphPlan, scope: Scope) -> Program:
-    """Run a graph in a scope of its own; return its outputs, or raise NodeFailed of a node whose failure nothing handles."""
-    if plan.is_list:
-        yield from _run_list(plan, scope)
-    else:
-        yield from _run_edges(plan, scope)
-    return _outputs(plan.graph, scope)
+def _run_nodes(plan: GraphPlan, scope: Scope) -> Program:
+    """Run the nodes of a graph in its scope; raise NodeFailed of a node whose failure nothing handles."""
+    return _run_list(plan, scope) if plan.is_list else _run_edges(plan, scope)
 
 
 def _run_list(plan: GraphPlan, scope: Scope) -> Program:
@@ -93,8 +90,13 @@ def _run_node(plan: GraphPlan, node: Node, scope: Scope) -> Program:
     """Run a node to its end; return its Output, or raise NodeFailed."""
     path = scope.prefix + node.id
     rules = plan.rules[node.id]
-    if node.id in plan.plain:  # a single step, as most nodes are
-        return (yield from run_step(node, rules, scope, path))
+    if node.id in plan.plain:  # a single step, as most nodes are: no generator around it
+        return run_step(node, rules, scope, path)
+    return _run_parts(plan, node, rules, scope, path)
+
+
+def _run_parts(plan: GraphPlan, node: Node, rules: StepRules, scope: Scope, path: str) -> Program:
+    """Run a node that is more than a step: its items, its rounds or its child."""
     try:
         if node.batch is None:
             return (yield from _run_item(plan, node, scope, path))
@@ -121,7 +123,8 @@ def _run_once(plan: GraphPlan, node: Node, scope: Scope, path: str) -> Program:
         child = plan.children[node.id]
         names = child.bind(_child_inputs(node, scope))
         inner = Scope(names, f"{path}/", scope.meter, scope.flags, scope.spill, child.root, scope.models)
-        return Output((yield from _run_graph(child, inner)))
+        yield from _run_nodes(child, inner)
+        return Output(_outputs(child.graph, inner))
     except GraphmillError as error:
         raise NodeFailed.of(error, plan.redact) from error
 
