@@ -381,7 +381,7 @@ def test_failures_are_grouped_by_kind_and_message_then_listed(tmp_path, store):
     lines = answered(tmp_path, "errors", "bad", "--limit", 3).splitlines()
     assert lines == [
         "run bad · finished · 1/32 items succeeded, 31 failed",
-        "  30 ×   permanent   line 0 is broken",
+        "  30 ×   permanent   such as: line 0 is broken",
         "   1 ×   timeout     no answer in 60 s",
         "",
         "  b-0   permanent   line 0 is broken (1 attempt)",
@@ -399,7 +399,7 @@ def test_failures_are_grouped_by_kind_and_message_then_listed(tmp_path, store):
     assert "no item failed with kind crash\n" in answered(tmp_path, "errors", "bad", "--kind", "crash")
     found = json.loads(answered(tmp_path, "errors", "bad", "--json", "--limit", 1))
     assert (found["run"], found["failed"], len(found["items"])) == ("bad", 31, 1)
-    assert found["groups"][0] == {"kind": "permanent", "message": "line 0 is broken", "count": 30}
+    assert found["groups"][0] == {"kind": "permanent", "message": "line 0 is broken", "count": 30, "is_varied": True}
     assert "timeout" in refused(tmp_path, "errors", "bad", "--kind", "tiemout")
 
 

@@ -71,6 +71,8 @@ def test_a_run_whose_items_came_by_standard_input_says_that_they_must_be_given_a
         True,
     )
     assert "gm.batch" not in out
+    said = run(project, "errors", "q4")[1]
+    assert "no item failed\nthe run failed: " in said
 
 
 def test_of_a_new_run_without_items_nothing_was_done_already(project):

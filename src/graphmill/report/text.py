@@ -80,10 +80,14 @@ def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
     counts = [f"{group.count:,} ×" for group in groups]
     width = max(map(len, counts), default=0)
     rows = [
-        (count.rjust(width), group.kind, one_line_message(group.message, _GROUP_CHARS))
+        (count.rjust(width), group.kind, one_line_message(_group_text(group), _GROUP_CHARS))
         for count, group in zip(counts, groups, strict=True)
     ]
     return [f"  {line}" for line in align_columns(rows)]
+
+
+def _group_text(group: ErrorGroup) -> str:
+    return f"such as: {group.message}" if group.is_varied else group.message
 
 
 def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:

@@ -109,11 +109,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroup:
-    """Failures of one kind whose messages differ at most in their numbers; ``message`` is the first one's."""
+    """Failures of one kind whose messages differ at most in their numbers.
+
+    ``message`` is the first one's, and ``is_varied`` says that there are others.
+    """
 
     kind: str
     message: str
     count: int
+    is_varied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,6 +402,7 @@ class ErrorGroups:
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], str] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._varied: set[tuple[str, str]] = set()
 
     def add(self, failure: Failure) -> None:
         """Count one failure."""
@@ -405,13 +410,15 @@ class ErrorGroups:
         message = failure.message
         if key not in self._first and len(self._first) >= _MOST_GROUPS:
             key, message = (str(failure.kind), _OTHERS), _OTHERS
-        self._first.setdefault(key, message)
+        if self._first.setdefault(key, message) != message:
+            self._varied.add(key)
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def largest_first(self) -> tuple[ErrorGroup, ...]:
         """List the groups."""
         groups = [
-            ErrorGroup(kind=key[0], message=message, count=self._counts[key]) for key, message in self._first.items()
+            ErrorGroup(kind=key[0], message=message, count=self._counts[key], is_varied=key in self._varied)
+            for key, message in self._first.items()
         ]
         return tuple(sorted(groups, key=lambda group: -group.count))
 
