@@ -323,7 +323,7 @@ class Engine:
                 await self._wait_quiet()
             except asyncio.CancelledError:  # the first one doesn't cut short what functions do to end in order
                 await self._wait_quiet()
-                self._results.flush()  # what is counted is told, even when nothing else is waited for
+                self._results.flush()  # observers see what is counted, whatever else is cut short
                 await self._observers.settle(HURRIED_S)
                 raise
             self._results.flush()

@@ -36,20 +36,12 @@ C = TypeVar("C", bound="Closable")
 class AttemptContext:
     """One attempt of a job, or of the step at ``path`` inside it; ``parent`` is the context it was called in."""
 
+    # fmt: off
     __slots__ = (
-        "attempt",
-        "calls",
-        "child",
-        "is_left",
-        "nested_call",
-        "parent",
-        "path",
-        "span",
-        "step_lock",
-        "steps",
-        "unrecorded",
-        "usage",
+        "attempt", "calls", "child", "is_left", "nested_call", "parent", "path", "span", "step_lock", "steps",
+        "unrecorded", "usage",
     )
+    # fmt: on
 
     def __init__(
         self, steps: Steps, attempt: AttemptState, path: str = "", *, parent: AttemptContext | None = None

@@ -37,22 +37,12 @@ class JobEnd(NamedTuple):
 class JobState:
     """One job of the window, from its admission until its result is taken."""
 
+    # fmt: off
     __slots__ = (
-        "admitted_at",
-        "attempts",
-        "end_failure",
-        "entry",
-        "existing_record",
-        "is_finished",
-        "job",
-        "lane",
-        "main",
-        "position",
-        "rank",
-        "slots",
-        "started_at",
-        "status",
+        "admitted_at", "attempts", "end_failure", "entry", "existing_record", "is_finished", "job", "lane", "main",
+        "position", "rank", "slots", "started_at", "status",
     )
+    # fmt: on
 
     def __init__(self, job: Job, lane: Lane, *, position: int, rank: float, now: float) -> None:
         self.job = job
@@ -108,20 +98,12 @@ class JobRecord:
 class Branch:
     """One line of steps of a job: a generator that is resumed with what it waited for. A job begins with one; forks add more."""
 
+    # fmt: off
     __slots__ = (
-        "children",
-        "fork",
-        "is_dropped",
-        "is_forking",
-        "job",
-        "life",
-        "parent",
-        "position",
-        "program",
-        "step",
-        "steps_in_slot",
-        "waits_for",
+        "children", "fork", "is_dropped", "is_forking", "job", "life", "parent", "position", "program", "step",
+        "steps_in_slot", "waits_for",
     )
+    # fmt: on
 
     def __init__(self, job: JobState, program: Program | None, parent: Branch | None) -> None:
         self.job = job
@@ -141,18 +123,11 @@ class Branch:
 class StepState:
     """One step under way, or the one call of a job that is a function: its attempts so far."""
 
+    # fmt: off
     __slots__ = (
-        "attempt",
-        "attempts",
-        "began_at",
-        "branch",
-        "last_lane",
-        "rules",
-        "slot",
-        "step",
-        "tries",
-        "usage",
-    )  # fmt: skip
+        "attempt", "attempts", "began_at", "branch", "last_lane", "rules", "slot", "step", "tries", "usage",
+    )
+    # fmt: on
 
     def __init__(self, branch: Branch, step: Step, attempts: int, usage: Usage | None, now: float) -> None:
         self.branch = branch

@@ -45,20 +45,12 @@ def rank(*, admitted_at: float, priority: int) -> float:
 class SlotRequest:
     """A request for a slot in a lane and, once granted, the slot. ``owner`` is the job or step that asks; a nested call has none."""
 
+    # fmt: off
     __slots__ = (
-        "estimated_tokens",
-        "is_call",
-        "is_probe",
-        "lane",
-        "order",
-        "owner",
-        "position",
-        "rank",
-        "reservation",
-        "settled_usage",
-        "stamp",
-        "usage",
-    )  # fmt: skip
+        "estimated_tokens", "is_call", "is_probe", "lane", "order", "owner", "position", "rank", "reservation",
+        "settled_usage", "stamp", "usage",
+    )
+    # fmt: on
 
     def __init__(
         self, lane: Lane, rank: float, position: int, owner: JobState | StepState | None, *, is_call: bool = False
@@ -172,22 +164,12 @@ class Refusals:
 class Lane:
     """The requests of one key: those that wait for a slot, how many may run at once, and the health of what they depend on."""
 
+    # fmt: off
     __slots__ = (
-        "_ceiling",
-        "_controller",
-        "_known_limit",
-        "_refusals",
-        "health",
-        "key",
-        "limit",
-        "members",
-        "queue",
-        "rate_limiter",
-        "reason",
-        "running",
-        "succeeded_at",
-        "throttled",
+        "_ceiling", "_controller", "_known_limit", "_refusals", "health", "key", "limit", "members", "queue",
+        "rate_limiter", "reason", "running", "succeeded_at", "throttled",
     )
+    # fmt: on
 
     def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float) -> None:
         self.key = key

@@ -27,19 +27,11 @@ class GraphPlan:
     a failure; ``models`` are those that its nodes call, None if they call none.
     """
 
+    # fmt: off
     __slots__ = (
-        "bind",
-        "children",
-        "graph",
-        "incoming",
-        "is_list",
-        "models",
-        "nodes",
-        "plain",
-        "redact",
-        "root",
-        "rules",
+        "bind", "children", "graph", "incoming", "is_list", "models", "nodes", "plain", "redact", "root", "rules",
     )
+    # fmt: on
 
     def __init__(
         self,

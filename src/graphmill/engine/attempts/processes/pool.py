@@ -274,18 +274,12 @@ class Processes:
 class WorkerProcess:
     """One worker process as the loop sees it: what is sent, what comes back, its end."""
 
+    # fmt: off
     __slots__ = (
-        "_child",
-        "_incoming",
-        "_is_closed",
-        "_is_retired",
-        "_is_unread",
-        "_pool",
-        "_socket",
-        "_threads",
-        "_unsent",
+        "_child", "_incoming", "_is_closed", "_is_retired", "_is_unread", "_pool", "_socket", "_threads", "_unsent",
         "attempt",
     )
+    # fmt: on
 
     def __init__(self, pool: Processes, accept: tuple[str, str] | None) -> None:
         self.attempt: ProcessAttempt | None = None
