@@ -1,0 +1,1 @@
+"""Workflows that ship with Graphmill."""

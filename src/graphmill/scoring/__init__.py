@@ -1,0 +1,1 @@
+"""Scorers, their figures, and the sandbox in which code answers run."""
