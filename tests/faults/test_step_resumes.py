@@ -130,7 +130,7 @@ def test_a_retry_or_a_change_that_is_killed_is_gone_on_with_and_repeats_nothing_
 
 
 def test_a_change_after_a_kill_concerns_the_finished_steps_of_unfinished_items_too(tmp_path):
-    project = Project(tmp_path / "project", [item(0)], workflow=WORKFLOW)
+    project = Project(tmp_path / "project", [item(0)], concurrency=1, workflow=WORKFLOW)
     held_then_killed(project, *project.batch, attempt=8, held=[("job-00", "open"), ("job-00", "each[0]/look")])
     text = (project.folder / "workflow.yaml").read_text()
     (project.folder / "workflow.yaml").write_text(

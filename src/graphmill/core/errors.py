@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.positions import Problem
+from graphmill.core.positions import FileProblem
 
 if TYPE_CHECKING:  # every command loads this file, and few of them models
     from graphmill.core.usage import RateLimits, Usage
@@ -54,12 +54,14 @@ class WorkflowError(GraphmillError):
     ``placed`` has those whose line and column are known, some of them in other files than ``path``.
     """
 
-    def __init__(self, path: str, problems: Sequence[str | Problem]) -> None:
+    def __init__(self, path: str, problems: Sequence[str | FileProblem]) -> None:
         self.path = path
         self.problems = [str(problem) for problem in problems]
-        self.placed = tuple(problem for problem in problems if isinstance(problem, Problem))
+        self.placed = tuple(problem for problem in problems if isinstance(problem, FileProblem))
         super().__init__(
-            "\n".join(str(problem) if isinstance(problem, Problem) else f"{path}: {problem}" for problem in problems)
+            "\n".join(
+                str(problem) if isinstance(problem, FileProblem) else f"{path}: {problem}" for problem in problems
+            )
         )
 
 

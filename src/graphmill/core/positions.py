@@ -27,7 +27,7 @@ def text_place(text: str, offset: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """A problem, or a note, and its position; line and column are 0 if there is no text."""
 
     file: str

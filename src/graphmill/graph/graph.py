@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from graphmill.core.errors import UsageError
 from graphmill.core.fingerprint import ORDER, value_fingerprint
 from graphmill.core.job import Effect
-from graphmill.core.positions import Problem
+from graphmill.core.positions import FileProblem
 from graphmill.core.suggest import suggestion
 from graphmill.engine.jobs.program import Program, Programmed
 from graphmill.engine.policy import Policy
@@ -143,7 +143,7 @@ class Graph(Programmed):
     given: Mapping[str, Any] = field(default_factory=_nothing)
     choices: Choices = NO_CHOICES
     written: Mapping[str, Any] | None = None
-    notes: tuple[Problem, ...] = ()
+    notes: tuple[FileProblem, ...] = ()
     # By the policy's id, since hashing it takes longer.
     _plans: dict[int, tuple[Policy, GraphPlan]] = field(default_factory=dict, repr=False)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from graphmill.core.errors import UsageError, WorkflowError
-from graphmill.core.positions import Problem
+from graphmill.core.positions import FileProblem
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import unset_models
 from graphmill.graph.workflow import load
@@ -19,11 +19,11 @@ class CheckedFile:
 
     path: str
     graph: Graph | None = None
-    problems: tuple[Problem, ...] = ()
-    unset: tuple[Problem, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
+    unset: tuple[FileProblem, ...] = ()
 
     @property
-    def notes(self) -> tuple[Problem, ...]:
+    def notes(self) -> tuple[FileProblem, ...]:
         """What is worth knowing but not wrong."""
         if self.graph is None:
             return ()
@@ -34,12 +34,12 @@ def check(path: str) -> CheckedFile:
     """Compile a file and collect what is wrong with it."""
     try:
         graph = load(path)
-        unset = tuple(Problem(path, 0, 0, text) for text in unset_models(graph))
+        unset = tuple(FileProblem(path, 0, 0, text) for text in unset_models(graph))
     except WorkflowError as error:
-        problems = error.placed or tuple(Problem(error.path, 0, 0, text) for text in error.problems)
+        problems = error.placed or tuple(FileProblem(error.path, 0, 0, text) for text in error.problems)
         return CheckedFile(path=path, problems=problems)
     except UsageError as error:  # the file does not exist or cannot be read
-        return CheckedFile(path=path, problems=(Problem(path, 0, 0, str(error)),))
+        return CheckedFile(path=path, problems=(FileProblem(path, 0, 0, str(error)),))
     return CheckedFile(path=path, graph=graph, unset=unset)
 
 
@@ -47,7 +47,7 @@ def checked_lines(checked: CheckedFile) -> Iterator[str]:
     """Show problems and notes as file:line:column, which editors turn into links, then what the workflow has."""
     yield from map(str, checked.problems)
     for note in checked.notes:
-        yield str(Problem(note.file, note.line, note.column, f"note: {note.message}"))
+        yield str(FileProblem(note.file, note.line, note.column, f"note: {note.message}"))
     if checked.graph is not None:
         yield f"{checked.path}: {_graph_text(checked.graph)}"
 

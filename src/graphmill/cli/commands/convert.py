@@ -10,7 +10,7 @@ import typer
 
 from graphmill.cli.terminal import print_lines
 from graphmill.core.errors import ExportError, UsageError, WorkflowError
-from graphmill.core.positions import Problem
+from graphmill.core.positions import FileProblem
 from graphmill.core.yaml import to_yaml
 from graphmill.graph.compiler.compiler import compile_workflow
 from graphmill.graph.language.document import Document
@@ -47,7 +47,7 @@ def convert(
         raise UsageError(f"{str(target)!r} already exists; choose another file with --output") from None
     except OSError as error:
         raise ExportError(f"cannot write {str(target)!r}: {error.strerror or error}") from error
-    print_lines(str(Problem(note.file, note.line, note.column, f"note: {note.message}")) for note in notes)
+    print_lines(str(FileProblem(note.file, note.line, note.column, f"note: {note.message}")) for note in notes)
     print_lines([f"{target}: converted; check it with: graphmill validate {target}"])
 
 

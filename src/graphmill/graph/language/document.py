@@ -10,7 +10,7 @@ import yaml
 
 from graphmill.core.errors import UsageError, WorkflowError
 from graphmill.core.json import MOST_LEVELS, decode_text, from_json, is_too_deep, scan
-from graphmill.core.positions import Problem, TextError, place
+from graphmill.core.positions import FileProblem, TextError, place
 from graphmill.core.suggest import file_suggestion
 from graphmill.core.yaml import compose_yaml
 from graphmill.graph.language.places import At, JsonPlaces, NoPlaces, Place, Places, TextPlaces, YamlPlaces
@@ -40,12 +40,12 @@ class Document:
             raise UsageError(f"{path} is a Python file; a {what} is .yaml or .json. Use gm.batch in Python")
         name, text = str(path), _read(Path(path), what)
         if len(text) > MOST_BYTES:
-            raise WorkflowError(name, [Problem(name, 0, 0, too_large(what))])
+            raise WorkflowError(name, [FileProblem(name, 0, 0, too_large(what))])
         read = _read_json if Path(path).suffix.lower() == ".json" else _read_yaml
         try:
             data, places = read(name, text)
         except TextError as error:
-            raise WorkflowError(name, [Problem(name, error.line, error.column, error.reason)]) from error
+            raise WorkflowError(name, [FileProblem(name, error.line, error.column, error.reason)]) from error
         return cls(name, data, places=places, root=Path(path).absolute().parent, what=what)
 
     @classmethod
@@ -53,7 +53,7 @@ class Document:
         """Take a workflow given as data; ``path`` is its name, and its own paths are relative to it."""
         name = "workflow" if path is None else str(path)
         if is_too_deep(data):
-            problem = Problem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or contains itself")
+            problem = FileProblem(name, 0, 0, f"nested deeper than {MOST_LEVELS} levels, or contains itself")
             raise WorkflowError(name, [problem])
         root = None if path is None else Path(path).absolute().parent
         return cls(name, data, places=NoPlaces(name), root=root)
@@ -158,17 +158,17 @@ class Included:
         self._folder = Path(path).parent.resolve()
         self._read: dict[Path, tuple[Any, Places]] = {}
         self.places: dict[int, Places] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[FileProblem] = []
 
     def value(self, node: yaml.Node) -> Any:
         """Return the content for a ``!file`` node; None, and a problem, if it cannot be read."""
         try:
             value, self.places[id(node)] = self._find(node)
         except TextError as error:
-            self.problems.append(Problem(self._beside(str(node.value)), error.line, error.column, error.reason))
+            self.problems.append(FileProblem(self._beside(str(node.value)), error.line, error.column, error.reason))
         except ValueError as error:
             mark = node.start_mark
-            self.problems.append(Problem(self._path, mark.line + 1, mark.column + 1, f"!file: {error}"))
+            self.problems.append(FileProblem(self._path, mark.line + 1, mark.column + 1, f"!file: {error}"))
         else:
             return value
         return None

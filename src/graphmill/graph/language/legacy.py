@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmill.core.positions import Problem
+from graphmill.core.positions import FileProblem
 from graphmill.graph.language.document import Document
 from graphmill.graph.language.grammar import shown
 from graphmill.graph.language.places import At
@@ -62,7 +62,7 @@ _FINDS_NOTHING = re.compile(r"(?:^|[\s|])(grep|rg) |^\s*(which|type) |(command -
 _EXIT_CODES = {"grep": 1, "rg": 1, "which": 1, "type": 127, "command -v": 127, "ls": 2}
 
 
-def convert_workflow(document: Document) -> tuple[dict[str, Any], list[Problem]]:
+def convert_workflow(document: Document) -> tuple[dict[str, Any], list[FileProblem]]:
     """Return a workflow in today's form, and notes on what behaves differently.
 
     WorkflowError lists what has no counterpart. A file without ``ir_version`` is read as the older form too. What is

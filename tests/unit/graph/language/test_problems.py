@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 import graphmill as gm
-from graphmill.core.positions import Problem
+from graphmill.core.positions import FileProblem
 from graphmill.graph.language.document import Document
 from graphmill.graph.language.problems import Problems
 
@@ -31,7 +31,7 @@ def test_problems_are_raised_all_at_once_in_the_order_of_their_places_and_each_o
         f"{document.path}:3:25: third",
     ]
     assert str(caught.value) == "\n".join(caught.value.problems)
-    assert caught.value.placed[0] == Problem(document.path, 1, 1, "first")
+    assert caught.value.placed[0] == FileProblem(document.path, 1, 1, "first")
 
 
 def test_notes_raise_nothing(document):
@@ -82,7 +82,7 @@ def test_very_many_problems_are_counted_and_not_listed(document):
 
 
 def test_an_error_with_places_survives_pickling():
-    error = gm.WorkflowError("flow.yaml", ["one", Problem("other.md", 2, 3, "two")])
+    error = gm.WorkflowError("flow.yaml", ["one", FileProblem("other.md", 2, 3, "two")])
     twin = pickle.loads(pickle.dumps(error))
     assert str(twin) == str(error) == "flow.yaml: one\nother.md:2:3: two"
     assert (twin.problems, twin.placed) == (["one", "other.md:2:3: two"], error.placed)
