@@ -117,7 +117,11 @@ class TokenLogprob:
 
 
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A response: the answer and its usage; ``model`` is the one that answered, as the provider says."""
+    """A response: the answer and its usage; ``model`` is the one that answered, as the provider says.
+
+    ``reasoning`` is what the model thought, where the provider returns it. ``system_fingerprint`` and ``service_tier`` say
+    what served it, in the provider's words.
+    """
 
     text: str
     usage: Usage = NO_USAGE
@@ -128,6 +132,9 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str = ""
     limits: RateLimits | None = None
     reason: str = ""
+    reasoning: str = ""
+    system_fingerprint: str = ""
+    service_tier: str = ""
 
     def error(self) -> AttemptError | None:
         """Return why this is not a success, with usage and limits; None if it is one."""

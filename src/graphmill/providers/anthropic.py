@@ -127,6 +127,8 @@ class Anthropic(HttpProvider):
             id=text_at(data, "id"),
             limits=limits,
             reason=_explain(data, stop, reason),
+            reasoning="\n\n".join(filter(None, (text_at(block, "thinking") for block in blocks))),
+            service_tier=text_at(data, "usage", "service_tier"),
         )
 
     def read_usage(self, data: dict[str, Any]) -> Usage:

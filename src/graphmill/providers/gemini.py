@@ -109,6 +109,8 @@ class Gemini(HttpProvider):
             reason = FinishReason.TOOL_CALLS
         return ModelResponse(
             text="".join(text_at(part, "text") for part in parts if value_at(part, "thought") is not True),
+            reasoning="".join(text_at(part, "text") for part in parts if value_at(part, "thought") is True),
+            service_tier=text_at(data, "usageMetadata", "trafficType"),
             usage=usage,
             finish_reason=reason,
             model=text_at(data, "modelVersion"),

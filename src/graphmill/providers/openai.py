@@ -146,6 +146,9 @@ class OpenAI(HttpProvider):
             id=text_at(data, "id"),
             limits=limits,
             reason=refusal,
+            reasoning=_read_reasoning(message),
+            system_fingerprint=text_at(data, "system_fingerprint"),
+            service_tier=text_at(data, "service_tier"),
         )
 
     def read_usage(self, data: dict[str, Any]) -> Usage:
@@ -273,6 +276,14 @@ def _read_text(content: Any) -> str | None:
     if isinstance(content, list):
         return "".join(text_at(part, "text") for part in content)
     return content if isinstance(content, str) else None
+
+
+def _read_reasoning(message: Mapping[str, Any]) -> str:
+    """Read the reasoning: DeepSeek, vLLM and SGLang call it ``reasoning_content``, OpenRouter and newer vLLM ``reasoning``."""
+    for name in ("reasoning_content", "reasoning"):
+        if found := text_at(message, name):
+            return found
+    return ""
 
 
 def _read_tool_call(data: Any) -> ToolCall:

@@ -154,7 +154,8 @@ def test_thinking_is_no_part_of_the_text():
         {"type": "text", "text": "Par"},
         {"type": "text", "text": "is."},
     ]
-    assert read({**ANTHROPIC_ANSWER, "content": blocks}).text == "Paris."
+    response = read({**ANTHROPIC_ANSWER, "content": blocks, "usage": {"service_tier": "batch"}})
+    assert (response.text, response.reasoning, response.service_tier) == ("Paris.", "hm", "batch")
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,12 @@ def test_a_model_stands_in_the_path_and_can_not_leave_it(model, path):
     assert GOOGLE.build_url("https://h/v1beta", model) == f"https://h/v1beta/{path}:generateContent"
 
 
+def test_thoughts_are_no_part_of_the_text():
+    response = read(changed(GEMINI_ANSWER, "usageMetadata", "trafficType", to="ON_DEMAND"))
+    assert (response.text, response.reasoning) == ("Paris.", "thinking it over")
+    assert response.service_tier == "ON_DEMAND"
+
+
 def test_function_calls_are_read():
     parts = [{"functionCall": {"name": "add", "args": {"a": 1}}}, {"functionCall": {"id": "x", "name": "now"}}]
     response = read(changed(GEMINI_ANSWER, "candidates", 0, "content", "parts", to=parts))

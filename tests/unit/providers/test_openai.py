@@ -161,6 +161,14 @@ def test_tool_calls_are_read_and_broken_arguments_stay_text():
         assert response.tool_calls[0] == ToolCall(id="c1", name="add", arguments={"a": 1})
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_is_read_by_either_name_and_who_served_it(name):
+    response = read(changed(OPENAI_ANSWER, "choices", 0, "message", name, to="let me see"))
+    assert (response.text, response.reasoning) == ("Paris.", "let me see")
+    assert (response.system_fingerprint, response.service_tier) == ("fp_fc9f1d7035", "default")
+    assert read(OPENAI_ANSWER).reasoning == ""
+
+
 def test_logprobs_are_read():
     content = [
         {
