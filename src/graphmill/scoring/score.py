@@ -9,7 +9,7 @@ import msgspec
 
 from graphmill.core.errors import UsageError
 
-CORRECT, WRONG, UNDECIDED = "correct", "wrong", "undecided"
+CORRECT, WRONG, UNDECIDED, NO_ANSWER = "correct", "wrong", "undecided", "no_answer"
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
