@@ -63,7 +63,7 @@ class TestUsedAgain:
         assert first.output["response"] == second.output["response"] == "heard hi"
         assert (first.usage["requests"], first.usage["input_tokens"]) == (1, 5)
         assert {name: second.usage[name] for name in PLAIN} == PLAIN
-        assert second.cost == 0
+        assert second.cost_usd == 0
 
     def test_an_answer_that_was_known_says_so_and_what_it_once_took(self, server):
         run()

@@ -51,7 +51,7 @@ def one(function, **options):
 def test_a_function_is_given_the_answer_and_its_job_the_usage(played, function):
     result = one(function)
     assert (result.output["text"], played.texts()) == ("fine", ["Item 1."])
-    assert (result.usage["requests"], result.usage["input_tokens"], result.cost) == (1, 2, 0.5)
+    assert (result.usage["requests"], result.usage["input_tokens"], result.cost_usd) == (1, 2, 0.5)
 
 
 def test_messages_and_params_are_passed_on(played):
@@ -139,9 +139,9 @@ def test_a_refused_answer_fails_the_step_and_the_job_once(played):
 
 
 def test_failed_attempts_are_tried_again_at_the_step_and_counted(played):
-    played.answers = [failing(gm.Transient("cut"), input_tokens=5, cost_usd=1.0), "fine"]
+    played.answers = [failing(gm.Transient("cut"), input_tokens=5, cost_nano=1_000_000_000), "fine"]
     result = one(ask)
-    assert (result.attempts, len(played.asked), result.usage["input_tokens"], result.cost) == (1, 2, 7, 1.5)
+    assert (result.attempts, len(played.asked), result.usage["input_tokens"], result.cost_usd) == (1, 2, 7, 1.5)
 
 
 def test_what_was_answered_is_not_asked_again_by_the_job_s_next_attempt_and_counts_once(played):
@@ -178,7 +178,7 @@ def test_what_was_answered_is_not_asked_again_after_a_resume_and_still_counts(pl
     (result,) = report.results()
     assert result.output == ["tea", "done", 1]
     assert played.texts()[2:] == ["second"]
-    assert (result.usage["requests"], result.cost) == (3, 1.5)
+    assert (result.usage["requests"], result.cost_usd) == (3, 1.5)
 
 
 async def complete_and_ask(item):
@@ -209,9 +209,9 @@ def test_what_was_used_before_a_question_counts_once_when_it_is_answered(played,
     if function is fail_and_ask:
         played.answers = [answer("fi", reason="length")]
     waiting = one(function, run_id="r", journal=store)
-    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("waiting", 1, 0.5)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost_usd) == ("waiting", 1, 0.5)
     done = one(function, run_id="r", journal=store, answers={"one": "yes"})
-    assert (done.output, len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)
+    assert (done.output, len(played.asked), done.usage["requests"], done.cost_usd) == (["fine", "yes"], 1, 1, 0.5)
 
 
 def test_another_prompt_is_another_step(played, store):
@@ -385,6 +385,11 @@ def test_what_a_node_s_function_used_before_its_question_counts_once_when_it_is_
 
     graph = flow.load("nodes: [{id: ask, type: python, params: {function: 'acts:work'}}]")
     waiting = one(graph, run_id="r", journal=store)
-    assert (waiting.status, waiting.usage["requests"], waiting.cost) == ("waiting", 1, 0.5)
+    assert (waiting.status, waiting.usage["requests"], waiting.cost_usd) == ("waiting", 1, 0.5)
     done = one(graph, run_id="r", journal=store, answers={"one": "yes"})
-    assert (done.output["result"], len(played.asked), done.usage["requests"], done.cost) == (["fine", "yes"], 1, 1, 0.5)
+    assert (done.output["result"], len(played.asked), done.usage["requests"], done.cost_usd) == (
+        ["fine", "yes"],
+        1,
+        1,
+        0.5,
+    )

@@ -201,9 +201,9 @@ def test_a_step_that_must_not_happen_twice_may_ask(asked):
 
 def test_what_a_step_used_before_it_asked_is_counted(asked, metered):
     text = "nodes: [{id: a, type: curious, params: {question: sure}}]"
-    assert asked.run(text).cost == 0.5
+    assert asked.run(text).cost_usd == 0.5
     last = asked.run(text, "yes")
-    assert (last.output, last.cost, last.usage["input_tokens"]) == ({"answer": "yes", "attempt": 2}, 1.0, 4)
+    assert (last.output, last.cost_usd, last.usage["input_tokens"]) == ({"answer": "yes", "attempt": 2}, 1.0, 4)
     assert metered.calls[-2:] == ["sure", "sure"]
 
 

@@ -13,7 +13,7 @@ def used(result):
     """Give requests and cost; each request takes two tokens in and gives one out."""
     requests = result.usage["requests"]
     assert result.usage["input_tokens"] == 2 * requests
-    return requests, result.cost
+    return requests, result.cost_usd
 
 
 def one(more="", **inputs):
@@ -31,7 +31,7 @@ class TestAddedUp:
 
     def test_what_uses_nothing_has_no_usage(self, flow):
         result = flow.timed("nodes: [{id: v, type: value}]")
-        assert (result.usage, result.cost) == (None, None)
+        assert (result.usage, result.cost_usd) == (None, None)
 
     def test_failed_attempts_count(self, flow):
         result = flow.timed(one(fails=2))
@@ -43,7 +43,7 @@ class TestAddedUp:
 
     def test_an_attempt_that_is_timed_out_counts_what_it_has_told(self, flow):
         result = flow.timed(one(", timeout: 5, retry: {attempts: 2}", seconds=50))
-        assert (result.status, result.usage["requests"], result.usage["output_tokens"], result.cost) == (
+        assert (result.status, result.usage["requests"], result.usage["output_tokens"], result.cost_usd) == (
             "timed_out",
             2,
             0,
@@ -79,14 +79,14 @@ class TestAddedUp:
             seconds="'${item.s}'",
         )
         result = flow.timed(text)
-        assert (result.status, result.usage["requests"], result.cost) == ("failed", 2, 0.5)
+        assert (result.status, result.usage["requests"], result.cost_usd) == ("failed", 2, 0.5)
 
     def test_rounds_add_up(self, flow):
         assert used(flow.timed(one(", loop: {max: 4}"))) == (4, 2)
 
     def test_a_round_that_the_deadline_ends_counts(self, flow):
         result = flow.timed(one(", loop: {max: 9, timeout: 10}", seconds=4))
-        assert (succeeded(result)["stop"], result.usage["requests"], result.cost) == ("deadline", 3, 1)
+        assert (succeeded(result)["stop"], result.usage["requests"], result.cost_usd) == ("deadline", 3, 1)
 
     def test_a_round_whose_error_is_kept_counts(self, flow):
         table = "'${table[${__round__}]}'"
@@ -120,9 +120,9 @@ class TestAddedUp:
         )
         assert used(result) == (18, 9)
 
-    def test_an_unknown_cost_makes_the_sum_unknown_and_not_smaller(self, flow):
+    def test_an_unknown_cost_is_counted_beside_the_known_sum(self, flow):
         result = flow.timed(one(", batch: {items: [1, null]}", cost="'${item}'"))
-        assert (result.usage["requests"], result.cost) == (2, None)
+        assert (result.usage["requests"], result.cost_usd, result.unpriced) == (2, 1, 1)
 
     def test_budget_usd_stops_a_loop_that_has_cost_so_much(self, flow):
         output = succeeded(flow.timed(one(", loop: {max: 9, budget_usd: 1.4}")))

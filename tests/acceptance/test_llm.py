@@ -223,18 +223,18 @@ class TestNoSuccess:
 
     def test_what_failed_attempts_used_is_counted(self, played):
         played.answers = [
-            failing(gm.Transient("cut"), input_tokens=5, cost_usd=1.0),
+            failing(gm.Transient("cut"), input_tokens=5, cost_nano=1_000_000_000),
             answer("x", reason="other"),
             "fine",
         ]
         result = played.run({"prompt": "x"})
         assert (result.status, result.attempts) == ("succeeded", 3)
-        assert (result.usage["requests"], result.usage["input_tokens"], result.cost) == (3, 9, 2.0)
+        assert (result.usage["requests"], result.usage["input_tokens"], result.cost_usd) == (3, 9, 2.0)
 
     def test_what_a_refused_answer_used_is_counted(self, played):
         played.answers = [answer("no", reason="refusal")]
         result = played.run({"prompt": "x"})
-        assert (result.status, result.usage["requests"], result.cost) == ("failed", 1, 0.5)
+        assert (result.status, result.usage["requests"], result.cost_usd) == ("failed", 1, 0.5)
         assert result.error.answer == "no"
 
 

@@ -141,7 +141,7 @@ def test_a_request_that_is_no_longer_waited_for_counts_as_one(server, tmp_path, 
     twice, items = gm.Retry(attempts=2, wait_s=0, cap_s=0), [{"text": text}]
     (node,) = gm.batch("w.yaml", items, policy=gm.Policy(timeout_s=0.5, retry=twice)).results()
     assert (node.status, node.usage["requests"], len(server.asked)) == ("timed_out", 2, 2)
-    assert node.cost is None  # nobody knows what it took
+    assert node.cost_usd is None  # nobody knows what it took
     (called,) = gm.batch(function, items, policy=gm.Policy(retry=twice)).results()
     assert (called.status, called.usage["requests"], len(server.asked)) == ("failed", 2, 4)
 

@@ -305,7 +305,7 @@ def test_usage_of_all_steps_and_of_failed_attempts_adds_up():
     attempts = []
 
     async def act(_):
-        find_context().report(Usage(requests=1, output_tokens=10, cost_usd=0.5), "own/m")
+        find_context().report(Usage(requests=1, output_tokens=10, cost_nano=500_000_000), "own/m")
         attempts.append(1)
         if len(attempts) == 1:
             raise gm.Transient("no")
@@ -319,7 +319,7 @@ def test_usage_of_all_steps_and_of_failed_attempts_adds_up():
         return Finished(None, {})
 
     result, _ = one(program)
-    assert (result.usage["requests"], result.usage["output_tokens"], result.cost) == (4, 40, 2.0)
+    assert (result.usage["requests"], result.usage["output_tokens"], result.cost_usd) == (4, 40, 2.0)
 
 
 @pytest.mark.parametrize("within_s", [0, 25])

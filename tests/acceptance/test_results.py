@@ -131,7 +131,7 @@ def test_a_result_tells_what_a_person_asks():
     )
     assert second.queued_s == pytest.approx(2)
     assert second.duration_s == pytest.approx(2 + 3 + 2)
-    assert (second.usage, second.cost, second.metadata) == (None, None, {})
+    assert (second.usage, second.cost_usd, second.metadata) == (None, None, {})
 
 
 def test_a_run_that_is_waited_for_keeps_nothing_and_gives_its_figures():

@@ -96,7 +96,7 @@ def test_all_of_ours_are_found():
 def test_an_answer_is_read_with_all_that_it_used(call, api, server):
     response = call()
     assert (response.text, response.finish_reason, response.error()) == ("Paris.", FinishReason.STOP, None)
-    assert response.usage == Usage(requests=1, **api.usage)
+    assert response.usage == Usage(requests=1, unpriced=1, **api.usage)
     assert response.id
     assert response.model
     assert len(server.asked) == 1
@@ -178,7 +178,7 @@ def test_an_error_of_the_api_is_one_kind_of_error_after_one_request(call, api, s
     error = error_of(call)
     assert type(error) is ERRORS[row]
     assert str(error).startswith(f"{call.provider.name} returned {status}: ")
-    assert (error.usage, len(server.asked)) == (Usage(requests=1, cost_usd=0.0), 1)
+    assert (error.usage, len(server.asked)) == (Usage(requests=1), 1)
     assert error.limits.retry_after_s == (38 if (row, call.provider.name) == ("throttled", "gemini") else 7)
     if isinstance(error, Throttled | Transient):
         assert error.retry_after_s == error.limits.retry_after_s
@@ -207,7 +207,7 @@ def test_an_empty_answer_tells_what_it_used(call, api, server):
 def test_an_error_in_an_answer_tells_what_was_used_up_to_it(call, api, server):
     server.answer = lambda _: reply({**api.answer, **api.error_in_answer})
     error = error_of(call)
-    assert (type(error), error.usage) == (Transient, Usage(requests=1, **api.usage))
+    assert (type(error), error.usage) == (Transient, Usage(requests=1, unpriced=1, **api.usage))
 
 
 def test_a_server_that_is_not_there_is_unavailable_and_nothing_was_used(call, server):

@@ -4,6 +4,7 @@ import threading
 from contextlib import closing
 
 import pytest
+from msgspec.structs import asdict
 
 from graphmill.core.errors import OwnedError
 from graphmill.core.json import canonical, digest, item_key
@@ -183,9 +184,15 @@ def test_a_step_that_failed_as_its_job_did_is_not_written_twice(store, taken):
 
 
 def test_what_a_step_has_used_comes_back_however_much_it_is(store, taken):
-    usage = Usage(requests=1, input_tokens=2**70, cost_usd=0.5)
+    usage = Usage(requests=1, input_tokens=2**70, cost_nano=500_000_000)
     ended = Result(
-        job_id="a", position=0, status=Status.SUCCEEDED, input=None, usage=usage.counts, cost=0.5, metadata={"n": 2**70}
+        job_id="a",
+        position=0,
+        status=Status.SUCCEEDED,
+        input=None,
+        usage=usage.counts,
+        cost_nano=usage.cost_nano,
+        metadata={"n": 2**70},
     )
     taken.append(
         [result("a", more=more_body(ended, LastStep("solve", CONTENT, StepOutcome(b"1", None, 1, 0.5, usage))))]
@@ -385,7 +392,7 @@ def test_readers_in_many_threads_see_whole_appends_while_one_writes(store, taken
 
 def test_what_rows_have_spent_adds_up_whichever_they_are_and_however_often_the_run_is_looked_at(store, taken, clock):
     one, other = (
-        Usage(requests=1, input_tokens=5, cost_usd=0.0),
+        Usage(requests=1, input_tokens=5),
         Usage(requests=2, reused=1, output_tokens=3, reasoning_tokens=2),
     )
     rows = [
@@ -402,9 +409,9 @@ def test_what_rows_have_spent_adds_up_whichever_they_are_and_however_often_the_r
         taken.append([row])
         found = add_by_model(found, row.spent or {})
         assert store.archive.find("r").usage == taken.usage == found
-    assert found["own/a"] == Usage(requests=203, input_tokens=5 * 203, cost_usd=0.0)
+    assert found["own/a"] == Usage(requests=203, input_tokens=5 * 203)
     taken.append(results(100, first=300, spent={"own/b": other}))
-    found = add_by_model(found, {"own/b": Usage(**{name: 100 * count for name, count in other.counts.items()})})
+    found = add_by_model(found, {"own/b": Usage(**{name: 100 * count for name, count in asdict(other).items()})})
     taken.append([results(1, first=500)[0]])
     taken.release()
     again = store.take("r")

@@ -16,7 +16,7 @@ _numbers = count()
 
 def answer(text="", *, reason="stop", tokens=(2, 1), **more):
     """Make an answer; each takes two tokens in and gives one out, unless said otherwise."""
-    usage = Usage(requests=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=0.5)
+    usage = Usage(requests=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_nano=500_000_000)
     return ModelResponse(text=text, usage=usage, finish_reason=FinishReason(reason), model="played", **more)
 
 

@@ -5,6 +5,8 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 
+from msgspec.structs import asdict
+
 import graphmill as gm
 
 _COUNTED = "SELECT spent FROM {} WHERE spent IS NOT NULL AND run = (SELECT number FROM runs WHERE id = ?)"
@@ -17,9 +19,7 @@ def recounted(path, run_id):
         for table in ("results", "steps", "attempts"):
             for (body,) in database.execute(_COUNTED.format(table), (run_id,)):
                 for model, usage in json.loads(body).items():
-                    found.setdefault(model, Counter()).update(
-                        {name: count for name, count in usage.items() if name != "cost_usd"}
-                    )
+                    found.setdefault(model, Counter()).update(usage)
     return {model: dict(counts) for model, counts in found.items()}
 
 
@@ -27,4 +27,4 @@ def counted(path, run_id):
     """Give the run's own sum in the same form."""
     with closing(gm.open_journal(path)) as journal:
         usage = journal.archive.find(run_id).usage
-    return {model: {name: count for name, count in each.counts.items() if count} for model, each in usage.items()}
+    return {model: {name: count for name, count in asdict(each).items() if count} for model, each in usage.items()}

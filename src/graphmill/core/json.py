@@ -23,6 +23,7 @@ import orjson
 
 from graphmill.core.errors import Permanent, message_of
 from graphmill.core.positions import TextError, place, text_place
+from graphmill.core.usage import Usage
 
 # In JSON text these occur only in strings. They are escaped for readers that split on every Unicode line end.
 _LINE_ENDS = {"\u0085": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -185,6 +186,8 @@ def _is_utf8(text: str) -> bool:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Usage):
+        return value.to_json()
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.asdict(value)
     for types, convert in _USUAL_FORMS:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from graphmill.core.usage import cost_usd
+
 
 class Status(StrEnum):
     """The state of an item's job. Waiting means for a person's answer; a result that is pending was left over by a stop."""
@@ -102,8 +104,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A job's final record.
 
     ``queued_s`` is the wait before the first attempt; ``duration_s`` is the time from there to the end, with the waits
-    between attempts, and for a job made of steps with the time of earlier processes. ``usage`` and ``cost`` are None if
-    nothing was metered.
+    between attempts, and for a job made of steps with the time of earlier processes. ``usage`` and ``cost_nano`` are None
+    if nothing was metered; ``cost_nano`` is the known cost, and ``usage["unpriced"]`` counts the requests it leaves out.
     """
 
     job_id: str
@@ -116,7 +118,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     queued_s: float = 0.0
     duration_s: float = 0.0
     usage: Mapping[str, int] | None = None
-    cost: float | None = None
+    cost_nano: int | None = None
     metadata: Mapping[str, Any] = {}
 
     @property
@@ -128,6 +130,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def is_degraded(self) -> bool:
         """Whether the job succeeded although something in it failed, such as an item of a batch with ``continue``."""
         return "degraded" in self.metadata and self.is_success and self.metadata["degraded"] is True
+
+    @property
+    def unpriced(self) -> int:
+        """How many of its requests have no known cost."""
+        return 0 if self.usage is None else self.usage.get("unpriced", 0)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Its known cost in dollars; None if nothing was metered, or nothing of it has a price."""
+        return None if self.cost_nano is None else cost_usd(self.cost_nano, self.unpriced)
 
     @property
     def questions(self) -> Mapping[str, Any]:

@@ -8,16 +8,17 @@ from typing import Any
 
 import msgspec
 
+from graphmill.core.money import to_nano, to_usd
 from graphmill.core.suggest import suggestion
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Counts that add up with ``+``. A cost of None is unknown, and so is every sum with it.
+    """Counts that add up with ``+``. ``cost_nano`` is the known cost, and ``unpriced`` the number of requests without one.
 
-    ``reused`` counts answers from Graphmill's cache, which cost nothing. ``reasoning_tokens`` are part of the output's;
-    ``cached_tokens`` (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the
-    input's.
-    ``sum(usages, NO_USAGE)`` adds them all up.
+    ``reused`` counts answers from Graphmill's cache, which cost nothing and saved ``saved_nano``. ``reported`` counts the
+    requests whose cost the provider itself reported. ``reasoning_tokens`` are part of the output's; ``cached_tokens``
+    (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the input's.
+    ``sum(usages, NO_USAGE)`` adds them all up. Money is in whole nano-dollars.
     """
 
     requests: int = 0
@@ -28,7 +29,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     cached_tokens: int = 0
     cache_written_tokens: int = 0
     image_tokens: int = 0
-    cost_usd: float | None = None
+    unpriced: int = 0
+    reported: int = 0
+    cost_nano: int = 0
+    saved_nano: int = 0
 
     def __post_init__(self) -> None:
         counts = (
@@ -40,15 +44,18 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             self.cached_tokens,
             self.cache_written_tokens,
             self.image_tokens,
+            self.unpriced,
+            self.reported,
+            self.cost_nano,
+            self.saved_nano,
         )
         if set(map(type, counts)) != _WHOLE or min(counts) < 0:
             name, count = next(
-                pair for pair in zip(_COUNTS, counts, strict=True) if type(pair[1]) is not int or pair[1] < 0
+                pair
+                for pair in zip(self.__struct_fields__, counts, strict=True)
+                if type(pair[1]) is not int or pair[1] < 0
             )
             raise ValueError(f"{name} must be an integer >= 0, got {count!r:.80}")
-        cost = self.cost_usd
-        if cost is not None and (type(cost) not in (int, float) or not 0 <= cost < float("inf")):
-            raise ValueError(f"cost_usd must be a number >= 0, or None if it is unknown, got {cost!r:.80}")
 
     def __add__(self, other: Usage) -> Usage:
         if not isinstance(other, Usage):
@@ -62,7 +69,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cache_written_tokens=self.cache_written_tokens + other.cache_written_tokens,
             image_tokens=self.image_tokens + other.image_tokens,
-            cost_usd=None if self.cost_usd is None or other.cost_usd is None else self.cost_usd + other.cost_usd,
+            unpriced=self.unpriced + other.unpriced,
+            reported=self.reported + other.reported,
+            cost_nano=self.cost_nano + other.cost_nano,
+            saved_nano=self.saved_nano + other.saved_nano,
         )
 
     @property
@@ -74,21 +84,46 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     def counts(self) -> dict[str, int]:
         """All counts, without the cost."""
         counts = msgspec.structs.asdict(self)
-        del counts["cost_usd"]
+        del counts["cost_nano"]
         return counts
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as data."""
-        return msgspec.structs.asdict(self)
+        """Return it as data, with money in dollars."""
+        return {**counts_json(self.counts), "cost_usd": cost_usd(self.cost_nano, self.unpriced)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Usage:
         """Read what ``to_json`` returned; ValueError for an unknown key."""
-        known = (*_COUNTS, "cost_usd")
         for name in data:
-            if name not in known:
-                raise ValueError(f"a usage has no {name!r}{suggestion(str(name), known)}; it has {', '.join(known)}")
-        return cls(**data)
+            if name not in _KEYS:
+                raise ValueError(f"a usage has no {name!r}{suggestion(str(name), _KEYS)}; it has {', '.join(_KEYS)}")
+        read = {**data}
+        for name in ("cost", "saved"):
+            usd = read.pop(f"{name}_usd", None)
+            if usd is not None:
+                read[f"{name}_nano"] = _nano(f"{name}_usd", usd)
+        return cls(**read)
+
+
+def _nano(name: str, usd: Any) -> int:
+    try:
+        return to_nano(usd)
+    except ValueError:
+        raise ValueError(f"{name} must be a number >= 0, or null if it is unknown, got {usd!r:.80}") from None
+
+
+def cost_usd(cost_nano: int, unpriced: int) -> float | None:
+    """Return a known cost in dollars; None if no cost is known, which is not nothing."""
+    if unpriced and not cost_nano:
+        return None
+    return to_usd(cost_nano)
+
+
+def counts_json(counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return counts as data, with money in dollars."""
+    data: dict[str, Any] = {**counts}
+    data["saved_usd"] = to_usd(data.pop("saved_nano", 0))
+    return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +165,6 @@ def add_by_model(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mappi
 
 
 _WHOLE = {int}
-_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost_usd")
-NO_USAGE = Usage(cost_usd=0.0)
-REUSED = Usage(reused=1, cost_usd=0.0)
+_KEYS = (*(name for name in Usage.__struct_fields__ if not name.endswith("_nano")), "cost_usd", "saved_usd")
+NO_USAGE = Usage()
+LOST = Usage(requests=1, unpriced=1)  # a request whose answer, and so its cost, is not known

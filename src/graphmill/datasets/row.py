@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphmill.core.result import Failure, Result
+from graphmill.core.usage import counts_json
 
 Row = dict[str, Any]
 
@@ -18,7 +19,7 @@ ROW_FIELDS = (
     "queued_s",
     "duration_s",
     "usage",
-    "cost",
+    "cost_usd",
     "metadata",
 )
 
@@ -34,8 +35,8 @@ def row_of(result: Result) -> Row:
         "attempts": result.attempts,
         "queued_s": round(result.queued_s, 6),
         "duration_s": round(result.duration_s, 6),
-        "usage": result.usage,
-        "cost": result.cost,
+        "usage": None if result.usage is None else counts_json(result.usage),
+        "cost_usd": result.cost_usd,
         "metadata": result.metadata,
     }
 

@@ -74,21 +74,25 @@ def spent_from(body: bytes | None) -> Spent:
     """Read what was spent."""
     if body is None:
         return {}
-    return {model: Usage.from_json(usage) for model, usage in json.loads(body).items()}
+    return {model: _read_usage(usage) for model, usage in json.loads(body).items()}
 
 
 def usage_from(body: bytes | None) -> Usage | None:
     """Read a usage."""
     if body is None:
         return None
-    return Usage.from_json(json.loads(body))
+    return _read_usage(json.loads(body))
+
+
+def _read_usage(found: Any) -> Usage:
+    return msgspec.convert(found, Usage)
 
 
 def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
     """Return the body of what is noted beside an outcome; None for nothing."""
     body = b""
     if result.usage is not None or result.metadata:
-        body = json_bytes({"usage": result.usage, "cost": result.cost, "metadata": dict(result.metadata)})
+        body = json_bytes({"usage": result.usage, "cost_nano": result.cost_nano, "metadata": dict(result.metadata)})
     if last is None:
         return body or None
     return b'%b"step":%b}' % (body[:-1] + b"," if body else b"{", json_bytes(_step(last, result)))
@@ -121,7 +125,7 @@ def _is_all(usage: Usage | None, result: Result) -> bool:
     """Whether a step has used what its whole job has, so that one of them is enough."""
     if usage is None:
         return result.usage is None
-    return usage.counts == result.usage and usage.cost_usd == result.cost
+    return usage.counts == result.usage and usage.cost_nano == result.cost_nano
 
 
 def last_step_of(row: ResultRow) -> StepRow | None:
@@ -139,7 +143,7 @@ def last_step_of(row: ResultRow) -> StepRow | None:
         error = row.error
     used = step.get("usage")
     if "usage" not in step and more.get("usage"):  # all that the job has used
-        used = {**more["usage"], "cost_usd": more["cost"]}
+        used = {**more["usage"], "cost_nano": more["cost_nano"]}
     usage = None if used is None else json_bytes(used)
     content = bytes.fromhex(step["content"])
     return StepRow(
@@ -173,7 +177,7 @@ def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
         queued_s=row.queued_s,
         duration_s=row.duration_s,
         usage=more.get("usage"),
-        cost=more.get("cost"),
+        cost_nano=more.get("cost_nano"),
         metadata=metadata,
     )
     return Entry(row.key, row.generation, at, is_orphaned, result)

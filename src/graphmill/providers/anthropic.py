@@ -137,6 +137,7 @@ class Anthropic(HttpProvider):
         written = count_at(data, "usage", "cache_creation_input_tokens")
         return Usage(
             requests=1,
+            unpriced=1,
             input_tokens=count_at(data, "usage", "input_tokens") + cached + written,
             output_tokens=count_at(data, "usage", "output_tokens"),
             cached_tokens=cached,

@@ -128,6 +128,7 @@ class Gemini(HttpProvider):
         images = [each for each in list_at(used, "promptTokensDetails") if text_at(each, "modality") == "IMAGE"]
         return Usage(
             requests=1,
+            unpriced=1,
             input_tokens=count_at(used, "promptTokenCount") + count_at(used, "toolUsePromptTokenCount"),
             output_tokens=count_at(used, "candidatesTokenCount") + thoughts,
             reasoning_tokens=thoughts,

@@ -20,7 +20,7 @@ import msgspec
 from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, Unavailable, cut, message_of
 from graphmill.core.json import STRICT, json_bytes
 from graphmill.core.model_call import ModelRequest, ModelResponse
-from graphmill.core.usage import RateLimits, Usage
+from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.graph.secrets import Redactor
 from graphmill.http.connection import HttpClient, HttpResponse
 from graphmill.http.faults import (
@@ -173,7 +173,7 @@ class HttpProvider(ABC):
         try:
             return self.read_response(data, request, limits)
         except AttemptError as error:
-            error.usage, error.limits = error.usage or Usage(requests=1), limits
+            error.usage, error.limits = error.usage or LOST, limits
             raise
 
     def _parse(self, received: HttpResponse) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class HttpProvider(ABC):
         try:
             data = parse_object(received.body)
         except AttemptError as error:
-            error.usage, error.limits = Usage(requests=1), self.read_limits(received.headers, {})
+            error.usage, error.limits = LOST, self.read_limits(received.headers, {})
             raise
         status = self.find_hidden_status(data)
         if status is None:
@@ -227,7 +227,7 @@ async def _send(
         raise _translate(error) from None
     except asyncio.CancelledError as error:
         if error.is_sent:  # type: ignore[attr-defined]  # set by the client
-            error.usage = Usage(requests=1)  # type: ignore[attr-defined]
+            error.usage = LOST  # type: ignore[attr-defined]
         raise
 
 
@@ -246,7 +246,7 @@ def _translate(error: HttpError) -> AttemptError:
 
 def _count_request(error: AttemptError) -> AttemptError:
     """Note that a request was sent, at an unknown cost."""
-    error.usage = Usage(requests=1)
+    error.usage = LOST
     return error
 
 
@@ -344,7 +344,7 @@ def build_error(
     error = kind(text)
     if limits is not None and isinstance(error, Throttled | Transient):
         error.retry_after_s = limits.retry_after_s
-    error.usage, error.limits = Usage(requests=1, cost_usd=0.0), limits
+    error.usage, error.limits = Usage(requests=1), limits
     return error
 
 

@@ -21,7 +21,7 @@ from graphmill.core.model_call import (
     Tool,
     ToolCall,
 )
-from graphmill.core.usage import RateLimits, Usage
+from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.http.headers import read_openai_limits
 from graphmill.providers.http_provider import (
     ErrorDetails,
@@ -155,10 +155,11 @@ class OpenAI(HttpProvider):
         """Read what was used."""
         used = data.get("usage")
         if type(used) is not dict:
-            return Usage(requests=1)
+            return LOST
         prompt, completion = used.get("prompt_tokens_details"), used.get("completion_tokens_details")
         return Usage(
             requests=1,
+            unpriced=1,
             input_tokens=count_at(used, "prompt_tokens"),
             output_tokens=count_at(used, "completion_tokens"),
             reasoning_tokens=count_at(completion, "reasoning_tokens"),

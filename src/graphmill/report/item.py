@@ -70,7 +70,7 @@ def _status(current: Entry | None) -> str:
         f"{status_text(result)} after {count_text(result.attempts, 'attempt')}",
         f"{duration_text(result.duration_s)}, {duration_text(result.queued_s)} queued",
         *_models(result),
-        usage_text(result.usage, result.cost),
+        usage_text(result.usage, result.cost_nano),
         local_time(current.at),
     ]
     return " · ".join(filter(None, parts))

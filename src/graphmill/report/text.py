@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from graphmill.core.json import to_json
+from graphmill.core.money import cost_text
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.engine.results.statistics import ErrorGroup, Statistics
 
@@ -137,9 +138,10 @@ def status_text(result: Result) -> str:
     return ", ".join([str(result.status), *(flag for flag in _FLAGS if result.metadata.get(flag))])
 
 
-def usage_text(usage: Mapping[str, int] | None, cost: float | None) -> str:
+def usage_text(usage: Mapping[str, int] | None, cost_nano: int | None) -> str:
     """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty if nothing was metered."""
-    return " · ".join(filter(None, [_tokens_text(usage or {}), _cost_text(cost or 0)]))
+    usage = usage or {}
+    return " · ".join(filter(None, [_tokens_text(usage), cost_text(cost_nano or 0, usage.get("unpriced", 0))]))
 
 
 def _tokens_text(usage: Mapping[str, int]) -> str:
@@ -152,20 +154,12 @@ def _tokens_text(usage: Mapping[str, int]) -> str:
     return f"{tokens:,} tokens ({', '.join(parts)})"
 
 
-def _cost_text(cost: float) -> str:
-    if not cost:
-        return ""
-    if cost < 1:
-        return f"${cost:.4f}"
-    return f"${cost:,.2f}"
-
-
 def job_lines(result: Result) -> list[str]:
     """Say how a job ended and, if it failed, why."""
     parts = [status_text(result)]
     if result.attempts > 1:
         parts.append(count_text(result.attempts, "attempt"))
-    parts += [duration_text(result.duration_s), _cost_text(result.cost or 0)]
+    parts += [duration_text(result.duration_s), cost_text(result.cost_nano or 0, result.unpriced)]
     lines = [" · ".join(filter(None, parts))]
     if result.error is not None:
         lines.append(f"  {result.error.kind}: {one_line_message(failure_text(result.error), _JOB_MESSAGE_CHARS)}")

@@ -68,7 +68,7 @@ def _part_text(part: TracePart, generation: int) -> str:
         texts.insert(0, count_text(part.row.attempts, "attempt"))
     if part.usage is not None:
         is_free = not (part.usage.requests or part.usage.tokens)
-        texts.append("cached" if is_free else usage_text(part.usage.counts, part.usage.cost_usd))
+        texts.append("cached" if is_free else usage_text(part.usage.counts, part.usage.cost_nano))
     if part.row is not None and part.row.generation < generation:
         texts.append(f"generation {part.row.generation}")
     return " · ".join(filter(None, texts))
@@ -149,7 +149,7 @@ def step_lines(part: TracePart, generation: int = 1) -> list[str]:
     head = [f"step {part.path}", part.status, count_text(row.attempts, "attempt"), duration_text(row.duration_s)]
     head.append(f"began at +{duration_text(row.began_s)}")
     if part.usage is not None:
-        head.append(usage_text(part.usage.counts, part.usage.cost_usd))
+        head.append(usage_text(part.usage.counts, part.usage.cost_nano))
     if row.generation > 1:
         head.append(f"generation {row.generation}")
     lines = [" · ".join(filter(None, head))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from graphmill.core.money import cost_text
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.report.text import align_columns, count_text, one_line, scaled
 
@@ -37,7 +38,7 @@ def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:
     if not used:
         return None
     total = sum(used.values(), NO_USAGE)
-    return {**total.counts, "models": {name or _UNNAMED: usage.counts for name, usage in sorted(used.items())}}
+    return {**total.to_json(), "models": {name or _UNNAMED: usage.to_json() for name, usage in sorted(used.items())}}
 
 
 def _text(usage: Usage) -> str:
@@ -46,7 +47,7 @@ def _text(usage: Usage) -> str:
         calls += f", {count_text(usage.reused, 'answer')} reused"
     tokens_in = f"{count_text(usage.input_tokens, 'token')} in{_part(usage.cached_tokens, 'cached')}"
     tokens_out = f"{usage.output_tokens:,} out{_part(usage.reasoning_tokens, 'reasoning')}"
-    return f"{calls} · {tokens_in}, {tokens_out}"
+    return " · ".join(filter(None, [calls, f"{tokens_in}, {tokens_out}", cost_text(usage.cost_nano, usage.unpriced)]))
 
 
 def _part(count: int, word: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 import graphmill as gm
+from graphmill.core.money import to_nano
 from graphmill.core.usage import Usage
 from graphmill.graph.node_type import NodeType
 
@@ -31,9 +32,10 @@ class Metered(NodeType[MeteredParams]):
     async def run(self, params, context):
         calls.append(params.n)
         _tries[context.idempotency_key] += 1
-        context.report_usage(Usage(requests=1, input_tokens=2, cost_usd=0.0))
+        context.report_usage(Usage(requests=1, input_tokens=2))
         await asyncio.sleep(params.seconds)
-        context.report_usage(Usage(output_tokens=1, cost_usd=params.cost))
+        cost = Usage(unpriced=1) if params.cost is None else Usage(cost_nano=to_nano(params.cost))
+        context.report_usage(Usage(output_tokens=1) + cost)
         if _tries[context.idempotency_key] <= params.fails:
             raise gm.Transient(f"{params.n} fails")
         return {"n": params.n, "attempt": context.attempt}
@@ -66,5 +68,5 @@ class Curious(NodeType[CuriousParams]):
 
     async def run(self, params, context):
         calls.append(params.question)
-        context.report_usage(Usage(requests=1, input_tokens=2, cost_usd=0.5))
+        context.report_usage(Usage(requests=1, input_tokens=2, cost_nano=500_000_000))
         return {"answer": await context.ask(params.question), "attempt": context.attempt}

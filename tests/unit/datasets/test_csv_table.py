@@ -132,7 +132,7 @@ def test_every_row_has_the_documented_columns(tmp_path):
         "queued_s",
         "duration_s",
         "usage",
-        "cost",
+        "cost_usd",
         "metadata",
     ]
 

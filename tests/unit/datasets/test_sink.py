@@ -232,7 +232,7 @@ def test_a_row_says_all_that_a_result_does(tmp_path):
         "error": {"kind": "transient", "type": "graphmill.Transient", "message": "not today"},
         "attempts": 2,
         "usage": None,
-        "cost": None,
+        "cost_usd": None,
         "metadata": {},
     }
 

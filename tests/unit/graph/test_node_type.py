@@ -46,7 +46,7 @@ def test_an_output_is_values_with_the_default_action_and_no_flags():
 
 
 def test_a_context_tells_of_its_attempt_and_passes_on_what_it_has_used():
-    attempt, usage = Attempt(), Usage(requests=1, cost_usd=0.25)
+    attempt, usage = Attempt(), Usage(requests=1, cost_nano=250_000_000)
     context = Context("n", attempt)
     context.report_usage(usage)
     context.report_usage(usage, "own/m", is_answer=False)

@@ -25,7 +25,7 @@ from graphmill.journal.resume import (
 )
 
 KEY, CONTENT = bytes(16), b"content"
-USED = Usage(requests=1, cost_usd=0.5)
+USED = Usage(requests=1, cost_nano=500_000_000)
 
 
 def step(path, generation=1, kind=None):

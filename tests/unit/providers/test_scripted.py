@@ -56,7 +56,7 @@ def texts(address, *requests):
 def test_without_a_script_a_prompt_is_its_own_answer_and_costs_nothing():
     (answer,) = answers("", ASK)
     assert answer == ModelResponse(
-        text="hello there", model="echo", usage=Usage(requests=1, input_tokens=3, output_tokens=3, cost_usd=0.0)
+        text="hello there", model="echo", usage=Usage(requests=1, input_tokens=3, output_tokens=3)
     )
 
 

@@ -175,15 +175,17 @@ def test_a_time_is_written_as_it_is_here_to_the_minute(monkeypatch):
                 cached_tokens=8,
                 reasoning_tokens=3000,
                 image_tokens=5,
-                cost_usd=0.0031,
+                cost_nano=3_100_000,
             ),
             "1,400 tokens (8 cached, 3,000 reasoning, 5 image) · $0.0031",
         ),
-        (Usage(cost_usd=1234.5), "$1,234.50"),
+        (Usage(cost_nano=1_234_500_000_000), "$1,234.50"),
+        (Usage(requests=13, cost_nano=310_000_000, unpriced=12), "$0.31 + 12 requests without a price"),
+        (Usage(requests=1, unpriced=1), "1 request without a price"),
     ],
 )
 def test_what_was_used_is_told_with_what_is_among_it(usage, text):
-    assert usage_text(usage.counts, usage.cost_usd) == text
+    assert usage_text(usage.counts, usage.cost_nano) == text
 
 
 def test_nothing_metered_is_nothing_told():

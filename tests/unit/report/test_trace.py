@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from graphmill.core.result import Kind
 from graphmill.core.usage import Usage
+from graphmill.journal.bodies import usage_body
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import BatchItemError, BatchView, batch_lines, batches_of
 from graphmill.report.trace import body_text, trace_of, visible
@@ -22,7 +23,7 @@ def row(path, output=1, *, error=None, began_s=0.0, generation=1, usage=None, at
         if error is None
         else body({"kind": "permanent", "message": error, "type": "X", "traceback": '  File "a"\n'})
     )
-    used = None if usage is None else body(usage.to_json())
+    used = usage_body(usage)
     return StepRow(b"k", generation, path, b"c", attempts, 1.0, None if error else body(output), failure, used, began_s)
 
 
@@ -147,22 +148,20 @@ def test_nested_batches_stay_small():
 
 
 def test_usage_adds_up_and_a_step_that_calls_others_counts_them_already():
-    one = Usage(requests=1, input_tokens=600, output_tokens=600, cost_usd=0.25)
+    one = Usage(requests=1, input_tokens=600, output_tokens=600, cost_nano=250_000_000)
     trace = trace_of([row("b[0]", usage=one), row("b[1]", usage=one), row("b[1]/inner", usage=one)])
     assert trace.usage == one + one
-    assert trace_lines(trace)[0].endswith("2 items succeeded so far · 2,400 tokens · $0.5000")
+    assert trace_lines(trace)[0].endswith("2 items succeeded so far · 2,400 tokens · $0.50")
 
 
-@pytest.mark.parametrize(
-    "usage", [Usage(reused=1, cost_usd=0.0), Usage(cost_usd=0.0)], ids=["now", "before answers were counted"]
-)
+@pytest.mark.parametrize("usage", [Usage(reused=1), Usage()], ids=["now", "before answers were counted"])
 def test_a_step_whose_answer_was_known_says_so(usage):
     assert [line.endswith("· cached") for line in trace_lines(trace_of([row("ask", usage=usage)]))] == [True]
 
 
 def test_what_failed_attempts_used_counts_until_their_step_has_ended_and_says_so_itself():
-    one = Usage(requests=1, cost_usd=0.25)
-    attempts = [AttemptRow(b"k", 1, path, 1, Kind.TRANSIENT, None, body(one.to_json())) for path in ("a", "b")]
+    one = Usage(requests=1, cost_nano=250_000_000)
+    attempts = [AttemptRow(b"k", 1, path, 1, Kind.TRANSIENT, None, usage_body(one)) for path in ("a", "b")]
     trace = trace_of([row("a", usage=one + one)], attempts)
     assert trace.usage == one + one + one
     assert [found["usage"]["requests"] for found in part_record(trace.find("b"))["attempts"]] == [1]

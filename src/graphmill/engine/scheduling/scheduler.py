@@ -230,7 +230,7 @@ class Scheduler:
             queued_s=started_at - job.admitted_at,
             duration_s=now - started_at if record is None else record.past_s + now - started_at,
             usage=None if usage is None else usage.counts,
-            cost=None if usage is None else usage.cost_usd,
+            cost_nano=None if usage is None else usage.cost_nano,
             metadata=_metadata(models, job.job.sample, end) if models or job.job.sample or end.metadata else {},
         )
 

@@ -17,7 +17,7 @@ from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, T
 from graphmill.core.json import fresh, json_bytes
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
 from graphmill.core.result import Kind
-from graphmill.core.usage import NO_USAGE, REUSED, Usage
+from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.failures import kind_of
 from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
 from graphmill.graph.models.cache import CachedCall, content_key
@@ -219,7 +219,7 @@ def _copied(shared: Completion) -> Completion:
 
 def _from_cache(made: Completion, context: Context, model: str) -> Completion:
     """Return a cached answer: it used nothing here, and says what it used originally."""
-    context.report_usage(REUSED, model)
+    context.report_usage(Usage(reused=1, saved_nano=made.usage.cost_nano), model)
     metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
     return msgspec.structs.replace(made, usage=NO_USAGE, metadata=metadata)
 

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, cut
+from graphmill.core.money import to_nano
 from graphmill.core.result import Failure
 from graphmill.engine.jobs.program import Decision, Program
 from graphmill.graph.node_type import Output
@@ -135,7 +136,7 @@ class _Loop:
         for reason, value in self._rule.repeats.items():
             if self._is_repeated(reason, text_of(value.resolve(names))):
                 return reason
-        if self._rule.budget_usd is not None and self._meter.cost_usd >= self._rule.budget_usd:
+        if self._rule.budget_usd is not None and self._meter.cost_nano >= to_nano(self._rule.budget_usd):
             return "budget"
         return ""
 

@@ -95,11 +95,9 @@ class Meter:
         return 0.0 if self._began_s is inf else self._ended_s
 
     @property
-    def cost_usd(self) -> float:
+    def cost_nano(self) -> int:
         """The known cost."""
-        if self.usage is None:
-            return 0.0
-        return self.usage.cost_usd or 0.0
+        return 0 if self.usage is None else self.usage.cost_nano
 
     def count(self, end: StepEnd) -> None:
         """Count a step, here alone."""

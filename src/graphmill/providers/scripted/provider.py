@@ -108,7 +108,7 @@ class ScriptedServers:
                 return await _call(server, request)
         except TimeoutError:
             error = Transient(f"scripted: no complete response within {timeout_s:g} s")
-            error.usage = Usage(requests=1, cost_usd=0.0)
+            error.usage = Usage(requests=1)
             raise error from None
 
 
@@ -163,7 +163,7 @@ class ScriptedServer:
 def _build_response(text: str, request: ModelRequest, reason: FinishReason = FinishReason.STOP) -> ModelResponse:
     """Build an answer whose tokens are four characters each, and cost nothing."""
     read = sum(len(message.text) for message in request.messages)
-    usage = Usage(requests=1, input_tokens=_count_tokens(read), output_tokens=_count_tokens(len(text)), cost_usd=0.0)
+    usage = Usage(requests=1, input_tokens=_count_tokens(read), output_tokens=_count_tokens(len(text)))
     return ModelResponse(text=text, usage=usage, finish_reason=reason, model=request.model)
 
 

@@ -118,7 +118,7 @@ def build_fault(name: str, retry_after_s: float | None = None) -> AttemptError:
     else:
         error = kind(text)
     if name not in _UNSENT:
-        error.usage = Usage(requests=1, cost_usd=0.0)
+        error.usage = Usage(requests=1)
     if retry_after_s is not None:
         error.limits = RateLimits(retry_after_s=retry_after_s)
     return error
