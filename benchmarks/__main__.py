@@ -34,6 +34,7 @@ from benchmarks import (
     nested_cpu,
     process_cost,
     rate,
+    repeats_stall,
     resume_memory,
     resume_time,
     run_time,
@@ -48,7 +49,7 @@ from benchmarks.table import as_markdown, save
 
 _ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
 _JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
-_WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time)
+_WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, repeats_stall)
 _NODES = (shell_overhead, http_rate, langgraph_durable)
 _MODELS = (model_rate, model_cpu, model_knee, model_memory)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))

@@ -37,7 +37,7 @@ def _refuse(number: int) -> None:
     raise RuntimeError(f"the answer to item {number} could not be read")
 
 
-class _Probe:
+class LoopProbe:
     """A task on the same loop that wants to run every millisecond, and notes by how much it was kept from it."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def longest_ms(retry: str, hooks: str) -> float:
 
 
 async def _storm(executor: gm.BatchExecutor) -> tuple[gm.Statistics, float]:
-    probe = _Probe()
+    probe = LoopProbe()
     watching = asyncio.create_task(probe.watch())
     await asyncio.sleep(10 * _PROBE_S)
     statistics = await stream(executor, jobs(_fail, _ITEMS))

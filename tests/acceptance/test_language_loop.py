@@ -44,7 +44,14 @@ def results(output):
 def test_the_output_of_the_node_is_as_the_language_says(flow, rounds):
     output = succeeded(flow.timed(loop("max: 2")))
     first, last = ({"result": value, "stdout": "", "stderr": ""} for value in "ab")
-    assert output == {"best": last, "best_round": 2, "rounds": [first, last], "round_count": 2, "stop": "max_rounds"}
+    assert output == {
+        "best": last,
+        "best_round": 2,
+        "rounds": [first, last],
+        "round_count": 2,
+        "stop": "max_rounds",
+        "error": None,
+    }
 
 
 def test_rounds_are_counted_from_1_and_run_one_after_the_other(flow, rounds):
@@ -78,6 +85,9 @@ def test_a_max_as_written_is_checked_at_compile_time(flow, most):
         "max: 3, until: {a: 'x ${round.x}'}",
         "max: 3, keep: {most: '${round.x}'}",
         "max: 3, keep: {max: '${round.x}', min: '${round.x}'}",
+        "max: 3, keep: {max: []}",
+        "max: 3, keep: {max: ['${round.x}', '${inp}']}",
+        "max: 3, keep: {max: ['${round.x}', '${round.y}']}",
         "max: 3, similarity: 1.5",
         "max: 3, on_error: stop",
         "max: 3, timeout: 0",
@@ -138,17 +148,16 @@ def test_repeats_stops_when_the_text_is_that_of_any_earlier_round(flow, rounds):
     assert (output["stop"], output["round_count"]) == ("circular", 3)
 
 
-def test_repeats_stops_when_the_text_is_nearly_that_of_an_earlier_round(flow, rounds):
-    given = {"given": ["the proof lacks its last step", "the proof lacks its last steps", "x", "y"]}
-    assert succeeded(flow.timed(loop('max: 3, repeats: {circular: "${round.result}"}'), given))["round_count"] == 2
-    assert (
-        succeeded(flow.timed(loop('max: 3, repeats: {circular: "${round.result}"}, similarity: 1'), given))[
-            "round_count"
-        ]
-        == 3
-    )
-    output = succeeded(flow.timed(loop('max: 3, repeats: {circular: "${round.result}"}, similarity: 0.99'), given))
-    assert (output["round_count"], output["stop"]) == (3, "max_rounds")
+CRITIQUE = " ".join(f"step {n} of the proof lacks a reason;" for n in range(10))
+
+
+@pytest.mark.parametrize(
+    ("similarity", "stops"), [("", True), (", similarity: 0.99", False), (", similarity: 1", False)]
+)
+def test_repeats_stops_when_the_text_is_nearly_that_of_an_earlier_round(flow, rounds, similarity, stops):
+    given = {"given": [CRITIQUE, "x", CRITIQUE.replace("step 5", "line 5"), "y"]}
+    output = succeeded(flow.timed(loop(f'max: 4, repeats: {{circular: "${{round.result}}"}}{similarity}'), given))
+    assert (output["stop"], output["round_count"]) == (("circular", 3) if stops else ("max_rounds", 4))
 
 
 def test_a_first_round_repeats_nothing_and_values_are_compared_as_text(flow, rounds):
@@ -189,6 +198,20 @@ def test_on_error_keep_ends_with_the_rounds_so_far(flow, rounds):
         2,
         [1, 2, 3, 3, 3],
     )
+
+
+def test_the_error_that_ended_a_loop_is_among_its_outputs(flow, rounds):
+    output = succeeded(flow.timed(loop("max: 6, on_error: keep"), {"given": ["a", "fail for good"]}))
+    assert output["error"] == {
+        "message": "fail for good",
+        "kind": "permanent",
+        "type": "graphmill.Permanent",
+        "attempts": 1,
+    }
+    more = (
+        "nodes: [{id: a, type: value, params: {x: 1}, loop: {max: 1}}]\noutputs: {why: '${a.error.kind ?? \"none\"}'}"
+    )
+    assert flow.output(more) == {"why": "none"}
 
 
 def test_on_error_keep_without_any_round_is_a_failure(flow, rounds):
@@ -302,6 +325,8 @@ def test_a_loop_that_is_done_in_time_leaves_no_timer(flow, rounds):
 
 # Which is the best, and what a round sees.
 
+PASSED_THEN_SCORE = '["${round.result[0]}", "${round.result[1]}"]'
+
 
 @pytest.mark.parametrize(
     ("rule", "given", "best"),
@@ -313,6 +338,15 @@ def test_a_loop_that_is_done_in_time_leaves_no_timer(flow, rounds):
         ('keep: {max: "${round.result}"}', [5, 5, 5], 1),
         ('keep: {max: "${round.result}"}', [0, 0.0, -1], 1),
         ('keep: {min: "${round.result}"}', ["b", "a", "c"], 2),
+        ('keep: {max: "${round.result}"}', [False, True, True], 2),
+        ('keep: {min: "${round.result}"}', [True, False, False], 2),
+        ('keep: {max: "${round.result}"}', [None, -1, None], 2),
+        ('keep: {min: "${round.result}"}', [None, 3, 2], 3),
+        ('keep: {max: "${round.result}"}', [None, None, None], 1),
+        (f"keep: {{max: {PASSED_THEN_SCORE}}}", [[False, 9], [True, 1], [True, 2]], 3),
+        (f"keep: {{max: {PASSED_THEN_SCORE}}}", [[True, 5], [False, 9], [True, 5]], 1),
+        (f"keep: {{min: {PASSED_THEN_SCORE}}}", [[None, 1], [True, None], [True, 7]], 3),
+        (f"keep: {{max: {PASSED_THEN_SCORE}}}", [[True, None], [True, 0], [None, 9]], 2),
     ],
 )
 def test_keep_says_which_round_is_the_best(flow, rounds, rule, given, best):
@@ -320,7 +354,7 @@ def test_keep_says_which_round_is_the_best(flow, rounds, rule, given, best):
     assert (output["best_round"], output["best"]) == (best, output["rounds"][best - 1])
 
 
-@pytest.mark.parametrize("given", [[1, "x"], [None, 1], [[1], [2]], [True, False]])
+@pytest.mark.parametrize("given", [[1, "x"], [[1], [2]], ["1", True], [{}, None]])
 def test_values_that_can_not_be_compared_are_a_permanent_failure(flow, rounds, given):
     result = flow.timed(loop('max: 2, keep: {max: "${round.result}"}'), {"given": given})
     assert (result.status, result.error.kind) == ("failed", "permanent")
@@ -418,7 +452,7 @@ DEBATE = """
     ("verdicts", "expected"),
     [
         ([("a", False, 1), ("b", True, 5)], {"best": 2, "stop": "passed", "n": 2, "at": 2}),
-        ([("wrong sign", False, 7), ("wrong sign!", False, 5)], {"best": 1, "stop": "circular", "n": 2, "at": 1}),
+        ([("wrong sign", False, 7), ("wrong  sign", False, 5)], {"best": 1, "stop": "circular", "n": 2, "at": 1}),
         ([(str(n) * 5, False, -n) for n in range(9)], {"best": 1, "stop": "max_rounds", "n": 5, "at": 1}),
         ([("a", False, 1), None], {"best": 1, "stop": "error", "n": 1, "at": 1}),
         ([("a", False, 1), ("bbb", False, 2), "slow"], {"best": 2, "stop": "deadline", "n": 2, "at": 2}),

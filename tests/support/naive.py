@@ -9,9 +9,9 @@ import importlib
 import inspect
 import json
 import re
+from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import Any
 
 import graphmill as gm
@@ -226,6 +226,7 @@ class _Interpreter:
             "rounds": rounds,
             "round_count": len(rounds),
             "stop": stop,
+            "error": Unsaid() if stop == "error" else None,
         }
         return Step(output, flags=frozenset(flags))
 
@@ -362,13 +363,19 @@ def _stop(rule, store, rounds, most):
 
 
 def _is_alike(text, other, similarity):
-    return text == other or SequenceMatcher(None, other, text, autojunk=False).ratio() >= similarity
+    one, two = Counter(_pairs(text)), Counter(_pairs(other))
+    return text == other or 2 * (one & two).total() >= similarity * (one.total() + two.total())
+
+
+def _pairs(text):
+    words = ["", *re.findall(r"\w+|[^\w\s]", text), ""]
+    return [tuple(words[number : number + 2]) for number in range(len(words) - 1)]
 
 
 def _best(rule, store, rounds):
     """Give the position of the best round: the first of those that are equally good, the last where nothing says what is good."""
     if "keep" not in rule:
         return len(rounds) - 1
-    ((wanted, reference),) = rule["keep"].items()
-    values = [resolve(reference, {**store, "round": output}) for output in rounds]
+    ((wanted, keys),) = rule["keep"].items()
+    values = [resolve(keys, {**store, "round": output}) for output in rounds]
     return values.index(max(values) if wanted == "max" else min(values))

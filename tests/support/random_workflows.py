@@ -461,7 +461,8 @@ def _loops(draw, vertex, refs, history):
     if words and draw(st.booleans()):
         loop["repeats"] = {"circular": draw(st.sampled_from(words))}
     if numbers and draw(st.booleans()):
-        loop["keep"] = {draw(st.sampled_from(["max", "min"])): draw(st.sampled_from(numbers))}
+        keys = draw(st.sampled_from(numbers) | st.lists(st.sampled_from(numbers), min_size=1, max_size=2))
+        loop["keep"] = {draw(st.sampled_from(["max", "min"])): keys}
     if draw(st.booleans()):
         loop["on_error"] = draw(st.sampled_from(["keep", "fail"]))
     is_python = vertex.node["type"] == "python"

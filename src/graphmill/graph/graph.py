@@ -63,7 +63,7 @@ class LoopRule:
     until: Mapping[str, CompiledValue] = field(default_factory=_nothing)
     repeats: Mapping[str, CompiledValue] = field(default_factory=_nothing)
     similarity: float = 0.9
-    keep: tuple[Literal["max", "min"], CompiledValue] | None = None
+    keep: tuple[Literal["max", "min"], tuple[CompiledValue, ...]] | None = None
     history: str = "past"
     timeout_s: float | None = None
     budget_usd: float | None = None

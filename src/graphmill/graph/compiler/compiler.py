@@ -174,8 +174,8 @@ def loop_rule(node: NodeSpec, values: LoopValues | None) -> LoopRule | None:
     if loop is None or values is None:
         return None
     keep: Any = None
-    if loop.keep is not None and values.keep is not None:
-        keep = loop.keep[0], _value(values.keep)
+    if loop.keep is not None:
+        keep = loop.keep[0], tuple(map(_value, values.keep))
     return LoopRule(
         max=loop.max if isinstance(loop.max, int) else _value(values.max),
         until=_values(values.until),

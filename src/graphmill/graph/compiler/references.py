@@ -25,7 +25,7 @@ BATCH_OUTPUTS = (
     "cancelled_count",
     "batch_metadata",
 )
-LOOP_OUTPUTS = ("best", "best_round", "rounds", "round_count", "stop")
+LOOP_OUTPUTS = ("best", "best_round", "rounds", "round_count", "stop", ERROR)
 _ONLY_IN = {
     "__index__": "the params of a node with a batch",
     "__round__": "the params of a node with a loop",
@@ -101,10 +101,7 @@ def _node_spots(node: NodeSpec, values: NodeValues) -> Iterator[_Spot]:
         yield _Spot(node, values.items)
     if values.loop is not None:
         yield _Spot(node, values.loop.max, of_batch)
-        conditions = [*values.loop.until.values(), *values.loop.repeats.values()]
-        if values.loop.keep is not None:
-            conditions.append(values.loop.keep)
-        for written in conditions:
+        for written in (*values.loop.until.values(), *values.loop.repeats.values(), *values.loop.keep):
             yield _Spot(node, written, ("round", *of_batch), must_use="round")
 
 

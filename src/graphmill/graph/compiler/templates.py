@@ -42,7 +42,7 @@ class LoopValues:
     max: Written
     until: Mapping[str, Written]
     repeats: Mapping[str, Written]
-    keep: Written | None
+    keep: tuple[Written, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +167,22 @@ def _is_one_lookup(text: str) -> bool:
 
 
 def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
-    keep = None
-    if loop.keep is not None:
-        keep = _whole(loop.keep[1], (*loop.at, "keep", loop.keep[0]), problems)
     return LoopValues(
         max=_whole(loop.max, (*loop.at, "max"), problems),
         until={name: _whole(raw, (*loop.at, "until", name), problems) for name, raw in loop.until.items()},
         repeats={name: _whole(raw, (*loop.at, "repeats", name), problems) for name, raw in loop.repeats.items()},
-        keep=keep,
+        keep=_keep(loop, problems),
     )
+
+
+def _keep(loop: LoopSpec, problems: Problems) -> tuple[Written, ...]:
+    if loop.keep is None:
+        return ()
+    which, keys = loop.keep
+    at = (*loop.at, "keep", which)
+    if isinstance(keys, list | tuple):
+        return tuple(_whole(key, (*at, number), problems) for number, key in enumerate(keys))
+    return (_whole(keys, at, problems),)
 
 
 def _written(raw: Any, at: At, problems: Problems, in_pieces: Collection[str] = ()) -> Written:

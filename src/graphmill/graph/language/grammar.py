@@ -138,6 +138,14 @@ PLACEHOLDER: Final = ValueKind(
     {"type": "string", "pattern": r"^\$\{.+\}\s*$"},
     lambda value: isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None,
 )
+REFERENCES: Final = ValueKind(
+    "one ${…} reference, or a list of them",
+    {"anyOf": [PLACEHOLDER.schema, {"type": "array", "items": PLACEHOLDER.schema, "minItems": 1}]},
+    lambda value: (
+        PLACEHOLDER.fits(value)
+        or (isinstance(value, list | tuple) and bool(value) and all(map(PLACEHOLDER.fits, value)))
+    ),
+)
 ITEMS: Final = either(PLACEHOLDER, list_of("a list"), hint=_items_hint)
 TOLERANCE: Final = ValueKind(
     'an integer >= 0, or a share > 0 and <= 1, such as 0.1 or "10%"',
@@ -292,7 +300,10 @@ LOOP: Final[Block] = MappingProxyType(
         "similarity": Key(
             number(most=1, is_above=True), "How similar two texts must be to count as a repeat.", default=0.9
         ),
-        "keep": Key(mapping("{max: reference} or {min: reference}"), "Which round is the best; by default the last."),
+        "keep": Key(
+            mapping("{max: reference} or {min: reference}"),
+            "Which round is the best: by a reference, or by several of which the first that differ decide; by default the last.",
+        ),
         "history": Key(IDENTIFIER, "The name of the list of finished rounds.", default="past"),
         "timeout": Key(_SECONDS, "Seconds that the whole loop may take."),
         "budget_usd": Key(number("an amount", is_above=True), "US dollars that the whole loop may cost."),

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from graphmill.graph.language import grammar
-from graphmill.graph.language.grammar import NAME, PLACEHOLDER, Block, Key
+from graphmill.graph.language.grammar import NAME, PLACEHOLDER, REFERENCES, Block, Key
 
 Schema = dict[str, Any]
 _REFERENCE = "#/$defs/{name}"
@@ -82,7 +82,7 @@ def _loop() -> Schema:
     for key in ("until", "repeats"):
         schema["properties"][key] |= {"additionalProperties": PLACEHOLDER.schema}
     schema["properties"]["keep"] |= {
-        "properties": {"max": PLACEHOLDER.schema, "min": PLACEHOLDER.schema},
+        "properties": {"max": REFERENCES.schema, "min": REFERENCES.schema},
         "additionalProperties": False,
         "minProperties": 1,
         "maxProperties": 1,

@@ -10,7 +10,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.graph.inputs import INPUT_TYPES, is_of_type
 from graphmill.graph.language import grammar
 from graphmill.graph.language.document import Document
-from graphmill.graph.language.grammar import NAME, PLACEHOLDER, Block, Key, ValueKind, shown, tolerance
+from graphmill.graph.language.grammar import NAME, PLACEHOLDER, REFERENCES, Block, Key, ValueKind, shown, tolerance
 from graphmill.graph.language.places import At
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.spec import BatchSpec, EdgeSpec, InputSpec, LoopSpec, NodeSpec, RetrySpec, WorkflowSpec
@@ -209,9 +209,11 @@ def _keep(block: BlockReader) -> tuple[str, Any] | None:
         return None
     if len(keep) == 1:
         ((which, reference),) = keep.items()
-        if which in ("max", "min") and PLACEHOLDER.fits(reference):
+        if which in ("max", "min") and REFERENCES.fits(reference):
             return which, reference
-    block.wrong("keep must be either {max: reference} or {min: reference}", block.at_key("keep"))
+    block.wrong(
+        "keep must be either {max: reference} or {min: reference}, or a list of references", block.at_key("keep")
+    )
     return None
 
 

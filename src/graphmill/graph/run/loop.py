@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, cut
@@ -11,6 +10,7 @@ from graphmill.core.money import to_nano
 from graphmill.core.result import Failure
 from graphmill.engine.jobs.program import Decision, Program
 from graphmill.graph.node_type import Output
+from graphmill.graph.run.repeats import EarlierTexts
 from graphmill.graph.run.scope import Meter, NodeFailed, Scope
 from graphmill.graph.template import text_of
 
@@ -67,9 +67,10 @@ class _Loop:
         self._run_round = run_round
         self._meter = Meter(scope.meter)
         self._done: list[Mapping[str, Any]] = []
-        self._texts: dict[str, list[str]] = {name: [] for name in rule.repeats}
-        self._best: tuple[Any, int] | None = None
+        self._texts = {name: EarlierTexts(rule.similarity) for name in rule.repeats}
+        self._best: tuple[list[Any], int] | None = None
         self._stop = ""
+        self._error: Any = None
 
     @property
     def round_count(self) -> int:
@@ -90,6 +91,7 @@ class _Loop:
                 if failed.is_question or self._rule.on_error == "fail" or not self._done:
                     raise
                 self._stop = "error"
+                self._error = failed.error()
                 return
             self._scope.flags.update(output.flags)
             self._stop = self._add(output.values, inner)
@@ -104,7 +106,7 @@ class _Loop:
         self._stop = reason
 
     def output(self) -> Output:
-        """Return the best round, all rounds, and why the loop stopped."""
+        """Return the best round, all rounds, why the loop stopped, and the error that stopped it."""
         best = len(self._done) if self._best is None else self._best[1]
         return Output(
             {
@@ -113,6 +115,7 @@ class _Loop:
                 "rounds": self._done,
                 "round_count": len(self._done),
                 "stop": self._stop,
+                "error": self._error,
             }
         )
 
@@ -129,38 +132,24 @@ class _Loop:
         self._done.append(values)
         names = {**scope.names, "round": values}
         if self._rule.keep is not None:
-            self._compare(self._rule.keep[1].resolve(names))
+            self._compare([key.resolve(names) for key in self._rule.keep[1]])
         for reason, value in self._rule.until.items():
             if _is_true(value.resolve(names)):
                 return reason
         for reason, value in self._rule.repeats.items():
-            if self._is_repeated(reason, text_of(value.resolve(names))):
+            if self._texts[reason].add(text_of(value.resolve(names))):
                 return reason
         if self._rule.budget_usd is not None and self._meter.cost_nano >= to_nano(self._rule.budget_usd):
             return "budget"
         return ""
 
-    def _compare(self, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise Permanent(f"loop.keep must be a number or a string, got {type(value).__name__}")
-        if self._best is None:
-            self._best = (value, len(self._done))
-            return
+    def _compare(self, keys: list[Any]) -> None:
+        for key in keys:
+            if not isinstance(key, bool | int | float | str | None):
+                raise Permanent(f"loop.keep must be a number, a string, a boolean or null, got {type(key).__name__}")
         wants_more = self._rule.keep is not None and self._rule.keep[0] == "max"
-        try:
-            is_better = value > self._best[0] if wants_more else value < self._best[0]
-        except TypeError as error:
-            raise Permanent(
-                f"loop.keep cannot compare {type(value).__name__} with {type(self._best[0]).__name__}"
-            ) from error
-        if is_better:
-            self._best = (value, len(self._done))
-
-    def _is_repeated(self, reason: str, text: str) -> bool:
-        earlier = self._texts[reason]
-        is_repeated = any(_is_alike(before, text, self._rule.similarity) for before in earlier)
-        earlier.append(text)
-        return is_repeated
+        if self._best is None or _is_better(keys, self._best[0], wants_more=wants_more):
+            self._best = (keys, len(self._done))
 
 
 def _is_true(value: Any) -> bool:
@@ -168,15 +157,17 @@ def _is_true(value: Any) -> bool:
     return bool(value) and not (isinstance(value, str) and value.strip().lower() == "false")
 
 
-def _is_alike(one: str, other: str, similarity: float) -> bool:
-    if one == other:
-        return True
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    return (
-        matcher.real_quick_ratio() >= similarity
-        and matcher.quick_ratio() >= similarity
-        and matcher.ratio() >= similarity
-    )
+def _is_better(keys: list[Any], best: list[Any], *, wants_more: bool) -> bool:
+    """Compare the first keys that differ; null is the worst."""
+    for key, other in zip(keys, best, strict=True):
+        if key == other:
+            continue
+        if key is None or other is None:
+            return other is None
+        if isinstance(key, str) is not isinstance(other, str):
+            raise Permanent(f"loop.keep cannot compare {type(key).__name__} with {type(other).__name__}")
+        return bool((key > other) is wants_more)
+    return False
 
 
 _EXPIRED = object()

@@ -127,12 +127,15 @@ class NodeFailed(Exception):  # noqa: N818  it carries what has been recorded al
         failure = failure_of(error, kind_of(error))
         return cls(failure if redact is None else redact(failure))
 
-    def output(self) -> Output:
-        """Return what the nodes after an error edge read."""
-        error = {
+    def error(self) -> dict[str, Any]:
+        """Return what templates read as ``error``."""
+        return {
             "message": self.failure.message,
             "kind": str(self.failure.kind),
             "type": self.failure.type,
             "attempts": self.attempts,
         }
-        return Output({**self.values, "error": error}, "error")
+
+    def output(self) -> Output:
+        """Return what the nodes after an error edge read."""
+        return Output({**self.values, "error": self.error()}, "error")

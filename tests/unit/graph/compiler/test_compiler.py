@@ -275,7 +275,7 @@ def test_a_loop_block_is_a_rule():
     assert loop.max.resolve({"x": 3}) == 3
     assert loop.until["done"].resolve({"round": {"a": 1}}) == 1
     assert loop.repeats["same"].resolve({"round": {"b": 2}}) == 2
-    assert (loop.keep[0], loop.keep[1].resolve({"round": {"c": 3}})) == ("min", 3)
+    assert (loop.keep[0], [key.resolve({"round": {"c": 3}}) for key in loop.keep[1]]) == ("min", [3])
     assert (loop.similarity, loop.history, loop.timeout_s, loop.budget_usd, loop.on_error) == (
         0.5,
         "before",

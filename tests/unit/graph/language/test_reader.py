@@ -283,7 +283,7 @@ def test_all_problems_of_a_file_are_told_at_once_each_with_its_place(tmp_path):
         "flow.yaml:17:5: node 4 in the list: must be a mapping with id, type and params, got 'just text'",
         "flow.yaml:18:40: node 'größe': loop: max must be an integer from 1 to 1000 or one ${…} reference, got 0",
         "flow.yaml:18:54: node 'größe': loop: until: 'a' must be one ${…} reference, got 'b'",
-        "flow.yaml:18:64: node 'größe': loop: keep must be either {max: reference} or {min: reference}",
+        "flow.yaml:18:64: node 'größe': loop: keep must be either {max: reference} or {min: reference}, or a list of references",
         "flow.yaml:19:9: edge 1 in the list: 'from' is missing",
         "flow.yaml:19:10: edge 1 in the list: unknown key 'form' (did you mean 'from'?); known keys: from, to, action",
         "flow.yaml:20:10: workflow: outputs must be a mapping of names to values, got a list",
@@ -425,7 +425,7 @@ CONTINUED = {"error_handling": "continue"}
         (loop(similarity=0), "node 'n': loop: similarity must be a number > 0 and <= 1, got 0"),
         (
             loop(keep={"max": "${a}", "min": "${b}"}),
-            "node 'n': loop: keep must be either {max: reference} or {min: reference}",
+            "node 'n': loop: keep must be either {max: reference} or {min: reference}, or a list of references",
         ),
         (loop(budget_usd=0), "node 'n': loop: budget_usd must be an amount > 0, got 0"),
         (loop(on_error="stop"), "node 'n': loop: on_error must be one of fail, keep, got 'stop'"),
