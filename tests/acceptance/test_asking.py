@@ -79,6 +79,29 @@ def test_a_live_run_s_limit_is_changed_and_noted_through_the_store_and_a_sensele
     assert ["the limit to" in record.message for record in caplog.records] == [True] * 3
 
 
+def test_an_item_of_a_live_run_is_cancelled_by_its_row_or_the_beginning_of_its_id(tmp_path):
+    items = [{"id": item} for item in ("first", "2nd", "third", "1")]
+    go, journal = asyncio.Event(), gm.open_journal(tmp_path / "runs.db")
+
+    async def work(_):
+        await go.wait()
+
+    async def drive(*names):
+        async with asyncio.TaskGroup() as group:
+            runs = []
+            batch = group.create_task(gm.abatch(work, items, run_id="r", journal=journal, on_start=runs.append))
+            await asyncio.to_thread(wait_until, lambda: runs and runs[0].progress().running == 4)
+            for name in names:
+                journal.archive.ask(journal.archive.find("r"), RunRequest("cancel_item", name))
+            await asyncio.to_thread(wait_until, lambda: runs[0].progress().cancelled == 3)
+            go.set()
+        return batch.result()
+
+    report = asyncio.run(drive("1", "2", "thi"))  # an id, a row, and a beginning
+    assert statuses(report) == {"first": "succeeded", "2nd": "cancelled", "third": "cancelled", "1": "cancelled"}
+    journal.close()
+
+
 def test_one_item_of_a_live_run_is_cancelled_through_the_store_and_stays_so(controlled, caplog):
     async def script(it):
         it.ask("cancel_item", "c")

@@ -262,7 +262,7 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         ),
         (["runs", "--limit", "0"], "--limit"),
         (["btch"], "'btch' (did you mean 'batch'?)"),
-        (["results", "x"], "'results' (did you mean 'export' or 'show'?)"),
+        (["items", "x"], "'items' (did you mean 'results'?)"),
         (["prune"], "did you mean 'runs prune'?"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "--cuncurrency", "3"], "No such option"),
     ],

@@ -19,10 +19,11 @@ from graphmill.core.suggest import file_suggestion
 from graphmill.core.yaml import from_yaml
 from graphmill.datasets.sink import partial_path
 from graphmill.engine.policy import Policy, Retry
+from graphmill.journal.item_name import find_item, meant_item
 from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
-from graphmill.journal.store import Store, fixed, open_store
+from graphmill.journal.store import Archive, Store, fixed, open_store
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
@@ -34,6 +35,8 @@ TIMEOUT_S = _DEFAULTS.timeout_s
 # -- recording
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run id, or the start of one.", show_default=False)]
+_ITEM = "An item: its row number, its id, or the start of its id."
+OptionalItem = Annotated[str | None, typer.Argument(metavar="ITEM", help=_ITEM, show_default=False)]
 Journal = Annotated[
     str | None,
     typer.Option(
@@ -137,7 +140,7 @@ Cache = Annotated[
 ]
 
 
-# -- the journal and files
+# -- the journal, its items, and files
 
 
 @contextmanager
@@ -148,6 +151,23 @@ def open_existing(journal: str | Path | None) -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def item_ids(archive: Archive, run: RunRecord, names: Iterable[str]) -> list[str]:
+    """Return the ids of items that options name, each once."""
+    return list(dict.fromkeys(find_item(archive, run, name).id for name in names))
+
+
+def answers_by_id(archive: Archive, run: RunRecord, answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return answers by the ids of their items; UsageError if two are for one item."""
+    found: dict[str, Any] = {}
+    for name, answer in answers.items():
+        named = meant_item(archive, run, name)
+        item = name if named is None else named.id
+        if item in found:
+            raise UsageError(f"item {item!r:.80} has two answers; {name!r:.80} means it too")
+        found[item] = answer
+    return found
 
 
 def parent_option(context: typer.Context, name: str) -> Any:

@@ -81,12 +81,25 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 JOB_ID = "job"  # where an item has no other id
+_MOST_ROW_DIGITS = 18  # what a column of SQLite holds
 _MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 
 def sample_id(item_id: str, sample: int) -> str:
     """Return the id of a sample of an item; the first has the item's own id, which is so the same without samples."""
     return item_id if sample <= 1 else f"{item_id}#{sample}"
+
+
+def row_number(position: int) -> int:
+    """Return the number by which people know the item at this position of the source: rows count from 1."""
+    return position + 1
+
+
+def position_of_row(text: str) -> int | None:
+    """Return the position that a row number means; None if the text is none."""
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_ROW_DIGITS and int(text) > 0:
+        return int(text) - 1
+    return None
 
 
 def own_id(item: Any, position: int, *, id_field: str | None = None) -> str | None:

@@ -142,6 +142,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.cost_nano is None else cost_usd(self.cost_nano, self.unpriced)
 
     @property
+    def is_partial(self) -> bool:
+        """Whether the job succeeded with less than all: an end node said so, or a loop kept a round after an error."""
+        return "partial" in self.metadata and self.is_success and self.metadata["partial"] is True
+
+    @property
     def questions(self) -> Mapping[str, Any]:
         """The questions it waits for, by the paths of the steps that asked; empty if it waits for none."""
         asked = self.metadata.get("questions", ()) if self.status is Status.WAITING else ()

@@ -234,7 +234,7 @@ class Engine:
                 self.unpause()
             case "cancel":
                 self.cancel()
-            case "cancel_item" if not self.cancel_job(argument):
+            case "cancel_item" if not self._cancel_named(argument):
                 log.warning("can't cancel item %.80s: it is not running or queued", argument)
             case "limit":
                 try:
@@ -251,6 +251,10 @@ class Engine:
             return False
         self._driver.end_job(job, cancelled("the job was cancelled"))
         return True
+
+    def _cancel_named(self, name: str) -> bool:
+        job = self._scheduler.find_named(name)
+        return job is not None and self.cancel_job(job.job.id)
 
     def cancel(self) -> bool:
         """Cancel the whole run; return whether there was something to cancel."""

@@ -122,8 +122,8 @@ class RunRecord:
 class ResultRow(msgspec.Struct, frozen=True, gc=False):
     """The outcome of one item in one generation; recorded once.
 
-    Bodies are canonical JSON; ``content`` is the input's hash. ``more`` holds usage, cost and flags; ``is_degraded`` is
-    one of the flags, for counts. Usage covers all that led to the outcome, whichever rows name it too; ``spent`` is
+    Bodies are canonical JSON; ``content`` is the input's hash. ``more`` holds usage, cost and flags; ``is_degraded`` and
+    ``is_partial`` are two of the flags, for counts. Usage covers all that led to the outcome, whichever rows name it too; ``spent`` is
     what no earlier row has named.
     """
 
@@ -143,6 +143,7 @@ class ResultRow(msgspec.Struct, frozen=True, gc=False):
     more: bytes | None = None
     is_degraded: bool = False
     spent: Spent | None = None
+    is_partial: bool = False
 
 
 class StepRow(NamedTuple):
@@ -246,6 +247,7 @@ class RecordedOutcome(NamedTuple):
     content: bytes
     wanted: int
     kind: Kind | None = None
+    is_partial: bool = False
 
 
 class RunRequest(NamedTuple):
@@ -256,13 +258,14 @@ class RunRequest(NamedTuple):
 
 
 class ResultCount(NamedTuple):
-    """How many current results of a run have this status, kind and generation, and are degraded or not."""
+    """How many current results of a run have this status, kind and generation, and are degraded or partial or not."""
 
     status: Status
     kind: Kind | None
     generation: int
     number: int
     is_degraded: bool = False
+    is_partial: bool = False
 
 
 class Entry(NamedTuple):
@@ -294,11 +297,19 @@ class ItemHistory(ItemNotes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which results to read; None selects all. Only the highest generation of each item counts."""
+    """Which results to read; None selects all. Only the highest generation of each item counts.
+
+    ``or_partial`` also selects partial ones, whatever ``statuses`` and ``kinds`` say. ``position`` is that in the
+    source, ``id_prefix`` how the item's id begins. ``offset`` leaves out the first that are selected.
+    """
 
     statuses: frozenset[Status] | None = None
     kinds: frozenset[Kind] | None = None
     is_degraded: bool = False
+    or_partial: bool = False
+    position: int | None = None
+    id_prefix: str | None = None
+    offset: int = 0
     limit: int | None = None
 
 

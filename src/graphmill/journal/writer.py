@@ -218,6 +218,7 @@ class JournalWriter:
                 None if is_plain else more_body(result, last),
                 not is_plain and result.is_degraded,
                 self._spent.pop(job.id, None) if self._spent else None,
+                not is_plain and result.is_partial,
             )
         )
         return self._number

@@ -13,7 +13,8 @@ from graphmill.cli.terminal import print_lines
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key
-from graphmill.journal.records import CANCELLED, RUNNING, RunRecord, RunRequest, RunRow, RunState
+from graphmill.journal.item_name import entries_named, require_one
+from graphmill.journal.records import CANCELLED, RUNNING, Entry, RunRecord, RunRequest, RunRow, RunState
 from graphmill.journal.store import Archive, Store
 from graphmill.report.run_view import is_single, run_name
 from graphmill.report.text import one_line
@@ -61,7 +62,9 @@ def limits(
 def cancel(
     run: RunName,
     *,
-    item: Annotated[str | None, typer.Option(metavar="ID", help="Cancel only this item.", show_default=False)] = None,
+    item: Annotated[
+        str | None, typer.Option(metavar="ITEM", help="Cancel only this item, by row number or id.", show_default=False)
+    ] = None,
     journal: Journal = None,
 ) -> None:
     """Cancel a run, or one of its items.
@@ -83,24 +86,42 @@ def cancel(
 
 
 def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
+    """Ask the owner to cancel an item; it knows by which row or id its unfinished ones go."""
     _require_live(run, "an item can be cancelled only while its run is active")
-    key, name = item_key(item), one_line(item, _ID_CHARS)
+    name = one_line(item, _ID_CHARS)
     if is_single(run) and item != JOB_ID:
         raise UsageError(f"run {run_name(run)} has no item {name}; its only item is {JOB_ID}")
-    before = archive.history(run, key)
-    count = len(before.entries)
-    if before.entries and before.entries[-1].generation >= before.wanted:
-        return f"item {name} has already ended: {before.entries[-1].result.status}"
+    history = archive.history(run, item_key(item))
+    if history.entries and history.entries[-1].generation >= history.wanted:
+        return _ended_text(history.entries[-1])
+    before = _named(archive, run, item)
+    if not history.entries:
+        require_one(run, item, list(before.values()))
     now = send_request(
-        archive, run, RunRequest("cancel_item", item), lambda _: len(archive.history(run, key).entries) > count
+        archive, run, RunRequest("cancel_item", item), lambda _: _named(archive, run, item).keys() > before.keys()
     )
+    after = _named(archive, run, item)
+    ended = [after[place] for place in after.keys() - before.keys()]
+    if ended:
+        return f"item {one_line(ended[0].result.job_id, _ID_CHARS)} is {ended[0].result.status}"
+    if before and now is None:
+        return _ended_text(next(iter(before.values())))
     if now is None:
         return (
             f"item {name} of run {run_name(run)} has not ended within {REPLY_S:g} s: it does not exist, "
             "was not read yet (cancel it again later), or is slow to end"
         )
-    entries = archive.history(run, key).entries
-    return f"item {name} is {entries[-1].result.status}" if len(entries) > count else state_text(now)
+    return state_text(now)
+
+
+def _named(archive: Archive, run: RunRecord, item: str) -> dict[tuple[bytes, int], Entry]:
+    """Return the results of an item by key and generation: of that id or, if there is none, what the name may mean."""
+    entries = archive.history(run, item_key(item)).entries or entries_named(archive, run, item)
+    return {(entry.key, entry.generation): entry for entry in entries}
+
+
+def _ended_text(entry: Entry) -> str:
+    return f"item {one_line(entry.result.job_id, _ID_CHARS)} has already ended: {entry.result.status}"
 
 
 def _cancel_inactive(store: Store, run: RunRecord) -> str:

@@ -22,6 +22,7 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenResumed,
+    answers_by_id,
     journal_place,
     open_existing,
     policy_with_timeout,
@@ -73,6 +74,7 @@ def resume(  # noqa: PLR0913  one parameter per option
     answers = read_answers(answer or (), answers_file)
     with open_existing(journal) as store:
         found = store.archive.find(run)
+        answers = answers_by_id(store.archive, found, answers)
         is_unchanged = {source_name, concurrency, timeout, on_change, output} == {None} and not answers and not choices
         if found.status == HELD and is_unchanged:  # with changes, its process refuses the second owner
             now = send_request(store.archive, found, RunRequest("unpause"), lambda now: now.status != HELD)

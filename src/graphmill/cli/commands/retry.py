@@ -17,6 +17,7 @@ from graphmill.cli.options import (
     RunName,
     Temperature,
     Timeout,
+    item_ids,
     journal_place,
     open_existing,
     policy_with_timeout,
@@ -31,7 +32,10 @@ def retry(  # noqa: PLR0913  one parameter per option
     run: RunName,
     *,
     items: Annotated[
-        list[str] | None, typer.Option("--item", metavar="ID", help="Only this item. Repeatable.", show_default=False)
+        list[str] | None,
+        typer.Option(
+            "--item", metavar="ITEM", help="Only this item, by row number or id. Repeatable.", show_default=False
+        ),
     ] = None,
     kinds: Annotated[
         list[str] | None,
@@ -63,6 +67,7 @@ def retry(  # noqa: PLR0913  one parameter per option
     """
     with open_existing(journal) as store:
         found = store.archive.find(run)
+        named = None if items is None else item_ids(store.archive, found, items)
         choices = model_choices(models, temperature, max_tokens)
         foreground = foreground_of(
             found,
@@ -76,7 +81,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         foreground.perform(
             lambda watching: api.retry(
                 found,
-                items=items,
+                items=named,
                 kinds=kinds,
                 journal=OpenJournal(store),
                 policy=policy_with_timeout(found, timeout),

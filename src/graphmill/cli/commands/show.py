@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import Journal, RunName, open_existing
+from graphmill.cli.options import Journal, OptionalItem, RunName, open_existing
 from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
-from graphmill.core.json import item_key
 from graphmill.core.suggest import suggestion
-from graphmill.journal.records import ItemHistory, Query, RunRecord, RunState
+from graphmill.journal.item_name import NamedItem, find_item
+from graphmill.journal.records import RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.item import item_lines, item_record
 from graphmill.report.run_pages import page_lines, page_record, run_page
@@ -20,13 +20,12 @@ from graphmill.report.run_view import view_of
 from graphmill.report.trace import TracePart, trace_of
 from graphmill.report.trace_page import part_record, step_lines
 
-_MOST_IDS = 20_000  # searched for a similar id
 _MOST_PATHS = 5000
 
 
 def show(
     run: RunName,
-    item: Annotated[str | None, typer.Argument(metavar="ITEM", help="An item's id.", show_default=False)] = None,
+    item: OptionalItem = None,
     *,
     step: Annotated[
         str | None,
@@ -45,15 +44,15 @@ def show(
     with open_existing(journal) as store:
         found = store.archive.find(run)
         if step is not None:
-            name = item or _only_item(store.archive, found)
-            part = _part(_history(store.archive, found, name), name, step)
-            answer, lines = {"run": found.id, "id": name, **part_record(part)}, step_lines(part)
+            named = find_item(store.archive, found, item or _only_item(store.archive, found))
+            part = _part(named, step)
+            answer, lines = {"run": found.id, "id": named.id, **part_record(part)}, step_lines(part)
         elif item is None:
             page = run_page(store, found)
             answer, lines = page_record(page), page_lines(page)
         else:
-            history = _history(store.archive, found, item)
-            answer, lines = item_record(found, item, history), item_lines(found, item, history)
+            named = find_item(store.archive, found, item)
+            answer, lines = item_record(found, *named), item_lines(found, *named)
     if as_json:
         print_json(answer)
     else:
@@ -66,19 +65,10 @@ def _only_item(archive: Archive, run: RunRecord) -> str:
     raise UsageError(f"--step needs an item: graphmill show {run.id} ITEM --step PATH")
 
 
-def _part(history: ItemHistory, item: str, path: str) -> TracePart:
-    trace = trace_of(history.steps, history.attempts)
+def _part(item: NamedItem, path: str) -> TracePart:
+    trace = trace_of(item.history.steps, item.history.attempts)
     found = trace.find(path)
     if found is None or found is trace:
         known = [branch.path for branch in trace.walk()]
-        raise UsageError(f"item {item!r:.80} has no step {path!r:.80}{suggestion(path, known[:_MOST_PATHS])}")
+        raise UsageError(f"item {item.id!r:.80} has no step {path!r:.80}{suggestion(path, known[:_MOST_PATHS])}")
     return found
-
-
-def _history(archive: Archive, run: RunRecord, item: str) -> ItemHistory:
-    history = archive.history(run, item_key(item))
-    if history.entries or history.attempts or history.steps or history.wanted or history.suspect:
-        return history
-    ids = [entry.result.job_id for entry in archive.entries(run, Query(limit=_MOST_IDS))]
-    hint = suggestion(item, ids) if run.state is RunState.FINISHED else "; it is still pending, or does not exist"
-    raise UsageError(f"run {run.id!r} has no record of an item {item!r:.80}{hint}")

@@ -67,6 +67,12 @@ class JobState:
             self.existing_record = JobRecord(self.job)
         return self.existing_record
 
+    @property
+    def source_position(self) -> int:
+        """Its item's position in the source; in a run that is resumed or retried, not its place among the jobs."""
+        past = self.job.past.position
+        return self.position if past is None else past
+
     def branches(self) -> list[Branch]:
         """Return all its branches, parents first."""
         found = [] if self.main is None else [self.main]

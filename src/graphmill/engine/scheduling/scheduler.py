@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphmill.core.errors import DuplicateIdError, UsageError
-from graphmill.core.job import Effect, Job
+from graphmill.core.job import Effect, Job, position_of_row
 from graphmill.core.result import (
     CANCELLED,
     FAILED,
@@ -77,6 +77,18 @@ class Scheduler:
     def find(self, job_id: str) -> JobState | None:
         """Return a job of the window."""
         return self._jobs.get(job_id)
+
+    def find_named(self, name: str) -> JobState | None:
+        """Return the unfinished job that a person means: by its id, its row number, or the only one that begins so."""
+        job = self._jobs.get(name)
+        if job is not None or not name:
+            return job
+        position = position_of_row(name)
+        if position is None:
+            found = [job for job in self._jobs.values() if job.job.id.startswith(name) and not job.is_finished]
+        else:
+            found = [job for job in self._jobs.values() if job.source_position == position and not job.is_finished]
+        return found[0] if len(found) == 1 else None
 
     def position_of(self, job_id: str) -> int:
         """Return which of all jobs one in the window is, from 0."""
@@ -221,7 +233,7 @@ class Scheduler:
         started_at = now if job.started_at is None else job.started_at
         return Result(
             job_id=job.job.id,
-            position=job.position if job.job.past.position is None else job.job.past.position,
+            position=job.source_position,
             status=status,
             input=job.job.input,
             output=output,

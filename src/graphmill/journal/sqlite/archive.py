@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from graphmill.core.json import KEY_BYTES
 from graphmill.journal.bodies import in_order
@@ -15,7 +15,8 @@ from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.lookup import SqliteLookup
 from graphmill.journal.sqlite.rows import (
-    DEGRADED,
+    FLAGGED_DEGRADED,
+    FLAGGED_PARTIAL,
     HEAD,
     KIND_CODES,
     KINDS,
@@ -59,7 +60,9 @@ class SqliteArchive:
             stored = self._read(connection, run)
             counter = Counter((head[4], head[5], head[2]) for head in self._heads(connection, run, stored))
         return [
-            ResultCount(STATUSES[status], KINDS[kind], generation, count, kind == DEGRADED)
+            ResultCount(
+                STATUSES[status], KINDS[kind], generation, count, kind in FLAGGED_DEGRADED, kind in FLAGGED_PARTIAL
+            )
             for (status, kind, generation), count in counter.items()
         ]
 
@@ -148,17 +151,23 @@ class SqliteArchive:
         )
 
     def _matching(self, run: RunRecord, query: Query) -> tuple[array[int], frozenset[bytes]]:
-        statuses = None if query.statuses is None else {STATUS_CODES[status] for status in query.statuses}
-        kinds = None if query.kinds is None else {KIND_CODES[kind] for kind in query.kinds}
-        if query.is_degraded:
-            kinds = {DEGRADED}
+        takes = _filter_of(query)
+        end = None if query.limit is None else query.offset + query.limit
         rows = array("q")
         with self._database.reading() as connection:
             stored = self._read(connection, run)
+            named = None if query.id_prefix is None else self._named(connection, stored, query.id_prefix)
             for head in self._heads(connection, run, stored):
-                if (statuses is None or head[4] in statuses) and (kinds is None or head[5] in kinds):
+                if takes(head) and (named is None or head[HEAD + 1] in named):
                     rows.append(head[HEAD + 1])
-            return rows[: query.limit], self._orphans(connection, stored)
+            return rows[query.offset : end], self._orphans(connection, stored)
+
+    @staticmethod
+    def _named(connection: sqlite3.Connection, run: StoredRun, prefix: str) -> set[int]:
+        """Return the rows of items whose ids begin like this."""
+        start = bytes_of(prefix)
+        place = (run.number, run.first, run.last, len(start), start)
+        return {row for (row,) in connection.execute(SQL["results_by_prefix"], place)}
 
     def _orphans(self, connection: sqlite3.Connection, run: StoredRun) -> frozenset[bytes]:
         if not run.orphans:
@@ -178,3 +187,21 @@ class SqliteArchive:
     def _explain_missing(self, connection: sqlite3.Connection, run: RunRecord, row: int) -> None:
         self._read(connection, run)  # UnknownRunError if it was pruned meanwhile
         raise RowDecoder(self._name, run).damaged_row("results", row)
+
+
+def _filter_of(query: Query) -> Callable[[Stored], bool]:
+    """Return what tells from a result's head whether the query selects it."""
+    statuses = None if query.statuses is None else {STATUS_CODES[status] for status in query.statuses}
+    kinds = None if query.kinds is None else {KIND_CODES[kind] for kind in query.kinds}
+
+    def takes(head: Stored) -> bool:
+        position, status, kind = head[3:6]
+        if query.position is not None and position != query.position:
+            return False
+        if query.is_degraded and kind not in FLAGGED_DEGRADED:
+            return False
+        if query.or_partial and kind in FLAGGED_PARTIAL:
+            return True
+        return (statuses is None or status in statuses) and (kinds is None or kind in kinds)
+
+    return takes

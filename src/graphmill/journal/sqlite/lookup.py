@@ -11,7 +11,7 @@ from graphmill.core.result import Status
 from graphmill.journal.records import ItemNotes, RecordedOutcome, RunRecord, StepRow
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import translate_errors
-from graphmill.journal.sqlite.rows import HEAD, KINDS, STATUS_CODES, STATUSES, RowDecoder, Stored
+from graphmill.journal.sqlite.rows import FLAGGED_PARTIAL, HEAD, KINDS, STATUS_CODES, STATUSES, RowDecoder, Stored
 from graphmill.journal.sqlite.run_row import StoredRun, read_run
 from graphmill.journal.sqlite.statements import MANY, SOME, SQL, padded
 
@@ -49,10 +49,7 @@ class SqliteLookup:
                 for head in self._decoder.heads(self._looked_for(connection, missing[start : start + MANY])):
                     found[head[1]] = head  # the newest comes last
             wanted = self._wanted(connection, list(found)) if self._stored.wanted else {}
-        return {
-            key: RecordedOutcome(head[_ROW], head[2], STATUSES[head[4]], head[6], wanted.get(key, 0), KINDS[head[5]])
-            for key, head in found.items()
-        }
+        return {key: _outcome(head, wanted.get(key, 0)) for key, head in found.items()}
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
         """List the current results."""
@@ -130,6 +127,11 @@ class SqliteLookup:
             some = padded([self._run.number, *keys[start : start + MANY]], MANY + 1)
             found |= self._decoder.wanted(connection.execute(SQL["wanted_of"], some))
         return found
+
+
+def _outcome(head: Stored, wanted: int) -> RecordedOutcome:
+    is_partial = head[5] in FLAGGED_PARTIAL
+    return RecordedOutcome(head[_ROW], head[2], STATUSES[head[4]], head[6], wanted, KINDS[head[5]], is_partial)
 
 
 class _ResultReader:

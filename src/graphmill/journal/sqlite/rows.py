@@ -60,7 +60,10 @@ KIND_CODES: dict[Kind | None, int] = {
     Kind.CANCELLED: 8,
     Kind.PAUSED: 9,
 }
-DEGRADED = 10  # in the place of a kind: it succeeded, and so has none
+# In the place of a kind: what succeeded has none.
+DEGRADED = 10
+PARTIAL = 11
+DEGRADED_PARTIAL = 12
 STATE_CODES = {
     RUNNING: 1,
     HELD: 2,
@@ -71,7 +74,9 @@ STATE_CODES = {
     **{RunStatus(RunState.FAILED, cause): 20 + code for code, cause in enumerate(FAILURE_CAUSES)},
 }
 STATUSES = {code: status for status, code in STATUS_CODES.items()}
-KINDS = {code: kind for kind, code in KIND_CODES.items()} | {DEGRADED: None}
+FLAGGED_DEGRADED = frozenset({DEGRADED, DEGRADED_PARTIAL})
+FLAGGED_PARTIAL = frozenset({PARTIAL, DEGRADED_PARTIAL})
+KINDS = {code: kind for kind, code in KIND_CODES.items()} | dict.fromkeys(FLAGGED_DEGRADED | FLAGGED_PARTIAL)
 RUN_STATUSES = {code: status for status, code in STATE_CODES.items()}
 
 _SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
@@ -123,7 +128,9 @@ def encode_result(run: int, row: ResultRow, at: float) -> Stored:
     status_code = _SUCCEEDED if status is Status.SUCCEEDED else STATUS_CODES[status]
     kind_code = 0
     if row.is_degraded:
-        kind_code = DEGRADED
+        kind_code = DEGRADED_PARTIAL if row.is_partial else DEGRADED
+    elif row.is_partial:
+        kind_code = PARTIAL
     elif kind is not None:
         kind_code = KIND_CODES[kind]
     head = (run, row.key, row.generation, row.position, status_code, kind_code, row.content)
@@ -193,8 +200,9 @@ def decode_result(stored: Stored) -> tuple[ResultRow, float] | None:
         output=_body(output),
         error=_body(error),
         more=_body(more),
-        is_degraded=kind == DEGRADED,
+        is_degraded=kind in FLAGGED_DEGRADED,
         spent=_spent(spent),
+        is_partial=kind in FLAGGED_PARTIAL,
     )
     return row, at
 

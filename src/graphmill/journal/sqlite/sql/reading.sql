@@ -12,6 +12,10 @@ ORDER BY r.position, r.row;
 -- name: results_since
 SELECT count(*) FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ? AND at >= ?;
 
+-- name: results_by_prefix
+-- An id comes before the bodies in a row, so that they are not read.
+SELECT row FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ? AND substr(item_id, 1, ?) = ?;
+
 -- name: results_by_row
 SELECT * FROM results WHERE row IN (@some);
 

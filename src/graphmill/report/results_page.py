@@ -1,0 +1,260 @@
+"""The table of a run's items: what went in, how it ended, and what came out; one page of it at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from graphmill.core.errors import UsageError
+from graphmill.core.job import row_number
+from graphmill.core.json import to_json
+from graphmill.core.money import cost_text
+from graphmill.core.result import Result, Status
+from graphmill.core.suggest import suggestion
+from graphmill.datasets.row import ROW_FIELDS, row_of
+from graphmill.journal.records import Entry, Query, RunRecord
+from graphmill.journal.store import Archive
+from graphmill.report.table import NOTHING, Column, table_lines
+from graphmill.report.text import failure_text, status_text
+
+USUAL_COLUMNS = ("row", "id", "status", "score", "rounds", "cost", "input", "output")
+FLAGS = ("degraded", "partial")
+_TITLES = {"row": "#"}
+_NUMBERS = ("row", "score", "rounds", "cost", "attempts", "queued_s", "duration_s")
+_SHORT = ("score", "rounds", "cost")
+_LONG_CHARS = 60
+_ID_CHARS = 40
+_WIDE_CHARS = 400  # a cell is made no longer, however wide the terminal is
+_NAMED = 20
+
+
+class _Missing:
+    """The value of a field that a result does not have."""
+
+
+_MISSING = _Missing()
+
+
+class FieldFilter(NamedTuple):
+    """A field, and the value that it must have; a list must hold it."""
+
+    field: str
+    value: str
+
+    def takes(self, found: Any) -> bool:
+        """Return whether this value is the one wanted: as text, or as JSON."""
+        if isinstance(found, list):
+            return any(self.takes(each) for each in found if not isinstance(each, list))
+        if isinstance(found, str):
+            return found == self.value
+        try:
+            wanted = json.loads(self.value)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(found, bool) is isinstance(wanted, bool) and bool(found == wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsQuery:
+    """Which results to show: of one status or flag, those that all filters take, and which page of them."""
+
+    status: str | None = None
+    filters: Sequence[FieldFilter] = ()
+    offset: int = 0
+    limit: int = 20
+
+    def selection(self) -> Query:
+        """Return what of this the archive can select by itself."""
+        if self.status is None:
+            return Query()
+        if self.status == "degraded":
+            return Query(is_degraded=True)
+        if self.status == "partial":
+            return Query(statuses=frozenset(), or_partial=True)
+        return Query(statuses=frozenset({Status(self.status)}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsPage:
+    """Some results of a run, each as its row with the number of the row; ``has_more`` says that others follow."""
+
+    run: RunRecord
+    query: ResultsQuery
+    rows: Sequence[Mapping[str, Any]]
+    results: Sequence[Result] = field(default=())
+    has_more: bool = False
+
+
+def results_page(archive: Archive, run: RunRecord, query: ResultsQuery) -> ResultsPage:
+    """Read one page of a run's results; holds no more than that. UsageError for a filter by a field that no result has."""
+    found = list(islice(_selected(archive, run, query), query.limit + 1))
+    page = found[: query.limit]
+    return ResultsPage(
+        run=run,
+        query=query,
+        rows=[_row(entry) for entry in page],
+        results=[entry.result for entry in page],
+        has_more=len(found) > query.limit,
+    )
+
+
+def _selected(archive: Archive, run: RunRecord, query: ResultsQuery) -> Iterator[Entry]:
+    selection = query.selection()
+    if not query.filters:
+        return archive.entries(run, replace(selection, offset=query.offset, limit=query.limit + 1))
+    return islice(_filtered(archive.entries(run, selection), query.filters), query.offset, None)
+
+
+def _filtered(entries: Iterator[Entry], filters: Sequence[FieldFilter]) -> Iterator[Entry]:
+    unknown = {each.field for each in filters}
+    names: dict[str, None] = {}
+    for entry in entries:
+        row = _row(entry)
+        values = [value_of(row, each.field) for each in filters]
+        unknown -= {each.field for each, value in zip(filters, values, strict=True) if value is not _MISSING}
+        if unknown and len(names) < _NAMED:
+            names |= dict.fromkeys(_names(row))
+        if all(each.takes(value) for each, value in zip(filters, values, strict=True)):
+            yield entry
+    if unknown and names:
+        name = min(unknown)
+        raise UsageError(f"no result has a field {name!r:.80}{suggestion(name, names)}; fields: {', '.join(names)}")
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    """Return a result as its row, with the number of the row and what other commands have found out about it."""
+    result = entry.result
+    return {"row": row_number(result.position), **row_of(result), "score": _score(result), "rounds": _rounds(result)}
+
+
+def _score(result: Result) -> Any:
+    """Return the score among an item's outputs; None if there is none."""
+    return _output_number(result, "score")
+
+
+def _rounds(result: Result) -> Any:
+    return _output_number(result, "rounds")
+
+
+def _output_number(result: Result, name: str) -> Any:
+    found = result.output.get(name) if isinstance(result.output, Mapping) else None
+    return found if isinstance(found, int | float) else None
+
+
+def value_of(row: Mapping[str, Any], name: str) -> Any:
+    """Return a field of a row: its own, one of its outputs, of its inputs or of its metadata; dots lead into a value."""
+    for base in (row, *(row.get(part) for part in ("output", "input", "metadata"))):
+        found = _inside(base, name)
+        if found is not _MISSING and not (base is row and found is None and name in _SHORT):
+            return found
+    return _MISSING
+
+
+def _inside(value: Any, name: str) -> Any:
+    if not isinstance(value, Mapping):
+        return _MISSING
+    if name in value:
+        return value[name]
+    head, dot, rest = name.partition(".")
+    if not dot or head not in value:
+        return _MISSING
+    return _inside(value[head], rest)
+
+
+def _names(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that a filter may use, those of outputs and inputs first."""
+    for part in ("output", "input"):
+        if isinstance(row[part], Mapping):
+            yield from map(str, row[part])
+    yield from ROW_FIELDS
+
+
+def results_lines(page: ResultsPage, columns: Sequence[str] = (), width: int | None = None) -> list[str]:
+    """Draw the page as a table, and say how to see more of it."""
+    if not page.rows:
+        return [_nothing(page.query)]
+    names = columns or USUAL_COLUMNS
+    rows = [
+        [_cell(row, result, name, is_wide=width is not None) for name in names]
+        for row, result in zip(page.rows, page.results, strict=True)
+    ]
+    lines = table_lines(
+        [_column(name, is_wide=width is not None, is_asked=bool(columns)) for name in names], rows, width
+    )
+    if page.has_more:
+        lines.append(f"...and more; add --offset {page.query.offset + len(page.rows)}")
+    return lines
+
+
+def _nothing(query: ResultsQuery) -> str:
+    if query.offset:
+        return f"no results after the first {query.offset:,}"
+    if query.status is not None or query.filters:
+        return "no such results"
+    return "no results yet"
+
+
+def _column(name: str, *, is_wide: bool, is_asked: bool) -> Column:
+    if name in _NUMBERS:
+        return Column(title=_TITLES.get(name, name), is_number=True, is_optional=name in _SHORT and not is_asked)
+    if name in ("id", "status"):
+        return Column(title=name, most=_ID_CHARS, can_shrink=name == "id")
+    return Column(title=name, most=_WIDE_CHARS if is_wide else _LONG_CHARS, can_shrink=True)
+
+
+def _cell(row: Mapping[str, Any], result: Result, name: str, *, is_wide: bool) -> str:
+    if name == "status":
+        return status_text(result)
+    if name == "cost":
+        return cost_text(result.cost_nano or 0, result.unpriced) or NOTHING
+    if name == "output" and not result.is_success:
+        return _why(result)
+    value = value_of(row, name)
+    if value is _MISSING or value is None:
+        return NOTHING
+    if name == "score" and isinstance(value, float):
+        return f"{value:.2f}"
+    return short_text(value, _WIDE_CHARS if is_wide else _LONG_CHARS, item_id=result.item_id)
+
+
+def _why(result: Result) -> str:
+    """Say why an item has no output."""
+    if result.error is not None:
+        return failure_text(result.error)
+    asked = next(iter(result.questions.values()), None)
+    return NOTHING if asked is None else f"asks: {short_text(asked, _LONG_CHARS)}"
+
+
+def short_text(value: Any, width: int, *, item_id: str = "") -> str:
+    """Write the start of a value: a text as it is, several values by name, without empty ones and the item's id."""
+    if isinstance(value, Mapping):
+        entries = {
+            name: entry
+            for name, entry in value.items()
+            if entry not in (None, "") and not (name == "id" and str(entry) == item_id)
+        }
+        if len(entries) == 1:
+            return short_text(next(iter(entries.values())), width)
+        return ", ".join(f"{name}: {_plain(entry, width)}" for name, entry in islice(entries.items(), width))
+    return _plain(value, width)
+
+
+def _plain(value: Any, width: int) -> str:
+    text = value if isinstance(value, str) else to_json(value)
+    return " ".join(text[: width * 2].split())
+
+
+def results_record(page: ResultsPage, columns: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the page as data: whole rows, or only the columns that are asked for."""
+    rows: Sequence[Mapping[str, Any]] = page.rows
+    if columns:
+        rows = [{name: _or_none(value_of(row, name)) for name in columns} for row in rows]
+    more = page.query.offset + len(page.rows) if page.has_more else None
+    return {"run": page.run.id, "offset": page.query.offset, "items": rows, "next_offset": more}
+
+
+def _or_none(value: Any) -> Any:
+    return None if value is _MISSING else value
