@@ -150,6 +150,32 @@ def test_items_may_be_an_inline_array_with_templates_inside(flow):
     assert [result["x"] for result in output["results"]] == [5, "<5>", {"deep": [5]}, None]
 
 
+REPEATED = """
+    inputs: {n: {default: 3}}
+    nodes:
+      - {id: each, type: python, params: {function: "acts:work", inputs: {n: "${sample} ${__index__}"}}, batch: {times: %s, as: sample}}
+    outputs: {items: "${each.results}", count: "${each.count}"}
+"""
+
+
+@pytest.mark.parametrize("times", ["3", '"${n}"'])
+def test_times_repeats_a_node_with_its_number_as_the_item(flow, work, times):
+    output = flow.output(REPEATED % times)
+    assert (output["count"], work.called) == (3, ["0 0", "1 1", "2 2"])
+    assert [(each["item"], each["original_index"]) for each in output["items"]] == [(0, 0), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("n", [-1, 1.0, True, "3", None, [1], 10**7])
+def test_times_that_are_no_count_are_a_permanent_failure(flow, work, n):
+    result = flow.result(REPEATED % '"${n}"', {"n": n})
+    assert (result.status, result.error.kind, work.called) == ("failed", "permanent", [])
+    assert "times must be an integer from 0" in result.error.message
+
+
+def test_no_times_give_an_empty_result(flow, work):
+    assert flow.output(REPEATED % '"${n}"', {"n": 0}) == {"items": [], "count": 0}
+
+
 @pytest.mark.parametrize("items", ["'${a} ${a}'", "'[1, 2]'", "'x ${a}'", "5", "{a: 1}", "null"])
 def test_items_are_one_reference_or_an_array_or_refused_at_compile_time(flow, items):
     problems = flow.problems(

@@ -25,6 +25,14 @@ def test_a_path_walks_by_names_that_may_hold_hyphens(flow):
     assert seen(flow, "${a.x-y.z_1}", {"x-y": {"z_1": "found"}}) == "found"
 
 
+def test_an_index_that_is_text_looks_up_a_key(flow):
+    rubrics = {"math": "exact", "code base": {"rules": ["runs"]}, "0": "zero"}
+    assert seen(flow, "${a[${b}]}", rubrics, "math") == "exact"
+    assert seen(flow, "${a[${b}].rules[0]}", rubrics, "code base") == "runs"
+    assert seen(flow, '${a[${b}] ?? "none"}', rubrics, "history") == "none"
+    assert seen(flow, '${a[${b}] ?? "none"}', ["list"], "0") == "none"
+
+
 def test_two_dollars_are_a_literal_template(flow):
     assert seen(flow, "$${a}", "X") == "${a}"
     assert seen(flow, "$${a} is ${a}, it costs $5 and $$", "X") == "${a} is X, it costs $5 and $$"

@@ -80,6 +80,7 @@ _KEYWORDS = {
         v, lambda o: all(is_valid(o, part, r) for name, part in s["dependentSchemas"].items() if name in o)
     ),
     "anyOf": lambda v, s, r: any(is_valid(v, part, r) for part in s["anyOf"]),
+    "oneOf": lambda v, s, r: sum(is_valid(v, part, r) for part in s["oneOf"]) == 1,
     "allOf": lambda v, s, r: all(is_valid(v, part, r) for part in s["allOf"]),
     "if": _if,
     "then": lambda v, s, r: True,

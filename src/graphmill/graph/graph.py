@@ -43,10 +43,14 @@ class RetryRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRule:
-    """The items of a node and how they run; ``entries`` are those of a list that contains templates."""
+    """The items of a node and how they run; ``entries`` are those of a list that contains templates.
+
+    If the node ``is_counted``, ``items`` is how often it runs.
+    """
 
     items: CompiledValue
     entries: tuple[CompiledValue, ...] | None = None
+    is_counted: bool = False
     alias: str = "item"
     error_handling: Literal["fail_fast", "continue"] = "fail_fast"
     is_parallel: bool = False

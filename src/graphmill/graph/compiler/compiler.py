@@ -159,6 +159,7 @@ def batch_rule(node: NodeSpec, values: NodeValues) -> BatchRule | None:
     return BatchRule(
         items=_value(values.items),
         entries=entries_of(_value(values.items)),
+        is_counted=batch.times is not None,
         alias=batch.alias,
         error_handling=cast("Any", batch.error_handling),
         is_parallel=batch.is_parallel,
@@ -211,7 +212,7 @@ def node_fingerprint(node: NodeSpec, node_type: NodeType[Any], child: Graph | No
 def _batch(batch: BatchSpec | None) -> Any:
     if batch is None:
         return None
-    return [batch.items, batch.alias, batch.error_handling, batch.is_ordered]
+    return [batch.items, batch.times, batch.alias, batch.error_handling, batch.is_ordered]
 
 
 def _loop(loop: LoopSpec | None) -> Any:

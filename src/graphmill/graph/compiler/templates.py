@@ -47,7 +47,7 @@ class LoopValues:
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """The values of a node; ``secrets`` are the environment variables that its params name."""
+    """The values of a node; ``items`` may be their number, ``secrets`` are the environment variables that its params name."""
 
     params: Written
     secrets: tuple[str, ...]
@@ -113,7 +113,8 @@ def _node(node: NodeSpec, types: Types, problems: Problems) -> NodeValues:
     at = (*node.at, "params")
     items = loop = None
     if node.batch is not None:
-        items = _whole(node.batch.items, (*node.batch.at, "items"), problems)
+        key, written = ("items", node.batch.items) if node.batch.times is None else ("times", node.batch.times)
+        items = _whole(written, (*node.batch.at, key), problems)
     if node.loop is not None:
         loop = _loop(node.loop, problems)
     return NodeValues(

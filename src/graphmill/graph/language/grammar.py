@@ -15,6 +15,7 @@ from graphmill.engine.policy import Backoff
 
 _PLACEHOLDER = re.compile(r"\$\{.+\}\s*", re.DOTALL)
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+MAX_TIMES = 1_000_000
 _MAX_SECONDS = 1e9  # thirty years
 
 
@@ -265,8 +266,10 @@ RETRY: Final[Block] = MappingProxyType(
 )
 BATCH: Final[Block] = MappingProxyType(
     {
-        "items": Key(
-            ITEMS, "The items: one reference to a list, or a list that may contain templates.", is_required=True
+        "items": Key(ITEMS, "The items: one reference to a list, or a list that may contain templates."),
+        "times": Key(
+            either(integer(0, MAX_TIMES), PLACEHOLDER),
+            "In place of items: how often the node runs; the items are 0, 1, 2 and so on.",
         ),
         "as": Key(IDENTIFIER, "The name of the item in the node's params.", default="item"),
         "error_handling": Key(

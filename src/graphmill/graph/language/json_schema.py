@@ -58,7 +58,7 @@ def workflow_schema(node_types: Iterable[DescribedType], *, aliases: Mapping[str
             "input": _block(grammar.INPUT),
             "edge": _block(grammar.EDGE),
             "retry": _block(grammar.RETRY),
-            "batch": _block(grammar.BATCH) | {"dependentSchemas": {"max_failures": _CONTINUES}},
+            "batch": _batch(),
             "loop": _loop(),
             "node": _node([node_type.name for node_type in types], aliases or {}),
             "template": _TEMPLATE,
@@ -75,6 +75,11 @@ def _workflow() -> Schema:
     parts["nodes"] |= {"items": {"$ref": _ref("node")}}
     parts["edges"] |= {"items": {"$ref": _ref("edge")}}
     return schema
+
+
+def _batch() -> Schema:
+    schema = _block(grammar.BATCH) | {"dependentSchemas": {"max_failures": _CONTINUES}}
+    return schema | {"oneOf": [{"required": ["items"]}, {"required": ["times"]}]}
 
 
 def _loop() -> Schema:

@@ -141,9 +141,15 @@ class _WorkflowReader:
                 "max_failures needs error_handling: continue; add it, or remove max_failures",
                 block.at_key("max_failures"),
             )
+        given = [key for key in ("items", "times") if node["batch"].get(key) is not None]
+        if not given:
+            block.wrong("'items' is missing; to repeat the node, write times", block.at_key("items"))
+        elif len(given) == 2:
+            block.wrong("a batch has either items or times, not both; remove one", block.at_key("times"))
         return BatchSpec(
             at=block.at,
             items=block["items"] if block.has("items") else [],
+            times=block["times"],
             alias=block["as"],
             error_handling=block["error_handling"],
             is_parallel=block["parallel"],

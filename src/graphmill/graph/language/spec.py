@@ -34,10 +34,11 @@ class EdgeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """A batch block; None is what the node or the run's policy says."""
+    """A batch block with either ``items`` or ``times``; None is what the node or the run's policy says."""
 
     at: At
     items: Any
+    times: Any
     alias: str
     error_handling: str
     is_parallel: bool

@@ -15,6 +15,7 @@ from graphmill.core.result import Failure, Kind
 from graphmill.engine.jobs.context import is_question
 from graphmill.engine.jobs.program import Decision, NeedSpill, Program, SeriesStarted, StepRules
 from graphmill.engine.policy import Retry
+from graphmill.graph.language.grammar import MAX_TIMES
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.outcomes import BatchSequence, EndedItems, ItemOutcome, OutcomeIndex, cancelled_outcome
 from graphmill.graph.run.scope import Meter, NodeFailed, Scope
@@ -59,13 +60,15 @@ class _Batch:
         self.path = path
         self._run_item = run_item
         items: Iterable[Any] = rule.entries or ()
-        if rule.entries is None:
+        if rule.is_counted:
+            items = range(_times_of(rule.items.resolve(scope.names)))
+        elif rule.entries is None:
             items = items_of(rule.items.resolve(scope.names))
         self._count = len(items) if isinstance(items, Sized) else None
         self._items = iter(items)
         self._taken = 0
         self._running = 0
-        self._ended = EndedItems(scope.spill, holds_items=not isinstance(items, list | tuple))
+        self._ended = EndedItems(scope.spill, holds_items=not isinstance(items, list | tuple | range))
         self._first_failed: list[ItemOutcome] = []  # in the order of items
         self._failures = self._timed_out = 0
         self._fault: NodeFailed | None = None
@@ -206,6 +209,12 @@ def items_of(value: Any) -> Iterable[Any]:
         return value
     found = "null" if value is None else type(value).__name__
     raise Permanent(f"items must be a list, got {found}")
+
+
+def _times_of(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_TIMES:
+        raise Permanent(f"batch.times must be an integer from 0 to {MAX_TIMES}, got {cut(repr(value), 80)}")
+    return value
 
 
 def _array_in(text: str) -> Any:

@@ -301,8 +301,8 @@ def is_sequence(value: Any) -> bool:
 
 
 def is_index(value: Any) -> bool:
-    """Return whether a value is an integer, and not a bool."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Return whether a value is an integer, and not a bool, or text."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 def _key(step: Any, scope: Mapping[str, Any], texts: Texts) -> str | int:
@@ -366,7 +366,7 @@ def _stop(key: str | int | Reference, value: Any, *, way: str, scope: Mapping[st
     except LookupError:
         return f"in its index, {_reason(key, scope, texts)}"
     if not is_index(index):
-        return f"its index ${{{key}}} must be an integer, got {_kind(index)}"
+        return f"its index ${{{key}}} must be an integer or text, got {_kind(index)}"
     return _gap(index, value, way=way)
 
 

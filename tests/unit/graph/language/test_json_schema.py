@@ -71,7 +71,7 @@ def test_the_schema_is_json_and_says_what_every_key_is_for():
 def test_keys_ranges_and_defaults_are_those_of_the_tables():
     batch = SCHEMA["$defs"]["batch"]
     assert list(batch["properties"]) == list(grammar.BATCH)
-    assert batch["required"] == ["items"]
+    assert batch["oneOf"] == [{"required": ["items"]}, {"required": ["times"]}]
     assert batch["additionalProperties"] is False
     assert batch["properties"]["max_concurrent"] == {
         "type": "integer",
@@ -191,6 +191,7 @@ VALUES = {
     "backoff": ["fixed", "none"],
     "cap_s": [5, 60, "60"],
     "items": ["${a}", [], [1], "a", {}, "${a", "${a}\n"],
+    "times": [0, 3, "${n}", -1, 1.5, "3", True],
     "as": ["item", "a-b", "", 1],
     "error_handling": ["continue", "fail_fast", "stop"],
     "parallel": [True, 1],
@@ -219,10 +220,10 @@ VALUES = {
     "start_node": ["n", "a b"],
     "outputs": [{}, {"a": "${n}"}, []],
 }
-FINE = {"required": True, "from": "a", "to": "b", "items": "${a}", "max": 3, "id": "n", "type": "value"}
+FINE = {"required": True, "from": "a", "to": "b", "items": "${a}", "times": 2, "max": 3, "id": "n", "type": "value"}
 
 
-def blocks(table, **inner):
+def blocks(table, or_needed=None, **inner):
     """Give blocks in which most keys are right, so that one wrong key decides."""
     keys = {
         key: inner[key] if key in inner else st.sampled_from(VALUES[key])
@@ -232,7 +233,7 @@ def blocks(table, **inner):
     needed = {
         key: (st.just(FINE[key]) | keys[key]) if key in FINE else keys[key]
         for key, rule in table.items()
-        if rule.is_required
+        if rule.is_required or key == or_needed
     }
     optional = {key: keys[key] for key in keys if key not in needed}
     return st.lists(st.sampled_from(sorted(optional)), max_size=2, unique=True).flatmap(
@@ -244,7 +245,7 @@ nodes = blocks(
     grammar.NODE,
     id=st.sampled_from(["n", "a b", "über"]),
     retry=blocks(grammar.RETRY),
-    batch=blocks(grammar.BATCH),
+    batch=st.sampled_from(["items", "times"]).flatmap(lambda key: blocks(grammar.BATCH, or_needed=key)),
     loop=blocks(grammar.LOOP),
 )
 inputs = blocks(grammar.INPUT, type=st.sampled_from(["string", "any", "str"]), default=st.sampled_from(["a", None]))

@@ -87,6 +87,7 @@ def test_what_is_left_out_is_as_the_table_says():
             batch=BatchSpec(
                 at=("nodes", 0, "batch"),
                 items=[1],
+                times=None,
                 alias="item",
                 error_handling="fail_fast",
                 is_parallel=False,
@@ -234,7 +235,7 @@ def test_a_workflow_inside_another_is_read_where_it_stands():
     assert spec.at == at
     assert spec.nodes[0].at == (*at, "nodes", 0)
     assert [problem.message for problem in problems.found] == [
-        "node 'n': params.workflow: node 'inner': batch: 'items' is missing"
+        "node 'n': params.workflow: node 'inner': batch: 'items' is missing; to repeat the node, write times"
     ]
 
 
@@ -314,7 +315,7 @@ def test_json_files_have_places_too(tmp_path):
         "items, as, error_handling, parallel, max_concurrent, max_retries, retry_wait, timeout, max_failures, ordered"
     )
     assert lines_of(tmp_path, text, "flow.json") == [
-        "flow.json:3:13: node 'a': batch: 'items' is missing",
+        "flow.json:3:13: node 'a': batch: 'items' is missing; to repeat the node, write times",
         f"flow.json:3:14: node 'a': batch: unknown key 'item' (did you mean 'items'?); known keys: {known}",
     ]
 
@@ -390,7 +391,12 @@ CONTINUED = {"error_handling": "continue"}
             node(retry={"wait_s": 10, "cap_s": 5}),
             "node 'n': retry: cap_s (5) is less than wait_s (10); raise the cap or shorten the wait",
         ),
-        (batch(items=None), "node 'n': batch: 'items' is missing"),
+        (batch(times=2), "node 'n': batch: a batch has either items or times, not both; remove one"),
+        (
+            batch(items=None, times=-1),
+            "node 'n': batch: times must be an integer from 0 to 1000000 or one ${…} reference, got -1",
+        ),
+        (batch(items=None), "node 'n': batch: 'items' is missing; to repeat the node, write times"),
         (batch(items="${a} ${b"), "node 'n': batch: items must be one ${…} reference or a list, got '${a} ${b'"),
         (batch(items={"a": 1}), "node 'n': batch: items must be one ${…} reference or a list, got a mapping"),
         (

@@ -257,9 +257,8 @@ SCOPE = MappingProxyType(
         ("${s[0]}", "no [0] in s, which is text without a JSON object or list"),
         ("${e.x}", "no 'x' in e; available: nothing"),
         ("${fetch.response[${i}]}", "no [5] in fetch.response, which has 2 entries"),
-        ("${fetch.response[${t}]}", "its index ${t} must be an integer, got a boolean"),
-        ("${fetch.response[${f}]}", "its index ${f} must be an integer, got a number"),
-        ("${fetch.response[${s}]}", "its index ${s} must be an integer, got text"),
+        ("${fetch.response[${t}]}", "its index ${t} must be an integer or text, got a boolean"),
+        ("${fetch.response[${f}]}", "its index ${f} must be an integer or text, got a number"),
         ("${fetch.response[${n.x}]}", "in its index, no 'x' in n, which is null"),
         ("${gone ?? n.x}", "no 'gone'; available: fetch, n, t, i, s, f, e; no 'x' in n, which is null"),
     ],
@@ -409,7 +408,7 @@ def naive_walk(reference, scope):
     value = scope
     for written in (key for segment in reference.segments for key in (segment.name, *segment.indices)):
         key = naive_walk(written, scope) if isinstance(written, Reference) else written
-        if isinstance(written, Reference) and type(key) is not int:
+        if isinstance(written, Reference) and type(key) not in (int, str):
             raise AbsentError
         if isinstance(value, str):
             try:
