@@ -139,13 +139,14 @@ class InternalError(GraphmillError):
 class AttemptError(GraphmillError):
     """Raised by a user's function to say how its attempt failed: use one of its five subclasses.
 
-    One that a model call raises also has the call's usage, the rate limits that the provider reported, and the unusable
-    answer.
+    One that a model call raises also has the call's usage, the rate limits that the provider reported, the unusable
+    answer, and its ``cause`` in one word, such as ``refusal``.
     """
 
     usage: Usage | None = None
     limits: RateLimits | None = None
     answer: str = ""
+    cause: str = ""
 
 
 class Throttled(AttemptError):  # noqa: N818  named for what happened; users raise it

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from graphmill.core.errors import AttemptError, Permanent, Transient
+from graphmill.core.result import CONTENT_FILTER, REFUSAL, TRUNCATED
 from graphmill.core.usage import NO_USAGE, RateLimits, Usage
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -141,7 +142,7 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.finish_reason in (FinishReason.STOP, FinishReason.TOOL_CALLS):
             return None
         error = _ERRORS[self.finish_reason](_SAID[self.finish_reason] + (f": {self.reason}" if self.reason else ""))
-        error.usage, error.limits = self.usage, self.limits
+        error.usage, error.limits, error.cause = self.usage, self.limits, _CAUSES.get(self.finish_reason, "")
         return error
 
 
@@ -150,6 +151,11 @@ _ERRORS: Mapping[FinishReason, type[AttemptError]] = {
     FinishReason.REFUSAL: Permanent,
     FinishReason.CONTENT_FILTER: Permanent,
     FinishReason.OTHER: Transient,
+}
+_CAUSES: Mapping[FinishReason, str] = {
+    FinishReason.LENGTH: TRUNCATED,
+    FinishReason.REFUSAL: REFUSAL,
+    FinishReason.CONTENT_FILTER: CONTENT_FILTER,
 }
 _SAID: Mapping[FinishReason, str] = {
     FinishReason.LENGTH: "the answer was cut at max_tokens; raise max_tokens, or ask for less",

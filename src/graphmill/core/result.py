@@ -35,6 +35,9 @@ PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, WAITING = (
 )
 _LIVE = frozenset({PENDING, RUNNING, RETRYING})
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
+# The model did answer, but not with a whole answer in the wanted form: a wrong answer, and no fault of the infrastructure.
+REFUSAL, CONTENT_FILTER, TRUNCATED, UNMET_SCHEMA = "refusal", "content_filter", "truncated", "unmet_schema"
+ANSWER_CAUSES = frozenset({REFUSAL, CONTENT_FILTER, TRUNCATED, UNMET_SCHEMA})
 
 
 class StopReason(StrEnum):
@@ -81,7 +84,8 @@ _RETRYABLE = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.TRANSIENT, Kind.T
 class Failure:
     """An exception as data; the exception itself, with its frames, is not kept alive.
 
-    ``answer`` is a model's unusable answer, if that was the failure.
+    ``answer`` is a model's unusable answer, if that was the failure, and ``cause`` says in one word what was wrong with it:
+    one of ``ANSWER_CAUSES``.
     """
 
     kind: Kind
@@ -90,6 +94,7 @@ class Failure:
     traceback: str = ""
     retry_after_s: float | None = None
     answer: str = ""
+    cause: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

@@ -45,4 +45,6 @@ def _error(error: Failure) -> Row:
     row = {"kind": str(error.kind), "type": error.type, "message": error.message, "traceback": error.traceback}
     if error.answer:
         row["answer"] = error.answer
+    if error.cause:
+        row["cause"] = error.cause
     return row

@@ -26,7 +26,7 @@ from graphmill.core.errors import (
     cut,
     message_of,
 )
-from graphmill.core.result import Failure, Kind
+from graphmill.core.result import ANSWER_CAUSES, Failure, Kind
 
 log = logging.getLogger("graphmill")
 
@@ -109,6 +109,7 @@ def failure_of(error: BaseException, kind: Kind) -> Failure:
             traceback=_traceback(error),
             retry_after_s=_retry_after_s(error),
             answer=_answer(error),
+            cause=_cause(error),
         )
     except BaseException:  # noqa: BLE001  its attributes are user code too
         return Failure(kind=kind, message=message, type=name)
@@ -119,6 +120,10 @@ def _answer(error: BaseException) -> str:
     if isinstance(error, AttemptError) and isinstance(error.answer, str):
         return cut(error.answer, MOST_MESSAGE_CHARS)
     return ""
+
+
+def _cause(error: BaseException) -> str:
+    return error.cause if isinstance(error, AttemptError) and error.cause in ANSWER_CAUSES else ""
 
 
 def cancelled(message: str) -> Failure:

@@ -44,6 +44,8 @@ def failure_body(failure: Failure) -> bytes:
         found["retry_after_s"] = failure.retry_after_s  # type: ignore[assignment]
     if failure.answer:
         found["answer"] = failure.answer
+    if failure.cause:
+        found["cause"] = failure.cause
     return json_bytes(found)
 
 
@@ -57,6 +59,7 @@ def failure_from(body: bytes) -> Failure:
         traceback=found.get("traceback", ""),
         retry_after_s=found.get("retry_after_s"),
         answer=found.get("answer", ""),
+        cause=found.get("cause", ""),
     )
 
 

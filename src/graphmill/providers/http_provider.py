@@ -20,6 +20,7 @@ import msgspec
 from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, Unavailable, cut, message_of
 from graphmill.core.json import STRICT, json_bytes
 from graphmill.core.model_call import ModelRequest, ModelResponse
+from graphmill.core.result import CONTENT_FILTER
 from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.graph.secrets import Redactor
 from graphmill.http.connection import HttpClient, HttpResponse
@@ -331,6 +332,9 @@ def kind_of_status(status: int) -> type[AttemptError]:
     return Transient
 
 
+_FILTERED = {"content_filter", "content_policy_violation"}
+
+
 def build_error(
     provider: str, status: int, details: ErrorDetails, *, kind: type[AttemptError], limits: RateLimits | None = None
 ) -> AttemptError:
@@ -342,6 +346,8 @@ def build_error(
     if kind is Unavailable and (remedy := _remedy(status)):
         text = f"{text}; {remedy}"
     error = kind(text)
+    if _FILTERED & {details.code.lower(), details.type.lower()}:
+        error.cause = CONTENT_FILTER
     if limits is not None and isinstance(error, Throttled | Transient):
         error.retry_after_s = limits.retry_after_s
     error.usage, error.limits = Usage(requests=1), limits

@@ -16,7 +16,7 @@ import msgspec
 from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, Transient, cut, message_of
 from graphmill.core.json import fresh, json_bytes
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
-from graphmill.core.result import Kind
+from graphmill.core.result import UNMET_SCHEMA, Kind
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.failures import kind_of
 from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
@@ -158,6 +158,7 @@ async def _ask_until_valid(
             problem = cut(str(misfit), _MAX_PROBLEM_CHARS)
             asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_correction(response.text, problem)))
     error = Permanent(f"{target.lane}: no valid answer in {MAX_REASKS + 1} calls; {problem}")
+    error.cause = UNMET_SCHEMA
     raise _with_answer(error, target, response)
 
 
