@@ -1,0 +1,1 @@
+"""The math grader: whether an answer equals a reference answer."""
