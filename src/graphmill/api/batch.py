@@ -56,6 +56,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     effect: Effect = "repeatable",
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
+    record_prompts: bool | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run a graph over items and report how it went.
@@ -73,7 +74,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     resumed; an item without an id is then known by its content. ``on_change`` says what to do if the graph or an item
     changed: "refuse", "invalidate" (redo what it affects) or "keep" the old results. ``answers`` are answers to questions
     (gm.ask) by item id. A changed ``version`` counts as a changed function; ``notes`` are stored in the manifest. With
-    ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as ambiguous.
+    ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as ambiguous. With
+    ``record_prompts=False`` the run does not record what is sent to models and what they answer.
 
     ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the newest
     figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event.
@@ -105,6 +107,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
             effect=effect,
             version=version,
             samples=samples,
+            record_prompts=record_prompts,
         )
     bind = _binder(function, id_rule(items, id_field), effect, samples)
     if samples > 1:

@@ -90,7 +90,7 @@ def complete(  # noqa: PLR0913  one parameter per choice
     }
     given = given_params(_LLM, params, of="gm.complete")
     request = _as_usage_error(request_of, target, messages, given)
-    return _call(_PreparedCall(target, request, shape, timeout_s, cache=cache))
+    return _call(_PreparedCall(target, request, shape, timeout_s, cache=cache, role=role))
 
 
 def _require_model_and_prompt(model: Any, role: Any, prompt: Any) -> None:
@@ -132,12 +132,14 @@ class _PreparedCall:
         timeout_s: float | None,
         *,
         cache: bool | None,
+        role: str | None,
     ) -> None:
         self._target = target
         self._request = request
         self._schema = schema
         self._timeout_s = timeout_s
         self._cache = cache
+        self._given: dict[str, Any] = {"schema": schema, "cache": cache, "role": role}
 
     def content(self) -> bytes:
         """Hash the request and the model's name, but not its address: after a resume it may be another server."""
@@ -146,11 +148,11 @@ class _PreparedCall:
     async def ask(self, context: Context) -> Completion:
         """Make the call, within its timeout."""
         async with asyncio.timeout(self._timeout_s):
-            return await completed(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
+            return await completed(self._target, self._of(context), context, **self._given)
 
     async def known(self, context: Context) -> Completion | None:
         """Return a cached answer, which needs no rate limit."""
-        return await find_cached(self._target, self._of(context), context, schema=self._schema, cache=self._cache)
+        return await find_cached(self._target, self._of(context), context, **self._given)
 
     def _of(self, context: Context) -> ModelRequest:
         return msgspec.structs.replace(self._request, origin=origin_of(context))

@@ -32,7 +32,7 @@ from graphmill.journal.cache import SUFFIX, AnswerCache
 from graphmill.journal.intake import Identify, ItemDraft
 from graphmill.journal.journal import Journal, RecordingPlan, Selection, open_journal
 from graphmill.journal.manifest import manifest_of, openable, policy_note
-from graphmill.journal.records import Entry, RunRecord
+from graphmill.journal.records import RECORD_PROMPTS, Entry, RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import BESIDE_THE_PROJECT, fixed
 from graphmill.report.report import StoredResults
@@ -113,11 +113,13 @@ def plan_recording(  # noqa: PLR0913
     answers: Mapping[str, Any] | None = None,
     is_elsewhere: bool = False,
     samples: int = 1,
+    record_prompts: bool | None = None,
     other: ModelChange | None = None,
 ) -> Recording:
     """Plan a batch as a new run, or resume the run of that id; ``is_elsewhere`` allows its items to come from another file.
 
-    ``total`` counts items, not samples; ``other`` are changed models.
+    ``total`` counts items, not samples; ``other`` are changed models. With ``record_prompts=None`` a resumed run keeps
+    what it was started with.
     """
     if on_change not in ("refuse", "invalidate", "keep"):
         raise UsageError(f"on_change must be 'refuse', 'invalidate' or 'keep', got {on_change!r:.80}")
@@ -133,7 +135,13 @@ def plan_recording(  # noqa: PLR0913
             fingerprints=graph_fingerprints(graph, version=version),
             source=items.note() if isinstance(items, FileSource | Single) else None,
             policy=policy,
-            options={**options, **_samples_note(samples), "effect": effect, "version": version},
+            options={
+                **options,
+                **_samples_note(samples),
+                **_prompts_note(graph, record_prompts),
+                "effect": effect,
+                "version": version,
+            },
             packages=packages_of(graph),
         ),
         run_id=run_id,
@@ -151,6 +159,14 @@ def plan_recording(  # noqa: PLR0913
 
 def _samples_note(samples: int) -> dict[str, int]:
     return {"samples": samples} if samples > 1 else {}
+
+
+def _prompts_note(graph: Callable[[Any], Any], record_prompts: bool | None) -> dict[str, bool]:  # noqa: FBT001
+    """Note whether prompts are recorded, unless that is left to the default or to what the run was started with."""
+    if record_prompts is None and isinstance(graph, Graph):
+        models = graph.models()
+        record_prompts = None if models is None else models.settings.record_prompts
+    return {} if record_prompts is None else {RECORD_PROMPTS: record_prompts}
 
 
 def _compared(plan: RecordingPlan, journal: Journal, graph: Callable[[Any], Any]) -> RecordingPlan:

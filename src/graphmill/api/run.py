@@ -31,6 +31,7 @@ async def arun(  # noqa: PLR0913  one parameter per choice
     effect: Effect = "repeatable",
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
+    record_prompts: bool | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Result:
     """Run one job and return its result.
@@ -57,6 +58,7 @@ async def arun(  # noqa: PLR0913  one parameter per choice
         effect=effect,
         version=version,
         notes=notes,
+        record_prompts=record_prompts,
         **hooks,
     )
     return only_result(report, item)

@@ -47,6 +47,9 @@ Journal = Annotated[
     ),
 ]
 NoJournal = Annotated[bool, typer.Option("--no-journal", help="Record nothing. The run cannot be resumed.")]
+NoPrompts = Annotated[
+    bool, typer.Option("--no-record-prompts", help="Do not record what is sent to models and what they answer.")
+]
 RunId = Annotated[
     str | None,
     typer.Option(

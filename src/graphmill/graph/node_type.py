@@ -12,6 +12,7 @@ import msgspec
 
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.job import Effect
+from graphmill.core.result import Failure
 from graphmill.core.usage import RateLimits, Usage
 from graphmill.engine.attempts.workers import C
 from graphmill.engine.scheduling.rate_limits import LimitsOwner
@@ -81,6 +82,13 @@ class StepContext(Protocol):
 
     def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
         """Add to what the attempt has used, of this model."""
+
+    @property
+    def job_time_s(self) -> float:
+        """Seconds since its job began."""
+
+    def record_call(self, encode: Callable[[Callable[[Failure], Failure] | None], bytes]) -> None:
+        """Record a call of a model; ``encode`` gets what redacts the step's failures."""
 
     def wait_for_next_call(self, estimated_tokens: int) -> Awaitable[None]:
         """Wait until one more call may be made in this attempt."""
@@ -168,6 +176,15 @@ class Context:
             model = self.target.lane
         self._context.report(usage, model, is_answer=is_answer)
 
+    @property
+    def job_time_s(self) -> float:
+        """Seconds since the job began; 0 outside of a run."""
+        return self._context.job_time_s
+
+    def record_call(self, encode: Callable[[Callable[[Failure], Failure] | None], bytes]) -> None:
+        """Record a call of a model where the run records them; ``encode`` returns it as JSON, in another thread."""
+        self._context.record_call(encode)
+
 
 class _NoStep:
     """The context of code that runs outside of a run, in a worker process, or in a step that is not recorded."""
@@ -177,6 +194,10 @@ class _NoStep:
     item = ""
     sample = 0
     timeout_s: float | None = None
+    job_time_s = 0.0
+
+    def record_call(self, encode: Callable[[Callable[[Failure], Failure] | None], bytes]) -> None:
+        del encode
 
     def shared(self, key: Hashable, make: Callable[[], C]) -> C:
         del key, make

@@ -118,6 +118,14 @@ class Redactor:
         secrets = self._secrets()
         return _redact_data(value, secrets) if secrets else value
 
+    def may_be_in(self, body: bytes) -> bool:
+        """Return False only if no whole secret is in this JSON; a look that costs little."""
+        for secret in self._secrets():
+            is_plain = secret.value.isascii() and secret.value.isprintable() and not set(secret.value) & set(_QUOTING)
+            if not is_plain or secret.value.encode() in body:  # other values can be written in many ways
+                return True
+        return False
+
     def _secrets(self) -> list[_Secret]:
         """Return all secrets, the longest first, since one may begin with another."""
         known = [(f"{{env: {name}}}", os.environ.get(name, "")) for name in self.names]

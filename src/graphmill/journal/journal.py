@@ -16,7 +16,17 @@ from graphmill.core.json import item_key
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.journal.answers import answer_rows
 from graphmill.journal.intake import Identify, Intake, ItemDraft
-from graphmill.journal.records import Entry, Query, ResultCount, Row, RunRecord, RunRow, SuspectRow, WantedRow
+from graphmill.journal.records import (
+    RECORD_PROMPTS,
+    Entry,
+    Query,
+    ResultCount,
+    Row,
+    RunRecord,
+    RunRow,
+    SuspectRow,
+    WantedRow,
+)
 from graphmill.journal.resume import CRASHES_TO_SUSPECT, OnChange, generation_after_change, suspicion
 from graphmill.journal.scratch import InFlightFile, left_behind
 from graphmill.journal.store import Archive, Ledger, Store, open_store
@@ -215,6 +225,9 @@ class Journal:
     ) -> tuple[RunRecord, Mapping[str, Any]]:
         """Compare a run with its manifest and store what changed; return what of the graph is deferred."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
+        kept_option = run.manifest.get("options", {}).get(RECORD_PROMPTS)
+        if kept_option is not None and "options" in now:
+            manifest["options"] = {RECORD_PROMPTS: kept_option, **now["options"]}
         found = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
         changes = [words.get(change, change) for change in found]
         kept_changes = manifest.pop("kept", [])  # changes that results are older than, because they were kept

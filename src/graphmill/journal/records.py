@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from graphmill.engine.jobs.context import ASK
 # By model; that of a row is in no other row, so that all of a run add up to what it has used.
 Spent = Mapping[str, Usage]
 _ASKED = f"{ASK}#"
+RECORD_PROMPTS = "record_prompts"  # an option in manifests; without it a run records what is sent to models
 
 
 class RunState(StrEnum):
@@ -198,6 +199,15 @@ class AttemptRow(NamedTuple):
     spent: Spent | None = None
 
 
+class CallRow(NamedTuple):
+    """A call of a model by a step; ``encode`` returns it as JSON, in the thread that writes."""
+
+    key: bytes
+    generation: int
+    path: str
+    encode: Callable[[], bytes]
+
+
 class WantedRow(NamedTuple):
     """An item whose results below this generation do not count: it is to be done again."""
 
@@ -231,7 +241,7 @@ class RunRow(NamedTuple):
     manifest: Mapping[str, Any] | None = None
 
 
-Row = ResultRow | StepRow | AttemptRow | WantedRow | SuspectRow | OrphansRow | RunRow
+Row = ResultRow | StepRow | AttemptRow | CallRow | WantedRow | SuspectRow | OrphansRow | RunRow
 
 
 class RecordedOutcome(NamedTuple):
@@ -268,6 +278,13 @@ class ResultCount(NamedTuple):
     is_partial: bool = False
 
 
+class StoredCall(NamedTuple):
+    """A call of a model as it was recorded; ``body`` is JSON."""
+
+    generation: int
+    body: bytes
+
+
 class Entry(NamedTuple):
     """A result in the archive; ``at`` is when it was committed."""
 
@@ -292,6 +309,7 @@ class ItemHistory(ItemNotes):
     """Everything the journal holds of one item, with its results by generation and the generation wanted."""
 
     entries: Sequence[Entry] = ()
+    calls: Sequence[StoredCall] = ()
     wanted: int = 0
 
 

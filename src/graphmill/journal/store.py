@@ -99,8 +99,11 @@ class Archive(Protocol):
     def entries(self, run: RunRecord, query: Query) -> Iterator[Entry]:
         """Read current results in input order, lazily; each row is checked."""
 
-    def history(self, run: RunRecord, key: bytes) -> ItemHistory:
-        """Read everything about one item."""
+    def history(self, run: RunRecord, key: bytes, *, with_calls: bool = False) -> ItemHistory:
+        """Read everything about one item; its calls of models only if they are wanted."""
+
+    def histories(self, run: RunRecord, query: Query) -> Iterator[ItemHistory]:
+        """Read everything about the items of current results, in input order, lazily; each costs the same."""
 
     def lookup(self, run: RunRecord) -> ItemLookup:
         """Prepare to look up many items of a run."""

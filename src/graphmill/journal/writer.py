@@ -35,10 +35,12 @@ from graphmill.journal.records import (
     CANCELLED,
     FINISHED,
     HELD,
+    RECORD_PROMPTS,
     RUNNING,
     SOURCE_FAILED,
     STOPPING,
     AttemptRow,
+    CallRow,
     OrphansRow,
     ResultRow,
     Row,
@@ -102,6 +104,7 @@ class JournalWriter:
         self._looked_at = monotonic()
         self._is_closing = False
         self._is_idle = False
+        self._records_calls = run.manifest.get("options", {}).get(RECORD_PROMPTS, True)
         self._error: GraphmillError | None = None
         self._thread = Thread(target=self._work, name="graphmill-journal", daemon=True)
 
@@ -145,6 +148,12 @@ class JournalWriter:
                 self._spent[job.id] = {model: usage}
             else:
                 self._spent[job.id] = add_by_model(before, {model: usage})
+
+    def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
+        """Queue a call's row, unless the run records none, or its item is done."""
+        record = self._records.get(job.id)
+        if record is not None and self._records_calls:
+            self._put(CallRow(record.key, record.generation, path, encode))
 
     @property
     def usage(self) -> Spent:

@@ -179,7 +179,7 @@ class LlmNode(NodeType[LlmParams]):
         cache = target.cache
         if cache is None:
             cache = params.cache
-        made = await complete(target, request, context, schema=schema, cache=cache)
+        made = await complete(target, request, context, schema=schema, cache=cache, role=params.role)
         return {
             "response": made.text if schema is None or made.tool_calls else made.data,
             "usage": made.usage.to_json(),

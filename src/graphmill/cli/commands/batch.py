@@ -22,6 +22,7 @@ from graphmill.cli.options import (
     MaxTokens,
     Models,
     NoJournal,
+    NoPrompts,
     Output,
     Retries,
     RunId,
@@ -127,6 +128,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     tags: Tags = None,
     journal: Journal = None,
     no_journal: NoJournal = False,
+    no_record_prompts: NoPrompts = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow over the items of a source.
@@ -174,6 +176,7 @@ def batch(  # noqa: PLR0913  one parameter per option
             journal=place,
             notes=notes,
             on_change=on_change,
+            record_prompts=False if no_record_prompts else None,
             **watching,
         )
     )

@@ -20,6 +20,7 @@ from graphmill.cli.options import (
     MaxTokens,
     Models,
     NoJournal,
+    NoPrompts,
     Retries,
     RunId,
     Seed,
@@ -56,6 +57,7 @@ def run(  # noqa: PLR0913  one parameter per option
     on_change: WhenChanged = "refuse",
     journal: Journal = None,
     no_journal: NoJournal = False,
+    no_record_prompts: NoPrompts = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow once and print its outputs.
@@ -84,6 +86,13 @@ def run(  # noqa: PLR0913  one parameter per option
     )
     foreground.perform(
         lambda watching: api.batch(
-            graph, item, policy=policy, run_id=run_id, journal=place, on_change=on_change, **watching
+            graph,
+            item,
+            policy=policy,
+            run_id=run_id,
+            journal=place,
+            on_change=on_change,
+            record_prompts=False if no_record_prompts else None,
+            **watching,
         )
     )

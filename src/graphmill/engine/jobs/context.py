@@ -10,6 +10,7 @@ from asyncio import AbstractEventLoop, Lock
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from graphmill.core.errors import Permanent, UsageError, cut, message_of
@@ -150,6 +151,21 @@ class AttemptContext:
     def unrecorded_usage(self) -> Usage | None:
         """Return usage that no step is recorded with, that of the running step included: an attempt may end before its step."""
         return self.unrecorded if self.child is None else add_usage(self.unrecorded, self.child.unrecorded_usage())
+
+    # -- calls of models -----------------------------------------------------------------------------------------------
+
+    @property
+    def job_time_s(self) -> float:
+        """Seconds since the job began, including those of earlier processes."""
+        job = self.attempt.step.branch.job
+        past = job.record.recall
+        began_at = self.loop.time() if job.started_at is None else job.started_at
+        return self.loop.time() - began_at + (0.0 if past is None else past.before_s)
+
+    def record_call(self, encode: Callable[[Callable[[Failure], Failure] | None], bytes]) -> None:
+        """Record a call of a model; ``encode`` gets what redacts the step's failures."""
+        step = self.attempt.step
+        self.steps.recorder.record_call(step.job, self.path, partial(encode, step.rules.redact))
 
     # -- nested calls --------------------------------------------------------------------------------------------------
 

@@ -121,6 +121,9 @@ class Recorder(Protocol):
     def spend(self, job: Job, model: str, usage: Usage) -> None:
         """Add usage; the job's next row records it."""
 
+    def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
+        """Record what passed between a step and a model; ``encode`` is called in another thread, and returns JSON."""
+
     @property
     def usage(self) -> Mapping[str, Usage]:
         """The run's usage by model, as far as it is durable."""
@@ -195,6 +198,9 @@ class NullRecorder:
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         return 0
+
+    def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
+        pass
 
     def leave(self, job: Job) -> None:
         pass

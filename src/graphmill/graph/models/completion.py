@@ -15,12 +15,13 @@ import msgspec
 
 from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, Transient, cut, message_of
 from graphmill.core.json import fresh, json_bytes
-from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin
+from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin, ToolCall
 from graphmill.core.result import UNMET_SCHEMA, Kind
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.failures import kind_of
 from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
 from graphmill.graph.models.cache import CachedCall, content_key
+from graphmill.graph.models.call_record import ModelCall
 from graphmill.graph.models.genai import observed_complete
 from graphmill.graph.models.request import estimated_tokens
 from graphmill.graph.models.target import ModelTarget
@@ -73,6 +74,7 @@ async def complete(
     *,
     schema: AnswerSchema | None = None,
     cache: bool | None = None,
+    role: str | None = None,
 ) -> Completion:
     """Return a whole answer that fits the schema: a cached one if that may be used, else by calling the model.
 
@@ -80,14 +82,14 @@ async def complete(
     """
     asked = _with_schema(target, _with_sample_seed(request), schema)
     cached = _cached_call(target, asked, schema, cache)
-    ask = partial(_ask_until_valid, target, asked, context, schema)
+    ask = partial(_ask_until_valid, target, asked, context, schema, role)
     if cached is None:
         return await ask()
     shared, is_asked = await cached.once(context, ask, is_wanted=cache is True)
     made = _copied(shared)  # by everyone who was given it, before any of them can change it
     if is_asked:
         return made
-    return _from_cache(made, context, target.lane)
+    return _from_cache(made, ModelCall(target, asked, context, role, is_cached=True), context, target.lane)
 
 
 async def find_cached(
@@ -97,15 +99,17 @@ async def find_cached(
     *,
     schema: AnswerSchema | None = None,
     cache: bool | None = None,
+    role: str | None = None,
 ) -> Completion | None:
     """Return the cached answer; None if there is none."""
-    cached = _cached_call(target, _with_schema(target, _with_sample_seed(request), schema), schema, cache)
+    asked = _with_schema(target, _with_sample_seed(request), schema)
+    cached = _cached_call(target, asked, schema, cache)
     if cached is None:
         return None
     made = await cached.find(context, is_wanted=cache is True)
     if made is None:
         return None
-    return _from_cache(made, context, target.lane)
+    return _from_cache(made, ModelCall(target, asked, context, role, is_cached=True), context, target.lane)
 
 
 def _cached_call(
@@ -140,26 +144,41 @@ def _temperatures(extra: Mapping[str, Any]) -> Iterator[Any]:
 
 
 async def _ask_until_valid(
-    target: ModelTarget, asked: ModelRequest, context: Context, schema: AnswerSchema | None
+    target: ModelTarget, asked: ModelRequest, context: Context, schema: AnswerSchema | None, role: str | None
 ) -> Completion:
     """Call the model until the answer is whole and fits the schema; the usage of every call is reported as it ends."""
     used, problem = NO_USAGE, ""
     for calls in range(1, MAX_REASKS + 2):
         if calls > 1:
             await context.wait_for_next_call(estimated_tokens(asked))
-        response = await call_model(target, asked, context)
+        call = ModelCall(target, asked, context, role)
+        response = await _ask_once(call, target, asked, context)
         used = used + response.usage if calls > 1 else response.usage
-        _require_whole(target, asked, response)
-        if schema is None or response.finish_reason is FinishReason.TOOL_CALLS:
-            return _completion(response, used, calls, None)
+        answer = None
         try:
-            return _completion(response, used, calls, schema.read(response.text))
+            if schema is not None and response.finish_reason is not FinishReason.TOOL_CALLS:
+                answer = schema.read(response.text)
+            call.answered(response)
+            return _completion(response, used, calls, answer)
         except Misfit as misfit:
             problem = cut(str(misfit), _MAX_PROBLEM_CHARS)
+            call.answered(response, problem=problem)
             asked = msgspec.structs.replace(asked, messages=(*asked.messages, *_correction(response.text, problem)))
     error = Permanent(f"{target.lane}: no valid answer in {MAX_REASKS + 1} calls; {problem}")
     error.cause = UNMET_SCHEMA
     raise _with_answer(error, target, response)
+
+
+async def _ask_once(call: ModelCall, target: ModelTarget, asked: ModelRequest, context: Context) -> ModelResponse:
+    """Call the model; return a whole answer, or record why there is none and raise it."""
+    response = None
+    try:
+        response = await call_model(target, asked, context)
+        _require_whole(target, asked, response)
+    except (AttemptError, TimeoutError, asyncio.CancelledError) as error:
+        call.failed(error, response)
+        raise
+    return response
 
 
 def _require_whole(target: ModelTarget, asked: ModelRequest, response: ModelResponse) -> None:
@@ -218,8 +237,16 @@ def _copied(shared: Completion) -> Completion:
     return msgspec.structs.replace(shared, **own)
 
 
-def _from_cache(made: Completion, context: Context, model: str) -> Completion:
+def _from_cache(made: Completion, call: ModelCall, context: Context, model: str) -> Completion:
     """Return a cached answer: it used nothing here, and says what it used originally."""
+    call.answered(
+        ModelResponse(
+            text=made.text,
+            finish_reason=FinishReason(made.finish_reason),
+            model=made.model,
+            tool_calls=tuple(ToolCall(**each) for each in made.tool_calls),
+        )
+    )
     context.report_usage(Usage(reused=1, saved_nano=made.usage.cost_nano), model)
     metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
     return msgspec.structs.replace(made, usage=NO_USAGE, metadata=metadata)

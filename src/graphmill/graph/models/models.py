@@ -208,6 +208,7 @@ class Models:
             defaults=MappingProxyType(dict(found.params)),
             chosen=MappingProxyType(self.choices.params),
             cache=self.choices.cache,
+            records_calls=self.settings.record_prompts is not False,
         )
 
     def _unknown(self, name: str) -> str:

@@ -17,6 +17,7 @@ from graphmill.engine.scheduling.rate_limits import Limits
 from graphmill.graph.language.document import Document
 from graphmill.graph.language.grammar import (
     ANYTHING,
+    FLAG,
     TEXT,
     Block,
     Key,
@@ -47,6 +48,9 @@ SETTINGS: Final[Block] = MappingProxyType(
         ),
         "providers": Key(
             mapping("a mapping from names to providers"), "Where providers are, by name; a new name needs a `protocol`."
+        ),
+        "record_prompts": Key(
+            FLAG, "Whether a recorded run also records what is sent to models and what they answer; by default it does."
         ),
     }
 )
@@ -124,6 +128,7 @@ class Settings:
     models: Mapping[str, ModelSetting] = field(default_factory=_nothing)
     roles: Mapping[str, ModelSetting] = field(default_factory=_nothing)
     providers: Mapping[str, ProviderSetting] = field(default_factory=_nothing)
+    record_prompts: bool | None = None
     files: tuple[str, ...] = ()
 
     def over(self, other: Settings) -> Settings:
@@ -132,6 +137,7 @@ class Settings:
             models=MappingProxyType({**other.models, **self.models}),
             roles=MappingProxyType({**other.roles, **self.roles}),
             providers=MappingProxyType({**other.providers, **self.providers}),
+            record_prompts=other.record_prompts if self.record_prompts is None else self.record_prompts,
             files=(*self.files, *other.files),
         )
 
@@ -162,6 +168,7 @@ class _SettingsReader:
             models=self._named(block["models"], "models", self._model),
             roles=self._named(block["roles"], "roles", self._model),
             providers=self._named(block["providers"], "providers", self._provider),
+            record_prompts=block["record_prompts"],
             files=(self._problems.document.path,),
         )
 

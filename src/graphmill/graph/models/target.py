@@ -32,7 +32,7 @@ class ModelTarget:
 
     Its calls share the ``lane``: ``provider/model``, or the provider without a model; ``mark`` is its fingerprint as JSON.
     ``defaults`` are params for nodes that do not set them, ``chosen`` those of the run, which override a node's, as does
-    ``cache``.
+    ``cache``. ``records_calls`` is False where the settings say so.
     """
 
     name: str
@@ -42,6 +42,7 @@ class ModelTarget:
     defaults: Mapping[str, Any]
     chosen: Mapping[str, Any]
     cache: bool | None = None
+    records_calls: bool = True
     lane: str = field(init=False, compare=False)
     mark: bytes = field(init=False, repr=False, compare=False)
 

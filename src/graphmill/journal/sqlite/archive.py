@@ -6,11 +6,13 @@ import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 from graphmill.core.json import KEY_BYTES
 from graphmill.journal.bodies import in_order
-from graphmill.journal.records import Entry, ItemHistory, Query, ResultCount, RunRecord, RunRequest
+from graphmill.journal.records import Entry, ItemHistory, Query, ResultCount, RunRecord, RunRequest, StoredCall
 from graphmill.journal.run_id import meant_run
+from graphmill.journal.sqlite.calls import CallReader
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged
 from graphmill.journal.sqlite.lookup import SqliteLookup
@@ -79,6 +81,11 @@ class SqliteArchive:
         """Read current results in input order; holds only row numbers, and no transaction while the caller works."""
         rows, orphans = self._matching(run, query)
         decoder = RowDecoder(self._name, run)
+        for stored in self._results(run, rows):
+            yield decoder.entry(stored, orphans)
+
+    def _results(self, run: RunRecord, rows: array[int]) -> Iterator[Stored]:
+        """Read these results, a page at a time."""
         for start in range(0, len(rows), SOME):
             some = rows[start : start + SOME]
             with self._database.reading() as connection:
@@ -88,10 +95,10 @@ class SqliteArchive:
                 if len(found) < len(some):
                     self._explain_missing(connection, run, next(row for row in some if row not in found))
             for row in some:
-                yield decoder.entry(found[row], orphans)
+                yield found[row]
 
-    def history(self, run: RunRecord, key: bytes) -> ItemHistory:
-        """Read everything about one item."""
+    def history(self, run: RunRecord, key: bytes, *, with_calls: bool = False) -> ItemHistory:
+        """Read everything about one item; its calls of models only if they are wanted."""
         decoder, place = RowDecoder(self._name, run), (run.number, key)
         with self._database.reading() as connection:
             stored = self._read(connection, run)
@@ -111,7 +118,15 @@ class SqliteArchive:
                 attempts=notes.attempts,
                 steps=in_order(notes.steps, decoder.last_steps(results)),
                 suspect=notes.suspect,
+                calls=self._calls(connection, stored, key) if with_calls else (),
             )
+
+    def histories(self, run: RunRecord, query: Query) -> Iterator[ItemHistory]:
+        """Read everything about many items in input order, each at the same cost."""
+        rows, orphans = self._matching(run, query)
+        with closing(self.lookup(run)) as lookup:
+            for stored in self._results(run, rows):
+                yield lookup.history(stored, orphans)
 
     def lookup(self, run: RunRecord) -> SqliteLookup:
         """Prepare to look up many items of a run."""
@@ -127,6 +142,11 @@ class SqliteArchive:
                 self._database.clock() + 0.0,
             )
             connection.execute(SQL["insert_request"], (*values, digest_of(values)))
+
+    def _calls(self, connection: sqlite3.Connection, run: StoredRun, key: bytes) -> list[StoredCall]:
+        reader = CallReader(connection, run.number, self._name)
+        rows = [row for row, keys in reader.heads(written=run.calls) if key in keys]
+        return [call for row in rows for call in reader.calls(row, key)]
 
     @staticmethod
     def _of_rows(connection: sqlite3.Connection, statement: str, rows: list[int]) -> list[Stored]:

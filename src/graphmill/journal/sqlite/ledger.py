@@ -15,6 +15,7 @@ from graphmill.core.usage import add_by_model
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import (
     AttemptRow,
+    CallRow,
     OrphansRow,
     ResultRow,
     Row,
@@ -26,6 +27,7 @@ from graphmill.journal.records import (
     SuspectRow,
     WantedRow,
 )
+from graphmill.journal.sqlite.calls import CallGroup, CallPacker
 from graphmill.journal.sqlite.database import Database, FileWatch, write_alone, writing
 from graphmill.journal.sqlite.faults import damaged, translate_errors
 from graphmill.journal.sqlite.rows import (
@@ -42,7 +44,7 @@ from graphmill.journal.sqlite.rows import (
 from graphmill.journal.sqlite.run_row import MOST_UNCOUNTED, StoredRun, write_counters, write_manifest, write_run
 from graphmill.journal.sqlite.statements import ADD_RESULTS, INSERT_RESULTS, INSERT_STEPS, SQL
 
-_KINDS = (ResultRow, StepRow, AttemptRow, WantedRow, SuspectRow, OrphansRow, RunRow)
+_KINDS = (ResultRow, StepRow, AttemptRow, CallRow, WantedRow, SuspectRow, OrphansRow, RunRow)
 _COUNT_S = 0.5
 
 
@@ -77,6 +79,7 @@ class SqliteLedger:
         self._pid = os.getpid()
         self._is_open = True
         self._heard = 0
+        self._packer = CallPacker(row.number)
 
     def append(self, rows: Sequence[Row]) -> None:
         """Make these durable, all or none."""
@@ -143,18 +146,20 @@ class SqliteLedger:
         return is_recent and self._may_lag and self._last + more - run.last <= MOST_UNCOUNTED
 
     def _append_and_count(self, groups: dict[type, list[Any]], now: float) -> None:
+        calls = self._packer.pack(groups[CallRow]) if groups[CallRow] else []  # before others have to wait
         with writing(self._connection, busy_s=self._database.busy_s):
             uncounted = self._last - self._row.last
             usage = _with_spent(self.usage, chain(groups[ResultRow], groups[StepRow], groups[AttemptRow]))
             counted = self._row._replace(changed_at=now, last=self._last, rows=self._row.rows + uncounted)
             if usage is not self._counted:
                 counted = counted._replace(usage=spent_body(usage))
-            after = self._write(groups, counted)
+            after = self._write_calls(calls, self._write(groups, counted))
             write = write_run if groups[RunRow] else write_counters
             if not write(self._connection, after, self._row.epoch):
                 raise self._fenced()
         self._row, self._may_lag, self._last = after, after.may_be_behind, after.last
         self.usage = self._counted = usage
+        self._packer.learn(calls)
         if groups[RunRow]:
             self._watch.look()
 
@@ -179,6 +184,11 @@ class SqliteLedger:
         for row in groups[RunRow]:
             run = self._change(run, row)
         return run
+
+    def _write_calls(self, calls: Sequence[CallGroup], run: StoredRun) -> StoredRun:
+        for group in calls:
+            group.row = self._connection.execute(SQL["insert_calls"], group.stored).lastrowid or 0
+        return run._replace(calls=run.calls + len(calls))
 
     def _write_results(self, stored: list[Stored], run: StoredRun) -> StoredRun:
         first = run.first or self._last_result() + 1

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from graphmill.core.result import Status
-from graphmill.journal.records import ItemNotes, RecordedOutcome, RunRecord, StepRow
-from graphmill.journal.sqlite.database import Database
+from graphmill.journal.bodies import in_order
+from graphmill.journal.records import ItemHistory, ItemNotes, RecordedOutcome, RunRecord, StepRow, StoredCall
+from graphmill.journal.sqlite.calls import CallReader
+from graphmill.journal.sqlite.database import Database, reading
 from graphmill.journal.sqlite.faults import translate_errors
 from graphmill.journal.sqlite.rows import FLAGGED_PARTIAL, HEAD, KINDS, STATUS_CODES, STATUSES, RowDecoder, Stored
 from graphmill.journal.sqlite.run_row import StoredRun, read_run
@@ -18,6 +20,7 @@ from graphmill.journal.sqlite.statements import MANY, SOME, SQL, padded
 _PAGE = 1000
 _MAX_HELD = 8000
 _ROW = HEAD + 1  # where a head tells its row
+_KEY, _GENERATION = 2, 3  # in a whole result, after its row and run
 _SUCCEEDED = STATUS_CODES[Status.SUCCEEDED]
 
 
@@ -30,6 +33,7 @@ class SqliteLookup:
         self._decoder = RowDecoder(database.name, run)
         self._connection: sqlite3.Connection | None = None
         self._has_scanned = self._has_results = self._has_steps = False
+        self._calls_reader: CallReader | None = None
 
     def settled(self, keys: Sequence[bytes], contents: Sequence[bytes]) -> Sequence[int | None]:
         """Return the rows of those that come by and have succeeded as they are."""
@@ -74,12 +78,26 @@ class SqliteLookup:
     def last_steps(self, key: bytes) -> Sequence[StepRow]:
         """Read the steps that an item's results hold."""
         with translate_errors(self._database.name):
-            connection = self._opened()
-            self._sort_results(connection)
-            heads = list(self._decoder.heads(connection.execute(SQL["look_up_results"], padded([key], MANY))))
-            rows = sorted(head[_ROW] for head in heads)
-            stored = [connection.execute(SQL["results_by_row"], padded([row], SOME)).fetchone() for row in rows]
+            stored = self._all_results(self._opened(), key)
         return self._decoder.last_steps(stored)
+
+    def history(self, current: Stored, orphans: frozenset[bytes]) -> ItemHistory:
+        """Read everything about the item of a current result."""
+        key: bytes = current[_KEY]
+        notes = self.notes(key)
+        with translate_errors(self._database.name):
+            connection = self._opened()
+            results = [current]
+            if current[_GENERATION] > 1:
+                results = self._all_results(connection, key)
+            return ItemHistory(
+                entries=[self._decoder.entry(row, orphans) for row in results],
+                wanted=self._wanted(connection, [key]).get(key, 0) if self._stored.wanted else 0,
+                attempts=notes.attempts,
+                steps=in_order(notes.steps, self._decoder.last_steps(results)),
+                suspect=notes.suspect,
+                calls=self._calls(connection, key),
+            )
 
     def close(self) -> None:
         """Close the connection."""
@@ -106,6 +124,24 @@ class SqliteLookup:
             return connection.execute(SQL["scan_results"], (*self._place, *padded(keys, MANY)))
         self._sort_results(connection)
         return connection.execute(SQL["look_up_results"], padded(keys, MANY))
+
+    def _all_results(self, connection: sqlite3.Connection, key: bytes) -> list[Stored]:
+        """Read an item's results of all generations."""
+        self._sort_results(connection)
+        heads = list(self._decoder.heads(connection.execute(SQL["look_up_results"], padded([key], MANY))))
+        rows = sorted(head[_ROW] for head in heads)
+        return [connection.execute(SQL["results_by_row"], padded([row], SOME)).fetchone() for row in rows]
+
+    def _calls(self, connection: sqlite3.Connection, key: bytes) -> list[StoredCall]:
+        if self._calls_reader is None:
+            self._calls_reader = reader = CallReader(connection, self._run.number, self._database.name)
+            connection.execute(SQL["make_call_lookup"])
+            with reading(connection):  # a live run writes more of them meanwhile
+                stored = read_run(connection, self._run.number, self._run.id, self._database.name)
+                places = [(of, row) for row, keys in reader.heads(written=stored.calls) for of in keys]
+            connection.executemany(SQL["fill_call_lookup"], sorted(places))
+        rows = connection.execute(SQL["look_up_calls"], (key,)).fetchall()
+        return [call for (row,) in rows for call in self._calls_reader.calls(row, key)]
 
     def _sort_results(self, connection: sqlite3.Connection) -> None:
         if not self._has_results:

@@ -57,6 +57,7 @@ class StoredRun(NamedTuple):
     wanted: int
     suspects: int
     orphans: int
+    calls: int = 0
     usage: bytes | None = None
 
     @property
@@ -153,7 +154,7 @@ def write_run(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> boo
 
 def write_counters(connection: sqlite3.Connection, run: StoredRun, epoch: int) -> bool:
     """Write what changes with an append, and no more."""
-    values = (run.changed_at, *run[-9:], run.digest, run.number, epoch)
+    values = (run.changed_at, *run[-10:], run.digest, run.number, epoch)
     return connection.execute(SQL["update_counters"], values).rowcount == 1
 
 

@@ -95,7 +95,7 @@ class SqliteStore:
         with self._database.reading() as connection:
             stored = read_run(connection, run.number, run.id, self.name)
             place = (stored.number, stored.first, stored.last)
-            found: int = connection.execute(SQL["size"], (*place, *[stored.number] * 5)).fetchone()[0]
+            found: int = connection.execute(SQL["size"], (*place, *[stored.number] * 6)).fetchone()[0]
             return found
 
     def prune(self, runs: Sequence[RunRecord]) -> int:
@@ -324,6 +324,7 @@ def _delete(database: Database, connection: sqlite3.Connection, run: int, first:
         ("delete_results", (run, first, last, _STEP_ROWS)),
         ("delete_steps", (run, _STEP_ROWS)),
         ("delete_attempts", (run, _STEP_ROWS)),
+        ("delete_calls", (run, _STEP_ROWS)),
         ("delete_wanted", (run, run, _STEP_ROWS)),
         ("delete_suspects", (run, run, _STEP_ROWS)),
     ):

@@ -27,5 +27,14 @@ CREATE TEMP TABLE found_steps (key BLOB, row INTEGER, PRIMARY KEY (key, row)) WI
 -- name: fill_step_lookup
 INSERT INTO found_steps VALUES (?, ?);
 
+-- name: make_call_lookup
+CREATE TEMP TABLE found_calls (key BLOB, row INTEGER, PRIMARY KEY (key, row)) WITHOUT ROWID;
+
+-- name: fill_call_lookup
+INSERT OR IGNORE INTO found_calls VALUES (?, ?);
+
+-- name: look_up_calls
+SELECT row FROM found_calls WHERE key = ? ORDER BY row;
+
 -- name: look_up_steps
 SELECT s.* FROM found_steps AS f CROSS JOIN steps AS s ON s.row = f.row WHERE f.key = ? ORDER BY s.generation, s.row;

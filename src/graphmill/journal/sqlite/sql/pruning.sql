@@ -16,6 +16,9 @@ DELETE FROM steps WHERE row IN (SELECT row FROM steps WHERE run = ? LIMIT ?);
 -- name: delete_attempts
 DELETE FROM attempts WHERE row IN (SELECT row FROM attempts WHERE run = ? LIMIT ?);
 
+-- name: delete_calls
+DELETE FROM calls WHERE row IN (SELECT row FROM calls WHERE run = ? LIMIT ?);
+
 -- name: delete_wanted
 DELETE FROM wanted WHERE run = ? AND key IN (SELECT key FROM wanted WHERE run = ? LIMIT ?);
 

@@ -31,6 +31,13 @@ SELECT run, key, generation, path, seal, row FROM steps INDEXED BY steps_by_run 
 -- name: steps_by_row
 SELECT * FROM steps WHERE row IN (@some);
 
+-- name: call_heads
+-- keys stands before the body, so that this reads no body that has a page of its own.
+SELECT row, keys FROM calls INDEXED BY calls_by_run WHERE run = ? ORDER BY row;
+
+-- name: calls_by_row
+SELECT run, base, keys, digest, body FROM calls WHERE row = ?;
+
 -- name: history_attempts
 SELECT * FROM attempts WHERE run = ? AND key = ? ORDER BY generation, path, attempt;
 
@@ -53,6 +60,7 @@ SELECT
    FROM results NOT INDEXED WHERE run = ? AND row BETWEEN ? AND ?)
   + (SELECT coalesce(sum(150 + coalesce(length(output), 0) + coalesce(length(error), 0)), 0) FROM steps WHERE run = ?)
   + (SELECT coalesce(sum(140 + coalesce(length(error), 0)), 0) FROM attempts WHERE run = ?)
+  + (SELECT coalesce(sum(60 + length(keys) + length(body)), 0) FROM calls WHERE run = ?)
   + (SELECT coalesce(sum(length(body)), 0) FROM manifests WHERE run = ?)
   + (SELECT coalesce(sum(length(keys)), 0) FROM orphans WHERE run = ?)
   + 40 * (SELECT count(*) FROM wanted WHERE run = ?);

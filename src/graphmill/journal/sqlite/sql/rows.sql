@@ -35,6 +35,9 @@ FROM (
 WHERE attempts.run = new.run AND attempts.key = new.key AND attempts.generation = new.generation
   AND attempts.path = new.path AND attempts.attempt = new.attempt;
 
+-- name: insert_calls
+INSERT INTO calls (run, base, keys, digest, body) VALUES (?, ?, ?, ?, ?);
+
 -- name: insert_wanted
 INSERT INTO wanted (run, key, generation, seal) VALUES (?, ?, ?, ?) ON CONFLICT (run, key) DO NOTHING;
 

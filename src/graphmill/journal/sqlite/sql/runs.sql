@@ -1,8 +1,8 @@
 -- name: insert_run
 INSERT INTO runs (
   id, epoch, state, reason, generation, created_at, changed_at, elapsed_s, total, is_read, owner_host, owner_pid, owner_since,
-  first, last, rows, steps, attempts, wanted, suspects, orphans, usage, digest
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  first, last, rows, steps, attempts, wanted, suspects, orphans, calls, usage, digest
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: next_run_number
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) + 1;
@@ -12,13 +12,14 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'runs'), 0) + 1;
 UPDATE runs SET
   epoch = ?, state = ?, reason = ?, generation = ?, changed_at = ?, elapsed_s = ?, total = ?, is_read = ?,
   owner_host = ?, owner_pid = ?, owner_since = ?,
-  first = ?, last = ?, rows = ?, steps = ?, attempts = ?, wanted = ?, suspects = ?, orphans = ?, usage = ?, digest = ?
+  first = ?, last = ?, rows = ?, steps = ?, attempts = ?, wanted = ?, suspects = ?, orphans = ?, calls = ?, usage = ?, digest = ?
 WHERE number = ? AND epoch = ?;
 
 -- name: update_counters
 -- Fenced like update_run, and less to write.
 UPDATE runs SET
-  changed_at = ?, first = ?, last = ?, rows = ?, steps = ?, attempts = ?, wanted = ?, suspects = ?, orphans = ?, usage = ?, digest = ?
+  changed_at = ?, first = ?, last = ?, rows = ?, steps = ?, attempts = ?, wanted = ?, suspects = ?, orphans = ?, calls = ?, usage = ?,
+  digest = ?
 WHERE number = ? AND epoch = ?;
 
 -- name: last_of_run

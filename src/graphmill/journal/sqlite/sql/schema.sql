@@ -8,7 +8,7 @@ CREATE TABLE meta (
   value ANY
 ) STRICT, WITHOUT ROWID;
 
--- first and last are the lowest and highest row of its results; rows to orphans count what the other tables hold of it.
+-- first and last are the lowest and highest row of its results; rows to calls count what the other tables hold of it.
 -- Numbers are never given twice: they are bytes to lock, and what readers hold on to.
 CREATE TABLE runs (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -33,6 +33,7 @@ CREATE TABLE runs (
   wanted INTEGER NOT NULL,
   suspects INTEGER NOT NULL,
   orphans INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
   usage BLOB,
   digest BLOB NOT NULL
 ) STRICT;
@@ -105,6 +106,19 @@ CREATE TABLE attempts (
 ) STRICT;
 
 CREATE UNIQUE INDEX attempts_by_item ON attempts (run, key, generation, path, attempt);
+
+-- What passed between steps and models. No resume reads it. A row holds the calls of one commit that are alike, as lines of JSON,
+-- compressed; keys names the item of each. base is the row that was its dictionary, 0 for none.
+CREATE TABLE calls (
+  row INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL,
+  base INTEGER NOT NULL,
+  keys BLOB NOT NULL,
+  digest BLOB NOT NULL,
+  body BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX calls_by_run ON calls (run);
 
 CREATE TABLE wanted (
   run INTEGER NOT NULL,
