@@ -90,7 +90,7 @@ def test_a_limit_set_by_hand_overrules_it():
 
     async def main():
         async with executor(concurrency=64, adaptive=True).start(jobs_of(server, range(3000))) as run:
-            run.set_concurrency(7)
+            run.set_concurrency(7, adaptive=False)
             async for _ in run.results():
                 (lane,) = run.progress().lanes
                 assert (lane.limit, lane.reason, run.progress().concurrency) == (7, "as set", 7)
@@ -99,8 +99,28 @@ def test_a_limit_set_by_hand_overrules_it():
     assert server.inside.highest <= 7
 
 
+def test_a_new_ceiling_is_kept_to_and_a_limit_that_was_found_stays():
+    server = Server(32)
+
+    async def main():
+        async with executor(concurrency=64, adaptive=True).start(jobs_of(server, range(6000))) as run:
+            limits = []
+            async for result in run.results():
+                if result.job_id == "2000":
+                    run.set_concurrency(200)
+                if result.job_id == "4000":
+                    run.set_concurrency(9)
+                limits.append(run.progress().lanes[0].limit)
+        return limits
+
+    limits = run_virtual(main())
+    assert max(limits[1000:]) < 64
+    assert max(limits[-1000:]) <= 9
+    assert server.refused < 200
+
+
 @pytest.mark.parametrize("adaptive", [None, False])
-def test_unless_asked_for_the_concurrency_is_as_set(adaptive):
+def test_unless_asked_for_the_concurrency_of_functions_is_as_set(adaptive):
     server = Server(1000)
     virtual(jobs_of(server, range(100)), concurrency=40, adaptive=adaptive)
     assert server.inside.highest == 40
@@ -118,4 +138,4 @@ def test_while_the_server_asks_for_quiet_nothing_starts():
 
     results, _ = virtual(jobs_of(work, range(200)), concurrency=100, adaptive=True)
     assert all(result.is_success for result in results)
-    assert len([at for at in calls if at < 300]) < 150
+    assert len([at for at in calls if at < 300]) < 200

@@ -69,6 +69,7 @@ def test_too_many_throttled_calls_raise_an_alert_and_observers_hear_of_it_too():
 
     found, results, _ = alerts_of(jobs_of(work, range(10)), observers=[listen])
     assert [alert.name for alert in found] == ["throttled_share"]
+    assert "lower the concurrency, or use Policy(adaptive=True)" in found[0].message
     assert events == found
     assert all(result.is_success for result in results)
 

@@ -524,9 +524,14 @@ def test_the_concurrency_of_a_live_run_is_changed_by_asking_it(tmp_path, store):
         ledger, lambda ledger: ledger.append([RunRow(manifest={**MANIFEST, "policy": {"concurrency": 40}})])
     ) as owner:
         assert answered(tmp_path, "limits", "now", "--concurrency", 40) == "run now is running, with concurrency 40\n"
+    now = {**MANIFEST, "policy": {"concurrency": 40, "adaptive": False}}
+    with Answering(ledger, lambda ledger: ledger.append([RunRow(manifest=now)])) as later:
+        fixed = answered(tmp_path, "limits", "now", "--no-adaptive")
+        assert fixed == "run now is running, with concurrency 40 (fixed)\n"
     ledger.release()
-    assert owner.heard == [RunRequest("limit", "40")]
+    assert (owner.heard, later.heard) == ([RunRequest("limit", "40")], [RunRequest("limit", " fixed")])
     assert "--concurrency" in refused(tmp_path, "limits", "now", "--concurrency", 0)
+    assert "--adaptive" in refused(tmp_path, "limits", "now")
 
 
 def test_a_run_that_does_not_answer_is_not_waited_for(tmp_path, store):

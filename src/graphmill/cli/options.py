@@ -105,6 +105,14 @@ Output = Annotated[
 Concurrency = Annotated[
     int | None, typer.Option("--concurrency", "-c", metavar="N", help="Maximum attempts at once.", show_default=False)
 ]
+Adaptive = Annotated[
+    bool | None,
+    typer.Option(
+        "--adaptive/--no-adaptive",
+        help="Find the best concurrency below --concurrency, for everything or nothing. [default: for model calls]",
+        show_default=False,
+    ),
+]
 Retries = Annotated[int, typer.Option(metavar="N", help="Retries after the first attempt.", min=0)]
 Timeout = Annotated[float | None, typer.Option(metavar="S", help="Timeout of one attempt, in seconds.")]
 _ON_CHANGE = "What to do if the workflow or an item changed: refuse, invalidate (redo affected results) or keep them."
@@ -323,7 +331,7 @@ def policy_of(
     concurrency: int | None,
     retries: int,
     timeout: float | None,
-    adaptive: bool = False,
+    adaptive: bool | None = None,
     max_failures: str | None = None,
 ) -> Policy:
     """Make the policy that options describe. Errors name the option."""
@@ -338,12 +346,20 @@ def policy_of(
         )
 
 
-def policy_with_timeout(run: RunRecord, timeout: float | None) -> Policy | None:
-    """Return the policy that a run was started with, with another timeout; None if the timeout stays."""
-    if timeout is None:
+def concurrency_text(graph: Graph, policy: Policy) -> str:
+    """Say how much may run at once, and whether the limits below that adapt."""
+    is_adaptive = any(graph.model_nodes()) if policy.adaptive is None else policy.adaptive
+    return f"concurrency {policy.slots}{' (adaptive)' if is_adaptive else ''}"
+
+
+def policy_changed(run: RunRecord, *, timeout: float | None, adaptive: bool | None) -> Policy | None:
+    """Return the policy that a run was started with, changed; None if nothing changes."""
+    given: dict[str, Any] = {"timeout_s": timeout, "adaptive": adaptive}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
         return None
     with _options_named():
-        return replace(policy_from(run.manifest.get("policy", {})), timeout_s=timeout)
+        return replace(policy_from(run.manifest.get("policy", {})), **changes)
 
 
 @contextmanager

@@ -191,13 +191,14 @@ class Engine:
 
     # -- requests from outside -----------------------------------------------------------------------------------------
 
-    def set_limit(self, concurrency: int) -> bool:
-        """Change how many attempts may run at once; return whether the run was not over."""
+    def set_limit(self, concurrency: int | None, adaptive: bool | None) -> bool:  # noqa: FBT001
+        """Change how many attempts may run at once, and whether limits adapt; return whether the run was not over."""
         before = self._scheduler.limit
-        self._scheduler.set_limit(concurrency)
+        concurrency = before if concurrency is None else concurrency
+        self._scheduler.set_limit(concurrency, adaptive)
         if self.is_over:
             return False
-        self._recorder.note(limit=concurrency)
+        self._recorder.note(limit=concurrency, adaptive=adaptive)
         self._observers.notify(events.ConcurrencyChanged, before=before, after=concurrency, key=None, reason="as set")
         self.schedule_starts()
         return True
@@ -238,7 +239,7 @@ class Engine:
                 log.warning("can't cancel item %.80s: it is not running or queued", argument)
             case "limit":
                 try:
-                    self.set_limit(int(argument))
+                    self.set_limit(*_read_limit(argument))
                 except ValueError as error:  # a UsageError too
                     log.warning("can't set the limit to %.20s: %s", argument, error)
 
@@ -467,6 +468,12 @@ class Engine:
     def _batch_expired(self) -> None:
         message = f"batch_timeout_s of {self._options.policy.batch_timeout_s:g} s exceeded"
         self.stop(StopReason.DEADLINE, cancelled(message), running=timed_out(message))
+
+
+def _read_limit(argument: str) -> tuple[int | None, bool | None]:
+    """Read what ``graphmill limits`` asks for: a concurrency, whether limits adapt, or both."""
+    concurrency, _, adaptive = argument.partition(" ")
+    return int(concurrency) if concurrency else None, {"adaptive": True, "fixed": False}.get(adaptive)
 
 
 class StopState:

@@ -206,9 +206,14 @@ class Run:
         job = self._scheduler.find(job_id)
         return None if job is None else job.status
 
-    def set_concurrency(self, concurrency: int) -> bool:
-        """Change how many attempts may run at once; nothing adapts from then on. Return whether the run was not over."""
-        return self._on_loop(lambda: self._engine.set_limit(concurrency))
+    def set_concurrency(self, concurrency: int, *, adaptive: bool | None = None) -> bool:
+        """Change how many attempts may run at once. Return whether the run was not over.
+
+        With ``adaptive`` the limits of all keys are found below it, with False each is that number, with None as before.
+        """
+        if adaptive is not None and type(adaptive) is not bool:
+            raise UsageError(f"adaptive must be True, False or None, got {adaptive!r:.80}")
+        return self._on_loop(lambda: self._engine.set_limit(concurrency, adaptive))
 
     def pause(self) -> bool:
         """Start nothing new until ``unpause``; running attempts continue. Return whether that changed anything."""

@@ -100,9 +100,9 @@ class Policy:
     it is abandoned, ``drain_s`` how long running attempts may take when a run is stopped. ``classify`` maps an exception to a kind
     ("transient", "permanent", …), or to None for the usual rule.
 
-    With ``adaptive`` the concurrency is a ceiling, and the limit of each model or key is found below it. ``park_after_s`` is how long
-    something that jobs depend on may be unavailable before the run pauses. With ``isolation="process"`` attempts run in worker
-    processes, which can be killed and whose death fails one attempt only.
+    The concurrency is a ceiling: the limit of each model is found below it. With ``adaptive=True`` so is that of each job's key, with
+    ``adaptive=False`` none is. ``park_after_s`` is how long something that jobs depend on may be unavailable before the run pauses.
+    With ``isolation="process"`` attempts run in worker processes, which can be killed and whose death fails one attempt only.
     """
 
     concurrency: int | None = None

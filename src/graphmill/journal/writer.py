@@ -253,6 +253,7 @@ class JournalWriter:
         *,
         state: LiveState | None = None,
         limit: int | None = None,
+        adaptive: bool | None = None,
         traced: str | None = None,
         waits: str | None = None,
     ) -> None:
@@ -260,7 +261,10 @@ class JournalWriter:
         if state is not None:
             self._put(RunRow(status=_LIVE[state]))
         if limit is not None:
-            self._note_manifest({"policy": {**self._run.manifest.get("policy", {}), "concurrency": limit}})
+            policy = {**self._run.manifest.get("policy", {}), "concurrency": limit}
+            if adaptive is not None:
+                policy["adaptive"] = adaptive
+            self._note_manifest({"policy": policy})
         if traced is not None:
             self._note_manifest({"traced": traced})
         if waits is not None:

@@ -15,6 +15,7 @@ from graphmill.cli.foreground import Foreground
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
+    Adaptive,
     Cache,
     Concurrency,
     InputsFile,
@@ -31,6 +32,7 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenChanged,
+    concurrency_text,
     journal_place,
     policy_of,
     read_inputs,
@@ -82,9 +84,6 @@ Samples = Annotated[
     ),
 ]
 IdField = Annotated[str | None, typer.Option("--id", metavar="FIELD", help="The field that holds an item's id.")]
-Adaptive = Annotated[
-    bool, typer.Option("--adaptive", help="Find the best concurrency at run time, up to --concurrency.")
-]
 MaxFailures = Annotated[
     str | None,
     typer.Option(metavar="N|P%", help="Stop after more failures. Without it, all items run; any failure exits 3."),
@@ -118,7 +117,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     id_field: IdField = None,
     inputs_file: InputsFile = None,
     concurrency: Concurrency = None,
-    adaptive: Adaptive = False,
+    adaptive: Adaptive = None,
     retries: Retries = RETRIES,
     timeout: Timeout = TIMEOUT_S,
     max_failures: MaxFailures = None,
@@ -183,12 +182,10 @@ def batch(  # noqa: PLR0913  one parameter per option
 
 
 def _details(graph: Graph, source_name: str, samples: int, policy: Policy) -> tuple[str, ...]:
-    items, concurrency = f"items from {source_name}", f"concurrency {policy.slots}"
+    items = f"items from {source_name}"
     if samples > 1:
         items += f", {samples} samples of each"
-    if policy.adaptive:
-        concurrency += " (adaptive)"
-    return (items, *models_used(graph), concurrency)
+    return (items, *models_used(graph), concurrency_text(graph, policy))
 
 
 def _empty_text(source_name: str, offset: int, limit: int | None) -> str:

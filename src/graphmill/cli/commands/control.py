@@ -40,22 +40,36 @@ def limits(
     run: RunName,
     *,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", "-c", metavar="N", help="Maximum attempts at once.", min=1)
-    ],
+        int | None,
+        typer.Option("--concurrency", "-c", metavar="N", help="Maximum attempts at once.", min=1, show_default=False),
+    ] = None,
+    adaptive: Annotated[
+        bool | None,
+        typer.Option(
+            "--adaptive/--no-adaptive",
+            help="Find the best concurrency below --concurrency, or use exactly that. [default: as it is]",
+            show_default=False,
+        ),
+    ] = None,
     journal: Journal = None,
 ) -> None:
     """Change the concurrency of a run.
 
     Example: graphmill limits k7f2 --concurrency 40
     """
-    request = RunRequest("limit", str(concurrency))
+    if concurrency is None and adaptive is None:
+        raise UsageError("give --concurrency N, --adaptive or --no-adaptive")
+    changes = {"concurrency": concurrency, "adaptive": adaptive}
+    wanted = {name: value for name, value in changes.items() if value is not None}
+    mode = {None: "", True: " adaptive", False: " fixed"}[adaptive]
+    request = RunRequest("limit", f"{concurrency or ''}{mode}")
     with open_existing(journal) as store:
         found = store.archive.find(run)
         _require_live(found, "only the limits of an active run can be changed")
-        now = send_request(store.archive, found, request, lambda now: _concurrency(now) == concurrency)
+        now = send_request(store.archive, found, request, lambda now: wanted.items() <= _policy(now).items())
     text = reply_text(found, now)
     if now is not None and now.is_live:
-        text += f", with concurrency {concurrency}"
+        text += f", with concurrency {_policy(now).get('concurrency')}{mode and f' ({mode.strip()})'}"
     print_lines([text])
 
 
@@ -143,10 +157,10 @@ def _require_live(run: RunRecord, reason: str) -> None:
         raise UsageError(f"{state_text(run)}; {reason}")
 
 
-def _concurrency(run: RunRecord) -> object:
-    """Read from the manifest what the run has recorded there."""
+def _policy(run: RunRecord) -> Mapping[str, object]:
+    """Return what the run has recorded in its manifest."""
     policy = run.manifest.get("policy")
-    return (policy if isinstance(policy, Mapping) else run.manifest).get("concurrency")
+    return policy if isinstance(policy, Mapping) else run.manifest
 
 
 # -- requests to an active run

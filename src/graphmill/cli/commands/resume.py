@@ -10,6 +10,7 @@ from graphmill import api
 from graphmill.cli.commands.control import reply_text, send_request
 from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
 from graphmill.cli.options import (
+    Adaptive,
     Answers,
     AnswersFile,
     Concurrency,
@@ -25,7 +26,7 @@ from graphmill.cli.options import (
     answers_by_id,
     journal_place,
     open_existing,
-    policy_with_timeout,
+    policy_changed,
     read_answers,
     require_own_file,
 )
@@ -51,6 +52,7 @@ def resume(  # noqa: PLR0913  one parameter per option
     ] = None,
     source_format: SourceFormat = None,
     concurrency: Concurrency = None,
+    adaptive: Adaptive = None,
     models: Models = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
@@ -75,7 +77,9 @@ def resume(  # noqa: PLR0913  one parameter per option
     with open_existing(journal) as store:
         found = store.archive.find(run)
         answers = answers_by_id(store.archive, found, answers)
-        is_unchanged = {source_name, concurrency, timeout, on_change, output} == {None} and not answers and not choices
+        is_unchanged = (
+            {source_name, concurrency, adaptive, timeout, on_change, output} == {None} and not answers and not choices
+        )
         if found.status == HELD and is_unchanged:  # with changes, its process refuses the second owner
             now = send_request(store.archive, found, RunRequest("unpause"), lambda now: now.status != HELD)
             print_lines([reply_text(found, now)])
@@ -100,7 +104,7 @@ def resume(  # noqa: PLR0913  one parameter per option
                 answers=answers,
                 items=items,
                 journal=OpenJournal(store),
-                policy=policy_with_timeout(found, timeout),
+                policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
                 concurrency=concurrency,
                 on_change=on_change,
                 **choices,

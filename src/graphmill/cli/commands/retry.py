@@ -9,6 +9,7 @@ import typer
 from graphmill import api
 from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
 from graphmill.cli.options import (
+    Adaptive,
     Concurrency,
     Journal,
     MaxTokens,
@@ -20,7 +21,7 @@ from graphmill.cli.options import (
     item_ids,
     journal_place,
     open_existing,
-    policy_with_timeout,
+    policy_changed,
 )
 from graphmill.cli.terminal import AsJson
 from graphmill.journal.journal import Journal as OpenJournal
@@ -42,6 +43,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         typer.Option("--kind", metavar="KIND", help="Only failures of this kind. Repeatable.", show_default=False),
     ] = None,
     concurrency: Concurrency = None,
+    adaptive: Adaptive = None,
     models: Models = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
@@ -84,7 +86,7 @@ def retry(  # noqa: PLR0913  one parameter per option
                 items=named,
                 kinds=kinds,
                 journal=OpenJournal(store),
-                policy=policy_with_timeout(found, timeout),
+                policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
                 concurrency=concurrency,
                 on_change=on_change,
                 **choices,

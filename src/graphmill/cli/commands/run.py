@@ -13,6 +13,7 @@ from graphmill.cli.foreground import SingleForeground
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
+    Adaptive,
     Cache,
     Concurrency,
     InputsFile,
@@ -27,6 +28,7 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenChanged,
+    concurrency_text,
     journal_place,
     policy_of,
     read_inputs,
@@ -46,6 +48,7 @@ def run(  # noqa: PLR0913  one parameter per option
     *,
     inputs_file: InputsFile = None,
     concurrency: Concurrency = None,
+    adaptive: Adaptive = None,
     retries: Retries = RETRIES,
     timeout: Timeout = TIMEOUT_S,
     models: Models = None,
@@ -73,10 +76,10 @@ def run(  # noqa: PLR0913  one parameter per option
     graph = load(workflow)
     graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
     item = single(graph, read_inputs(graph, inputs or (), inputs_file))
-    policy = policy_for(graph, policy_of(concurrency=concurrency, retries=retries, timeout=timeout))
+    policy = policy_for(graph, policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout))
     foreground = SingleForeground(
         title=graph.name,
-        details=(*models_used(graph), f"concurrency {policy.slots}"),
+        details=(*models_used(graph), concurrency_text(graph, policy)),
         output=None,
         as_json=as_json,
         is_recorded=not no_journal,

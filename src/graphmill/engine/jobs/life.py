@@ -460,7 +460,7 @@ class Lives:
     def _slot_request(self, state: StepState, key: str, at_rank: float | None = None) -> SlotRequest:
         branch, rules = state.branch, state.rules
         is_call = rules.lane is not None
-        lane = self._scheduler.lanes.get(key, rules.limits)
+        lane = self._scheduler.lanes.get(key, rules.limits, is_call=is_call)
         request_rank = branch.job.rank if at_rank is None else at_rank
         request = SlotRequest(lane, request_rank, branch.position, state, is_call=is_call)
         if is_call:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphmill.core.result import Result
@@ -18,6 +19,7 @@ from graphmill.engine.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from graphmill.engine.engine import Engine, RunOptions
+    from graphmill.engine.scheduling.lanes import Lane
 
 LOW_WATER = 0.9  # of the high-water mark
 _MIN_COUNT = 20  # a share of fewer says little
@@ -87,9 +89,20 @@ class Monitor:
 
     def _check_alerts(self, now: float) -> None:
         is_idle = self._scheduler.is_paused or not self._scheduler.active
-        throttled = [lane.throttled for lane in self._scheduler.lanes if lane.members]
-        for alert in self._alerts.check(now, is_idle=is_idle, throttled=throttled):
+        # An adaptive limit comes down by itself: that its calls are throttled is worth an alert when it cannot come down further.
+        lanes = [lane for lane in self._scheduler.lanes if lane.members and not (lane.is_adaptive and lane.limit > 1)]
+        for alert in self._alerts.check(now, is_idle=is_idle, throttled=[lane.throttled for lane in lanes]):
+            if alert.name == "throttled_share":
+                worst = max(lanes, key=lambda lane: lane.throttled.value)
+                alert = replace(alert, message=f"{alert.message}; {self._throttling_remedy(worst)}")  # noqa: PLW2901
             self._observers.alert(alert)
+
+    def _throttling_remedy(self, lane: Lane) -> str:
+        if lane.is_adaptive:
+            return "one call at a time is too many; state the server's limits in graphmill.yaml, or ask for higher ones"
+        if self._recorder.is_recording:
+            return f"graphmill limits {self._recorder.run_id} --adaptive finds how many calls at once it takes"
+        return "lower the concurrency, or use Policy(adaptive=True)"
 
     def _note(self, now: float) -> None:
         """Record what the run waits for, for those who look at it from elsewhere."""

@@ -154,10 +154,11 @@ class Recorder(Protocol):
         *,
         state: LiveState | None = None,
         limit: int | None = None,
+        adaptive: bool | None = None,
         traced: str | None = None,
         waits: str | None = None,
     ) -> None:
-        """Record the run's state, its concurrency, its trace span, or what it waits for."""
+        """Record the run's state, its concurrency and whether that adapts, its trace span, or what it waits for."""
 
     def abandon(self) -> None:
         """Give up a run that was opened and did not begin."""

@@ -1,4 +1,4 @@
-"""Adaptive concurrency: tries higher limits, and goes back from those that are throttled or no faster."""
+"""Adaptive concurrency: starts high, and goes back from limits that are throttled or no faster."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from graphmill.core.result import Kind
 
 Stamp = tuple[int, float]
 
-_FIRST_LIMIT = 8
+_FIRST_LIMIT = 64
+_LEAST_LIMIT = 8  # below which it does not look for a limit that is as fast
+_BELOW = 0.7  # how far below a limit it looks: far enough to tell, near enough to lose little if it is slower there
+_FIRST_CALLS = 2  # per slot, before it looks below the first limit: a short run is over by then
 _CUT = 0.7
 _EDGE = 1.15  # limits closer than this are the same: not searched between, their latencies not compared
 _MIN_CALLS = 16  # to judge a limit by, and at least two per slot, so that slow calls count as well as quick ones
 _ALARM = 5.0  # throttles beyond twice the floor: so many happen by chance once in tens of thousands of calls
 _MIN_FLOOR, _FIRST_FLOOR, _MAX_FLOOR = 0.01, 0.05, 0.15  # above the maximum, a full server would pass for a flaky one
 _FLOOR_CALLS = 200  # the number of calls over which the floor is learned
-_REST_CALLS = 165  # per throttle that a failed limit has cost: trying higher then costs less than one call in a hundred
-_MAX_REST_CALLS = 3000
+_REST_CALLS = 200  # per throttle that a failed limit has cost: trying higher then costs less than one call in a hundred
+_MAX_REST_CALLS = 3800
 _REST_TIMES = 20  # a gate or a cut stops everything, so it may take a twentieth of the time
 _DOUBT = 1.5  # standard errors of doubt for a limit that seems no faster
 _SURE_FAILURES = 4  # before so many limits have failed, a failure may have been bad luck: rests are shorter
@@ -60,6 +63,9 @@ class _Level:
 class Controller:
     """Finds how many attempts at once a server can handle.
 
+    It starts at the ceiling, or at 64 if that is less. If many of the first calls are throttled, the limit is the number of those that
+    were not. If none are, lower limits are compared for a moment, and the lowest that is as fast is kept.
+
     A limit holds once enough calls have succeeded under it. Then a higher one is tried: twice as high at first, later between the one
     that holds and the one that failed, and near the edge, after a rest, slightly higher. A limit fails if more calls are throttled
     than the *floor* explains, the share that is throttled at lower limits too, or if it is no faster than one well below.
@@ -90,7 +96,23 @@ class Controller:
         self._rest_calls = 0.0
         self._rest_until = 0.0
         self._lower: _Level | None = None
+        self._higher: _Level | None = None  # while it looks below a limit
+        self._is_first = True  # until a limit was judged or cut
+        self._is_first_cut = False
         self._open_level()
+        self._opened_at_start = self.limit  # the first calls of all open connections
+        self._enough_calls = max(_MIN_CALLS, _FIRST_CALLS * self.limit)
+
+    def change_ceiling(self, ceiling: int) -> None:
+        """Change the highest limit."""
+        if self._failed == inf and self.limit == self._ceiling < ceiling:  # nothing is known above the old one
+            self.limit = self._goal = self._holds = min(_FIRST_LIMIT, ceiling)
+            self._lower = self._higher = None
+            self._open_level()
+        self._ceiling = ceiling
+        if self.limit > ceiling or self._goal > ceiling:
+            self.limit = self._goal = self._holds = min(self.limit, ceiling)
+            self._open_level()
 
     def started(self, now: float) -> Stamp:
         """Count a start; its end returns the stamp."""
@@ -109,6 +131,8 @@ class Controller:
 
     def ended(self, stamp: Stamp, now: float, kind: Kind | None, retry_after_s: float | None = None) -> None:
         """Learn from the end of an attempt; only success (None) and throttling say anything."""
+        if not stamp[0]:
+            return  # it began before the limit adapted
         self._running -= 1
         if stamp[0] == self._probe:
             self._probed(now, kind, retry_after_s or 0.0)
@@ -150,6 +174,8 @@ class Controller:
     def _throttled(self, start: int, now: float, retry_after_s: float) -> None:
         if start <= self._cut_at_start:
             self._rest_calls = min(self._rest_calls + _REST_CALLS, _MAX_REST_CALLS)
+            if self._is_first_cut:
+                self._lower_to(self.limit - 1)
             return
         self._score += 1 - 2 * self._floor
         if self._goal <= self._holds:
@@ -178,12 +204,35 @@ class Controller:
 
     def _judge(self) -> None:
         level, lower = self._level, self._lower
-        if self._is_cut or lower is None:
+        is_first, self._is_first, self._is_first_cut = self._is_first, False, False
+        self._score = max(0.0, self._score)
+        if is_first or self._higher is not None:
+            if self._can_look_below(level):
+                return
+        elif self._is_cut or lower is None:
             self._lower, self._is_cut = level, False
         elif level.limit >= _EDGE * lower.limit and not level.is_worth_more_than(lower):
             self._cut(f"no faster above {lower.limit}")
             return
         self._try_next()
+
+    def _can_look_below(self, level: _Level) -> bool:
+        """Try a lower limit, as long as the present one is as fast as the one above it; return whether there is one to try."""
+        higher, self._higher = self._higher, None
+        self._lower = level
+        if higher is not None:
+            if higher.is_worth_more_than(level):
+                return False
+            self._failed, self._holds = higher.limit, level.limit
+        below = max(_LEAST_LIMIT, int(_BELOW * level.limit))
+        if below >= level.limit:
+            return False
+        self._higher = level
+        self.limit = self._goal = below
+        self.reason = "compares a lower limit"
+        self._open_level()
+        self._enough_calls = max(_MIN_CALLS, below)
+        return True
 
     def _try_next(self) -> None:
         limit = self.limit
@@ -220,11 +269,21 @@ class Controller:
             self._failures = min(self._failures + 1, _SURE_FAILURES)
             self._rest_calls = max(rest, _REST_TIMES * self.limit) * self._failures / _SURE_FAILURES
         cut = max(1, int(_CUT * min(self.limit, self._holds)))
-        if self._goal <= self._holds:
-            self._holds = cut
-        self.limit = self._goal = cut
+        self._is_first_cut = self._is_first
+        if self._is_first:  # those that run were let in, unless they are throttled yet
+            self._is_first, cut = False, max(1, self._running)
+            self._failures = _SURE_FAILURES
         self.reason = reason
-        self._is_cut = True
+        self._is_cut, self._higher = True, None
         self._cut_at_start = self._starts
-        self._score = -min(_ALARM, 2 * self._floor * cut)  # throttles return at once, successes of the same time later
+        self._lower_to(cut)
+
+    def _lower_to(self, limit: int) -> None:
+        limit = max(1, limit)
+        if self._goal <= self._holds:
+            self._holds = limit
+        self.limit = self._goal = limit
+        self._score = -min(
+            _ALARM, 2 * self._floor * limit
+        )  # throttles return at once, successes of the same time later
         self._open_level()

@@ -183,9 +183,11 @@ class Lane:
         self._refusals = Refusals()
         self._ceiling = limit
         self._known_limit: int | None = None  # the server's own limit, from settings
-        self._controller = Controller(ceiling=limit) if is_adaptive else None
-        self.limit = limit if self._controller is None else self._controller.limit
-        self.reason = "as set" if self._controller is None else self._controller.reason
+        self._controller: Controller | None = None
+        self.limit = limit
+        self.reason = "as set"
+        if is_adaptive:
+            self.adapt()
 
     @property
     def trouble(self) -> str:
@@ -195,10 +197,27 @@ class Lane:
     def _with_key(self, reason: str) -> str:
         return f"{self.key}: {reason}" if self.key and not reason.startswith(self.key) else reason
 
-    def fix_limit(self, limit: int) -> None:
-        """Set the limit by hand: it stops adapting. It never exceeds the server's own limit."""
-        self._controller = None
-        self.limit, self.reason = min(limit, self._known_limit or limit), "as set"
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether its limit is found at run time."""
+        return self._controller is not None
+
+    def adapt(self) -> None:
+        """Find the limit from now on, below the ceiling and the server's own limit."""
+        self._controller = Controller(ceiling=min(self._ceiling, self._known_limit or self._ceiling))
+        self.limit, self.reason = self._controller.limit, self._controller.reason
+
+    def set_limit(self, limit: int, *, is_adaptive: bool) -> None:
+        """Set the ceiling of an adaptive limit, or the limit itself. It never exceeds the server's own limit."""
+        self._ceiling, allowed = limit, min(limit, self._known_limit or limit)
+        if not is_adaptive:
+            self._controller = None
+            self.limit, self.reason = allowed, "as set"
+        elif self._controller is None:
+            self.adapt()
+        else:
+            self._controller.change_ceiling(allowed)
+            self.limit, self.reason = self._controller.limit, "as set"
 
     def apply_limits(self, limits: Limits, limiter: RateLimiter) -> None:
         """Apply the known limits of the server."""
@@ -207,8 +226,7 @@ class Lane:
         if self._known_limit is None:
             return
         if self._controller is not None:
-            self._controller = Controller(ceiling=min(self._ceiling, self._known_limit))
-            self.limit = self._controller.limit
+            self.adapt()
         self.limit = min(self.limit, self._known_limit)
 
     # -- when the next may start ---------------------------------------------------------------------------------------
@@ -352,7 +370,7 @@ class Lanes:
 
     def __init__(self, policy: Policy, limit: int) -> None:
         self._limit = limit
-        self._is_adaptive = bool(policy.adaptive)
+        self._adaptive = policy.adaptive
         self._park_after_s = policy.park_after_s
         self._by_key: dict[str, Lane] = {}
         self._idle: dict[str, Lane] = {}
@@ -366,9 +384,11 @@ class Lanes:
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._by_key.values())
 
-    def get(self, key: str, limits: Limits | None = None) -> Lane:
-        """Return the lane of a key; it respects these limits from now on."""
+    def get(self, key: str, limits: Limits | None = None, *, is_call: bool = False) -> Lane:
+        """Return the lane of a key; it respects these limits from now on. That of model calls adapts, unless told not to."""
         lane = self._by_key.get(key) or self._add(key)
+        if is_call and self._adaptive is None and not lane.is_adaptive:
+            lane.adapt()
         if limits is not None and lane.rate_limiter is None:
             self.apply_limits(lane, limits)
         return lane
@@ -379,12 +399,13 @@ class Lanes:
         self._rate_limiters.append(limiter)
         lane.apply_limits(limits, limiter)
 
-    def fix_limit(self, limit: int) -> None:
-        """Set the limit of every lane by hand; it no longer adapts."""
+    def set_limit(self, limit: int, adaptive: bool | None) -> None:  # noqa: FBT001
+        """Set the limit of every lane, and whether they adapt; None changes nothing in that."""
         self._limit = limit
-        self._is_adaptive = False
+        if adaptive is not None:
+            self._adaptive = adaptive
         for lane in self:
-            lane.fix_limit(limit)
+            lane.set_limit(limit, is_adaptive=lane.is_adaptive if adaptive is None else adaptive)
 
     def join(self, lane: Lane) -> None:
         """Count one more member of a lane."""
@@ -483,6 +504,6 @@ class Lanes:
         if len(self._idle) > _MAX_IDLE_LANES:
             oldest = next(iter(self._idle))
             del self._idle[oldest], self._by_key[oldest]
-        lane = Lane(key, limit=self._limit, is_adaptive=self._is_adaptive, park_after_s=self._park_after_s)
+        lane = Lane(key, limit=self._limit, is_adaptive=bool(self._adaptive), park_after_s=self._park_after_s)
         self._by_key[key] = lane
         return lane

@@ -76,7 +76,7 @@ class NestedCalls:
         The timeout of the attempt is paused while the call waits. If it would have to wait, ``find_cached`` is asked first.
         """
         attempt = context.attempt
-        call = context.nested_call = NestedCall(attempt, self._lanes.get(key, limits), estimated_tokens)
+        call = context.nested_call = NestedCall(attempt, self._lanes.get(key, limits, is_call=True), estimated_tokens)
         with call.lane.lend_slot(attempt.step.slot):
             if find_cached is not None and not call.lane.can_start_now(call, self._loop.time()):
                 found = await find_cached()

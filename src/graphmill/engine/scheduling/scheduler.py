@@ -192,12 +192,12 @@ class Scheduler:
             return False
         return not any(lane.health.reason for lane in self.lanes)
 
-    def set_limit(self, concurrency: int) -> None:
-        """Change how many attempts may run at once. Those above a lower limit run to their end; nothing adapts from then on."""
+    def set_limit(self, concurrency: int, adaptive: bool | None) -> None:  # noqa: FBT001
+        """Change how many attempts may run at once, and whether limits adapt below. Attempts above a lower limit run to their end."""
         require_count("concurrency", concurrency)
         require_window(self._policy.window_for(concurrency), concurrency)
         self.limit, self.window = concurrency, self._policy.window_for(concurrency)
-        self.lanes.fix_limit(concurrency)
+        self.lanes.set_limit(concurrency, adaptive)
 
     def stop(self, failure: Failure) -> list[JobState]:
         """Start nothing more; return the jobs that have not begun."""
