@@ -133,7 +133,8 @@ def test_runs_as_json_are_one_object(tmp_path, humaneval):
     assert found["id"] == "k7f2"
     assert (found["state"], found["is_live"], found["graph"], found["damage"]) == ("finished", False, "reviews", None)
     assert found["counts"] == {
-        "total": 164, "done": 164, "left": 0, "degraded": 0, "succeeded": 162, "failed": 1, "timed_out": 1, "cancelled": 0, "waiting": 0,
+        "total": 164, "done": 164, "left": 0, "degraded": 0, "partial": 0, "succeeded": 162, "failed": 1, "timed_out": 1,
+        "cancelled": 0, "waiting": 0,
     }  # fmt: skip
     assert found["kinds"] == {"timeout": 1, "permanent": 1}
     assert found["summary"] == "162/164 items succeeded, 2 failed"
@@ -381,7 +382,7 @@ def test_failures_are_grouped_by_kind_and_message_then_listed(tmp_path, store):
     lines = answered(tmp_path, "errors", "bad", "--limit", 3).splitlines()
     assert lines == [
         "run bad · finished · 1/32 items succeeded, 31 failed",
-        "  30 ×   permanent   such as: line 0 is broken",
+        "  30 ×   permanent   such as: line 0 is broken (30 different messages)",
         "   1 ×   timeout     no answer in 60 s",
         "",
         "  b-0   permanent   line 0 is broken (1 attempt)",
@@ -399,7 +400,13 @@ def test_failures_are_grouped_by_kind_and_message_then_listed(tmp_path, store):
     assert "no item failed with kind crash\n" in answered(tmp_path, "errors", "bad", "--kind", "crash")
     found = json.loads(answered(tmp_path, "errors", "bad", "--json", "--limit", 1))
     assert (found["run"], found["failed"], len(found["items"])) == ("bad", 31, 1)
-    assert found["groups"][0] == {"kind": "permanent", "message": "line 0 is broken", "count": 30, "is_varied": True}
+    assert found["groups"][0] == {
+        "kind": "permanent",
+        "type": "graphmill.Permanent",
+        "message": "line 0 is broken",
+        "count": 30,
+        "distinct": 30,
+    }
     assert "timeout" in refused(tmp_path, "errors", "bad", "--kind", "tiemout")
 
 

@@ -98,6 +98,7 @@ async def aretry(  # noqa: PLR0913
     *,
     items: Iterable[str] | None = None,
     kinds: Iterable[str] | None = None,
+    partial: bool = False,
     graph: GraphLike | None = None,
     journal: JournalRef | None = None,
     policy: Policy | None = None,
@@ -110,6 +111,9 @@ async def aretry(  # noqa: PLR0913
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
+
+    With ``partial`` the partial ones run again, and failed ones only if ``kinds`` names them. Of a partial item the steps
+    that failed run again or, if none did, all of it does.
 
     They get their recorded inputs, and attempts count from 1 again. ``models``, ``temperature`` and ``max_tokens`` are as
     for ``resume``. If something else in the graph changed, pass ``on_change="keep"``: results that succeeded stay.
@@ -136,7 +140,7 @@ async def aretry(  # noqa: PLR0913
         graph=function,
         policy=rules,
         run_id=run.id,
-        selection=Selection(items=_names(items), kinds=_kinds(kinds)),
+        selection=Selection(items=_names(items), kinds=_kinds(kinds), partial=partial),
         on_change=on_change or "refuse",
         words=words,
         effect=options.get("effect", "repeatable"),

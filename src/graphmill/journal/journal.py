@@ -66,15 +66,29 @@ class RecordingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which failed items run again: None selects all that are not ambiguous."""
+    """Which items run again: without any of these, all that failed and are not ambiguous.
+
+    ``items`` are ids, ``kinds`` those of failures. With ``partial`` all that succeeded with less than all; then failed ones
+    only if ``kinds`` names them.
+    """
 
     items: frozenset[str] | None = None
     kinds: frozenset[Kind] | None = None
+    partial: bool = False
+
+    def query(self) -> Query:
+        """Return among which results the selected ones are."""
+        if self.items is not None:  # only a person cancels an item, or is waited for, and names it again
+            return Query(statuses=FAILURES | {Status.CANCELLED, Status.WAITING}, kinds=self.kinds, or_partial=True)
+        is_of_failures = self.kinds is not None or not self.partial
+        return Query(statuses=FAILURES if is_of_failures else frozenset(), kinds=self.kinds, or_partial=self.partial)
 
     def takes(self, result: Result) -> bool:
-        """Return whether a failed item is selected; an ambiguous one only if it or its kind is named."""
+        """Return whether one of these results is selected; an ambiguous one only if it or its kind is named."""
         if self.items is not None:
             return result.job_id in self.items
+        if result.is_partial:
+            return self.partial
         return self.kinds is not None or result.error is None or result.error.kind is not Kind.AMBIGUOUS
 
 
@@ -198,11 +212,15 @@ class Journal:
         return again
 
     def _nothing_to_retry(self, run: RunRecord, selection: Selection) -> str:
+        if selection == Selection(partial=True):
+            return f"run {run.id} has no partial items to retry"
         if selection != _ALL:
             return f"run {run.id} has no failed items to retry among those named"
         doubtful = sum(1 for _ in self._failed(run, Selection(kinds=frozenset({Kind.AMBIGUOUS}))))
         if not doubtful:
-            return f"run {run.id} has no failed items to retry"
+            partial = sum(count.number for count in self.archive.counts(run) if count.is_partial)
+            hint = f"; to run the {partial:,} partial again, use --partial (partial=True)" if partial else ""
+            return f"run {run.id} has no failed items to retry{hint}"
         items = "1 item that may have happened" if doubtful == 1 else f"{doubtful:,} items that may have happened"
         return (
             f"run {run.id} has {items}, and no others to retry; --kind ambiguous or --item ID retries them all the same"
@@ -297,9 +315,7 @@ class Journal:
         return frozenset(row.key for row in rows if row.crashes >= CRASHES_TO_SUSPECT)
 
     def _failed(self, run: RunRecord, selection: Selection) -> Iterator[Entry]:
-        # Only a person cancels an item, or is waited for, and names it again.
-        statuses = FAILURES if selection.items is None else FAILURES | {Status.CANCELLED, Status.WAITING}
-        for entry in self.archive.entries(run, Query(statuses=statuses, kinds=selection.kinds)):
+        for entry in self.archive.entries(run, selection.query()):
             if selection.takes(entry.result):
                 yield entry
 

@@ -177,7 +177,8 @@ def valid_steps(notes: ItemNotes, generation: int, outcome: RecordedOutcome | No
 
     What succeeded is valid, and so is a note, unless it is passing. A failure is valid until the item is retried. What
     may have happened, and must not twice, is valid even then, unless the item itself was ambiguous: then it was retried
-    by its id, or its kind.
+    by its id, or its kind. A partial item in which no step failed would only come to the same end, so that a retry
+    keeps nothing of it but what must not happen twice, and people's answers.
     """
     wanted, since = 0, first_generation(notes, generation)
     is_named = False
@@ -185,8 +186,18 @@ def valid_steps(notes: ItemNotes, generation: int, outcome: RecordedOutcome | No
         wanted = outcome.wanted
         is_named = outcome.kind is Kind.AMBIGUOUS and outcome.wanted > outcome.generation
     steps = [step for step in notes.steps if step.error is None or _is_valid(step, since, wanted, is_named=is_named)]
+    is_retry_of_partial = outcome is not None and outcome.is_partial and wanted > outcome.generation
+    if is_retry_of_partial and not _has_failed(notes, before=wanted):
+        lasting = {attempt.path for attempt in notes.attempts if attempt.kind is None}
+        steps = [step for step in steps if step.is_answer or step.path in lasting or step.generation >= wanted]
     failed = _failed([attempt for attempt in notes.attempts if attempt.generation >= since])
     return ValidSteps(steps, _intended(notes, since, is_named=is_named), failed, since)
+
+
+def _has_failed(notes: ItemNotes, *, before: int) -> bool:
+    """Whether a step has failed the last time it ran before this generation."""
+    last = {step.path: step for step in notes.steps if not step.is_note and step.generation < before}
+    return any(step.error is not None for step in last.values())
 
 
 def first_generation(notes: ItemNotes, generation: int) -> int:

@@ -1,4 +1,4 @@
-"""The failed items of a run and what they have in common; and the degraded ones."""
+"""The failed items of a run and what they have in common; and those that are degraded or partial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphmill.report.text import error_lines, group_lines, more_lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """How many items failed, in groups, and the first of them in input order; the same of degraded items by id."""
+    """How many items failed, in groups, and the first of them in input order; the same of flagged ones by id."""
 
     run: RunRecord
     failed: int
@@ -25,6 +25,8 @@ class Failures:
     first: Sequence[Result]
     degraded: int = 0
     first_degraded: Sequence[str] = ()
+    partial: int = 0
+    first_partial: Sequence[str] = ()
 
 
 def read_failures(archive: Archive, run: RunRecord, *, kind: Kind | None = None, limit: int) -> Failures:
@@ -39,15 +41,18 @@ def read_failures(archive: Archive, run: RunRecord, *, kind: Kind | None = None,
     found = Failures(run=run, failed=failed, groups=groups.largest_first(), first=first)
     if kind is not None:
         return found
-    return _with_degraded(archive, found, limit)
+    return _with_flagged(archive, found, limit)
 
 
-def _with_degraded(archive: Archive, failures: Failures, limit: int) -> Failures:
-    run = failures.run
+def _with_flagged(archive: Archive, failures: Failures, limit: int) -> Failures:
+    run, counts = failures.run, archive.counts(failures.run)
+    partial = Query(statuses=frozenset(), or_partial=True, limit=limit)
     return replace(
         failures,
-        degraded=sum(count.number for count in archive.counts(run) if count.is_degraded),
+        degraded=sum(count.number for count in counts if count.is_degraded),
         first_degraded=[entry.result.job_id for entry in archive.entries(run, Query(is_degraded=True, limit=limit))],
+        partial=sum(count.number for count in counts if count.is_partial),
+        first_partial=[entry.result.job_id for entry in archive.entries(run, partial)],
     )
 
 
@@ -56,16 +61,23 @@ def failures_lines(failures: Failures) -> list[str]:
     return [*group_lines(failures.groups), "", *error_lines(failures.first, failures.failed)]
 
 
-def degraded_lines(failures: Failures) -> list[str]:
-    """Name the degraded items, each as the command that shows what failed inside it."""
-    if not failures.degraded:
+def flagged_lines(failures: Failures) -> list[str]:
+    """Name the degraded and the partial items, each as the command that shows what happened inside it."""
+    what = "degraded: succeeded, though something inside failed"
+    lines = _flagged_lines(failures.run, failures.degraded, failures.first_degraded, what)
+    what = "partial: succeeded, with less than all"
+    return lines + _flagged_lines(failures.run, failures.partial, failures.first_partial, what)
+
+
+def _flagged_lines(run: RunRecord, number: int, first: Sequence[str], what: str) -> list[str]:
+    if not number:
         return []
-    count = "1 item is" if failures.degraded == 1 else f"{failures.degraded:,} items are"
-    name = quote(run_name(failures.run))
+    count = "1 item is" if number == 1 else f"{number:,} items are"
+    name = quote(run_name(run))
     return [
-        f"{count} degraded: succeeded, though something inside failed",
-        *(f"  graphmill show {name} {quote(item_id)}" for item_id in failures.first_degraded),
-        *more_lines(failures.degraded - len(failures.first_degraded)),
+        f"{count} {what}",
+        *(f"  graphmill show {name} {quote(item_id)}" for item_id in first),
+        *more_lines(number - len(first)),
     ]
 
 
@@ -87,6 +99,8 @@ def failures_record(failures: Failures) -> dict[str, Any]:
         "items": [failure_record(result) for result in failures.first],
         "degraded": failures.degraded,
         "degraded_items": failures.first_degraded,
+        "partial": failures.partial,
+        "partial_items": failures.first_partial,
     }
 
 

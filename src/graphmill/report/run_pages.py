@@ -189,16 +189,23 @@ def next_lines(view: RunView, *, is_written: bool = False) -> list[str]:
 
 
 def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
-    """Name the command that runs the failed items again, unless each job brought its own graph."""
+    """Name the commands that run failed and partial items again, unless each job brought its own graph."""
     if view.is_of_jobs:
         return []
-    return [f"{_retry_command(view, kind)}   runs {_items(failed, 'failed ')} again"]
+    lines = []
+    if failed:
+        lines.append(f"{_retry_command(view, kind)}   runs {_items(failed, 'failed ')} again")
+    if view.partial and kind is None:
+        lines.append(f"{_retry_command(view, partial=True)}   runs {_items(view.partial, 'partial ')} again")
+    return lines
 
 
-def _retry_command(view: RunView, kind: Kind | None = None) -> str:
+def _retry_command(view: RunView, kind: Kind | None = None, *, partial: bool = False) -> str:
     command, call = f"graphmill retry {quote(view.name)}", f"gm.retry({view.name!r}, graph=function"
     if kind is not None:
         command, call = f"{command} --kind {kind}", f"{call}, kinds=[{str(kind)!r}]"
+    if partial:
+        command, call = f"{command} --partial", f"{call}, partial=True"
     return command if view.has_graph else f"{call})"
 
 
@@ -213,16 +220,21 @@ def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]
         yield _resume_step(view, name)
         if view.waits_for_model and view.can_reopen:
             yield f"graphmill resume {name} --model OTHER", "continues with another model"
+    yield from _look_steps(view, name)
+    if not run.is_live:
+        yield from _retry_steps(view, name)
+    if view.done and not view.is_single and not is_written:
+        yield f"graphmill export {name} FILE", f"writes {count_text(view.done, 'row')}, as .jsonl, .json or .csv"
+
+
+def _look_steps(view: RunView, name: str) -> Iterator[tuple[str, str]]:
     if view.is_single:
         yield f"graphmill show {name} {JOB_ID}", "shows the job and its steps"
     elif view.failed:
         yield f"graphmill errors {name}", "shows what failed, and why"
-    elif view.degraded:
-        yield f"graphmill errors {name}", "shows which items are degraded"
-    if view.failed and not run.is_live:
-        yield from _retry_steps(view, name)
-    if view.done and not view.is_single and not is_written:
-        yield f"graphmill export {name} FILE", f"writes {count_text(view.done, 'row')}, as .jsonl, .json or .csv"
+    elif view.degraded or view.partial:
+        flags = " or ".join(flag for flag in ("degraded", "partial") if getattr(view, flag))
+        yield f"graphmill errors {name}", f"shows which items are {flags}"
 
 
 def _resume_step(view: RunView, name: str) -> tuple[str, str]:
@@ -260,6 +272,8 @@ def _retry_steps(view: RunView, name: str) -> Iterator[tuple[str, str]]:
     if ambiguous:
         does = f"shows the {ambiguous:,} whose effect may have happened; retry --item ID runs one again"
         yield f"graphmill errors {name} --kind ambiguous", does
+    if view.partial and not view.is_of_jobs:
+        yield _retry_command(view, partial=True), f"runs {_items(view.partial, 'partial ')} again"
 
 
 def _items(count: int, word: str) -> str:

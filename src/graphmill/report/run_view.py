@@ -40,7 +40,8 @@ _FEWEST_RECENT = 10
 class RunView:
     """A run and how many of its items have which status; ``kinds`` counts the failed ones by kind.
 
-    ``degraded`` items succeeded although something inside failed. ``rate`` is results per second of a running run.
+    ``degraded`` items succeeded although something inside failed, ``partial`` ones with less than all. ``rate`` is
+    results per second of a running run.
     ``waiting`` are the first items that wait for an answer. With ``damage`` the counts are not valid.
     """
 
@@ -49,6 +50,7 @@ class RunView:
     kinds: Mapping[Kind, int]
     elapsed_s: float
     degraded: int = 0
+    partial: int = 0
     rate: float | None = None
     waiting: Sequence[Result] = ()
     damage: str = ""
@@ -144,7 +146,13 @@ class RunView:
 
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
-        line = counts_line(self.counts, self.run.total, degraded=self.degraded, samples=samples_of(self.run))
+        line = counts_line(
+            self.counts,
+            self.run.total,
+            degraded=self.degraded,
+            partial=self.partial,
+            samples=samples_of(self.run),
+        )
         if self.left is None:
             return f"{line} so far"
         return line
@@ -189,10 +197,11 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
         now = time.time()
     counts: Counter[Status] = Counter()
     kinds: Counter[Kind] = Counter()
-    degraded = 0
+    degraded = partial = 0
     for count in archive.counts(run):
         counts[count.status] += count.number
         degraded += count.number * count.is_degraded
+        partial += count.number * count.is_partial
         if count.kind is not None and count.status in FAILURES:
             kinds[count.kind] += count.number
     return RunView(
@@ -201,6 +210,7 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
         kinds=dict(kinds.most_common()),
         elapsed_s=run.elapsed_at(now),
         degraded=degraded,
+        partial=partial,
         rate=_rate(archive, run, now),
         waiting=first_waiting(archive, run) if counts[Status.WAITING] else (),
     )
@@ -293,7 +303,8 @@ def run_record(view: RunView) -> dict[str, Any]:
         record["owner"] = {"host": run.owner.host, "pid": run.owner.pid, "since": iso_time(run.owner.since)}
     if not view.damage:
         record["summary"] = view.summary()
-        record["counts"] = {"total": run.total, "done": view.done, "left": view.left, "degraded": view.degraded}
+        record["counts"] = {"total": run.total, "done": view.done, "left": view.left}
+        record["counts"] |= {"degraded": view.degraded, "partial": view.partial}
         record["counts"] |= {str(status): view.counts.get(status, 0) for status in Status if status.is_final}
         record["kinds"] = {str(kind): count for kind, count in view.kinds.items()}
     return record

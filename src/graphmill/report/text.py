@@ -10,7 +10,7 @@ from typing import Any
 from graphmill.core.json import to_json
 from graphmill.core.money import cost_text
 from graphmill.core.result import Failure, Kind, Result, Status
-from graphmill.engine.results.statistics import ErrorGroup, Statistics
+from graphmill.engine.results.statistics import MOST_DISTINCT, ErrorGroup, Statistics
 
 ERRORS_SHOWN = 5
 _ID_CHARS = 40
@@ -34,11 +34,19 @@ def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
         Status.WAITING: statistics.waiting,
         Status.PENDING: statistics.pending,
     }
-    return counts_line(counts, statistics.total, degraded=statistics.degraded, samples=samples)
+    return counts_line(
+        counts, statistics.total, degraded=statistics.degraded, partial=statistics.partial, samples=samples
+    )
 
 
 def counts_line(
-    counts: Mapping[Status, int], total: int | None, *, degraded: int = 0, rest: str = "pending", samples: int = 1
+    counts: Mapping[Status, int],
+    total: int | None,
+    *,
+    degraded: int = 0,
+    partial: int = 0,
+    rest: str = "pending",
+    samples: int = 1,
 ) -> str:
     """Say the same from counts by status; ``rest`` is the word for items without a result.
 
@@ -48,6 +56,7 @@ def counts_line(
     total = max(total or 0, done)
     parts = {
         "degraded": degraded,
+        "partial": partial,
         "failed": counts.get(Status.FAILED, 0) + counts.get(Status.TIMED_OUT, 0),
         "cancelled": counts.get(Status.CANCELLED, 0),
         "waiting": counts.get(Status.WAITING, 0),
@@ -81,14 +90,28 @@ def group_lines(groups: Sequence[ErrorGroup]) -> list[str]:
     counts = [f"{group.count:,} ×" for group in groups]
     width = max(map(len, counts), default=0)
     rows = [
-        (count.rjust(width), group.kind, one_line_message(_group_text(group), _GROUP_CHARS))
+        (
+            count.rjust(width),
+            group.kind,
+            " ".join(filter(None, [one_line_message(_group_text(group), _GROUP_CHARS), _distinct_text(group)])),
+        )
         for count, group in zip(counts, groups, strict=True)
     ]
     return [f"  {line}" for line in align_columns(rows)]
 
 
 def _group_text(group: ErrorGroup) -> str:
-    return f"such as: {group.message}" if group.is_varied else group.message
+    text = typed_message(group.kind, group.type, group.message)
+    if group.distinct == 1:
+        return text
+    return f"such as: {text}"
+
+
+def _distinct_text(group: ErrorGroup) -> str:
+    if group.distinct == 1:
+        return ""
+    count = f"{group.distinct:,}" if group.distinct < MOST_DISTINCT else f"{MOST_DISTINCT:,} or more"
+    return f"({count} different messages)"
 
 
 def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:
@@ -118,11 +141,16 @@ def more_lines(count: int) -> list[str]:
 
 def failure_text(failure: Failure) -> str:
     """Return the message, after the exception's type unless the message is Graphmill's own and says it all."""
-    name = failure.type.rpartition(".")[2]
-    is_ours = failure.type.startswith("graphmill.") or failure.kind in _OUR_KINDS
-    if is_ours or failure.message.startswith(name):
-        return failure.message
-    return f"{name}: {failure.message}"
+    return typed_message(failure.kind, failure.type, failure.message)
+
+
+def typed_message(kind: str, type_name: str, message: str) -> str:
+    """Return a message after its exception's type, without the module; see ``failure_text``."""
+    name = type_name.rpartition(".")[2]
+    is_ours = type_name.startswith("graphmill.") or kind in _OUR_KINDS
+    if is_ours or not name or message.startswith(name):
+        return message
+    return f"{name}: {message}"
 
 
 def traceback_lines(traceback: str) -> list[str]:

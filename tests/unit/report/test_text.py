@@ -41,7 +41,7 @@ def test_the_first_five_failures_are_shown_and_the_rest_counted(failed, last):
 def test_more_than_five_that_are_alike_are_one_line_with_their_number():
     assert failing([f"message {n}" for n in range(5)]).error_lines()[4] == "  4   permanent   message 4 (1 attempt)"
     assert failing([f"message {n}" for n in range(1005)]).error_lines() == [
-        "  1,005 ×   permanent   such as: message 0"
+        "  1,005 ×   permanent   such as: message 0 (1,000 or more different messages)"
     ]
     mixed = failing(["broken"] * 12 + [f"message {letter}" for letter in ascii_lowercase]).error_lines()
     assert (mixed[0], len(mixed), mixed[5]) == ("  12 ×   permanent   broken", 6, "  ...and 22 more")

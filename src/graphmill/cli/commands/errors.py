@@ -13,9 +13,9 @@ from graphmill.journal.records import RunState
 from graphmill.report.failures import (
     Failures,
     answer_lines,
-    degraded_lines,
     failures_lines,
     failures_record,
+    flagged_lines,
     read_failures,
 )
 from graphmill.report.run_pages import retry_lines
@@ -55,8 +55,9 @@ def _lines(view: RunView, failures: Failures, kind: Kind | None) -> list[str]:
         lines.append(f"no item failed{only}")
         if view.run.state is RunState.FAILED and view.reason:
             lines.append(f"the run failed: {one_line(view.reason, _REASON_CHARS)}")
-        return [*lines, *degraded_lines(failures)]
-    lines += [*failures_lines(failures), *degraded_lines(failures), *answer_lines(failures)]
+        lines += flagged_lines(failures)
+    else:
+        lines += [*failures_lines(failures), *flagged_lines(failures), *answer_lines(failures)]
     if not view.run.is_live:
         lines += retry_lines(view, failures.failed, kind)
     return lines

@@ -42,6 +42,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         list[str] | None,
         typer.Option("--kind", metavar="KIND", help="Only failures of this kind. Repeatable.", show_default=False),
     ] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="The partial items, instead of the failed ones.")] = False,
     concurrency: Concurrency = None,
     adaptive: Adaptive = None,
     models: Models = None,
@@ -62,8 +63,8 @@ def retry(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Run the failed items of a run again.
 
-    Items run with the inputs that were recorded; other results are kept. --model, --temperature and --max-tokens
-    change the run's models from now on.
+    With --partial, those that succeeded with less than all. Items run with the inputs that were recorded; other
+    results are kept. --model, --temperature and --max-tokens change the run's models from now on.
 
     Example: graphmill retry k7f2 --kind timeout
     """
@@ -73,7 +74,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         choices = model_choices(models, temperature, max_tokens)
         foreground = foreground_of(
             found,
-            title=f"retrying {_selected(items)} of {graph_name(found.manifest)}",
+            title=f"retrying {_selected(items, partial=partial)} of {graph_name(found.manifest)}",
             output=output or output_of(found),
             as_json=as_json,
             journal=journal_place(journal, found.id),
@@ -85,6 +86,7 @@ def retry(  # noqa: PLR0913  one parameter per option
                 found,
                 items=named,
                 kinds=kinds,
+                partial=partial,
                 journal=OpenJournal(store),
                 policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
                 concurrency=concurrency,
@@ -95,5 +97,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         )
 
 
-def _selected(items: list[str] | None) -> str:
-    return count_text(len(items), "item") if items else "the failed items"
+def _selected(items: list[str] | None, *, partial: bool) -> str:
+    if items:
+        return count_text(len(items), "item")
+    return "the partial items" if partial else "the failed items"

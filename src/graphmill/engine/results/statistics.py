@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.core.result import Failure, Result, Status
 from graphmill.core.usage import Usage
@@ -26,6 +26,7 @@ _RATE_OVER_S = 30.0
 _MOST_GROUPS = 100
 _NUMBERS = re.compile(r"\d+")
 _OTHERS = "(other messages)"
+MOST_DISTINCT = 1000
 _ACCURACY = 0.01
 _LOG_GAMMA = math.log((1 + _ACCURACY) / (1 - _ACCURACY))
 _LEAST_S = 1e-6
@@ -109,15 +110,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroup:
-    """Failures of one kind whose messages differ at most in their numbers.
+    """Failures of one kind and exception type whose messages differ at most in their numbers.
 
-    ``message`` is the first one's, and ``is_varied`` says that there are others.
+    ``message`` is the first one's, and ``distinct`` how many different ones there are; beyond a thousand they are not counted.
     """
 
     kind: str
+    type: str = ""
     message: str
     count: int
-    is_varied: bool = False
+    distinct: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +144,12 @@ class SlowJob:
 class Statistics:
     """The figures of a run. ``done`` counts the jobs that have a result; ``total`` is None if unknown.
 
-    ``degraded`` counts succeeded jobs in which something failed. ``throughput`` is jobs per second without those that were cancelled,
-    wait or are pending. ``hook_errors`` is how often hooks raised, ``stuck`` how many abandoned functions still run, ``held_s`` how
-    long nothing new was started because the run was paused or the machine full. ``memory`` and ``cpu`` are the last readings: shares
-    of what this process may use; ``peak_memory_bytes`` is the whole process's. ``usage`` is by model, failed attempts and earlier
-    processes of a recorded run included.
+    ``degraded`` counts succeeded jobs in which something failed, ``partial`` those that achieved less than all. ``throughput`` is
+    jobs per second without those that were cancelled, wait or are pending. ``hook_errors`` is how often hooks
+    raised, ``stuck`` how many abandoned functions still run, ``held_s`` how long nothing new was started because the
+    run was paused or the machine full. ``memory`` and ``cpu`` are the last readings: shares of what this process may
+    use; ``peak_memory_bytes`` is the whole process's. ``usage`` is by model, failed attempts and earlier processes
+    of a recorded run included.
     """
 
     total: int | None
@@ -172,6 +175,7 @@ class Statistics:
     cpu: float
     peak_memory_bytes: int
     usage: Mapping[str, Usage]
+    partial: int = 0
 
     @property
     def success_rate(self) -> float:
@@ -315,6 +319,7 @@ class Tally:
         self.done = 0
         self.retries = 0
         self.degraded = 0
+        self.partial = 0
         self.by_status: Counter[Status] = Counter()
         self._queued = Sketch()
         self._duration = Sketch()
@@ -327,6 +332,8 @@ class Tally:
         self.by_status[result.status] += 1
         if result.is_degraded:
             self.degraded += 1
+        if result.is_partial:
+            self.partial += 1
         if result.attempts > 1:
             self.retries += result.attempts - 1
         if result.attempts:
@@ -380,6 +387,7 @@ class Tally:
             cpu=reading.cpu,
             peak_memory_bytes=peak_memory_bytes(),
             usage=usage,
+            partial=self.partial,
         )
 
     def _rank(self, result: Result) -> None:
@@ -396,28 +404,44 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+class _GroupKey(NamedTuple):
+    """What the failures of a group have in common; of the message all but its numbers."""
+
+    kind: str
+    type: str
+    pattern: str
+
+
 class ErrorGroups:
     """Sorts failures into groups as they come; beyond a hundred groups, those of one kind are one."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[str, str], str] = {}
-        self._counts: dict[tuple[str, str], int] = {}
-        self._varied: set[tuple[str, str]] = set()
+        self._first: dict[_GroupKey, str] = {}
+        self._counts: Counter[_GroupKey] = Counter()
+        self._hashes: dict[_GroupKey, set[int]] = {}
 
     def add(self, failure: Failure) -> None:
         """Count one failure."""
-        key = (str(failure.kind), _NUMBERS.sub("#", failure.message[:400])[:200])
+        key = _GroupKey(str(failure.kind), failure.type, _NUMBERS.sub("#", failure.message[:400])[:200])
         message = failure.message
         if key not in self._first and len(self._first) >= _MOST_GROUPS:
-            key, message = (str(failure.kind), _OTHERS), _OTHERS
-        if self._first.setdefault(key, message) != message:
-            self._varied.add(key)
-        self._counts[key] = self._counts.get(key, 0) + 1
+            key, message = _GroupKey(str(failure.kind), "", _OTHERS), _OTHERS
+        self._first.setdefault(key, message)
+        self._counts[key] += 1
+        hashes = self._hashes.setdefault(key, set())
+        if len(hashes) < MOST_DISTINCT:
+            hashes.add(hash(failure.message))
 
     def largest_first(self) -> tuple[ErrorGroup, ...]:
         """List the groups."""
         groups = [
-            ErrorGroup(kind=key[0], message=message, count=self._counts[key], is_varied=key in self._varied)
+            ErrorGroup(
+                kind=key.kind,
+                type=key.type,
+                message=message,
+                count=self._counts[key],
+                distinct=len(self._hashes[key]),
+            )
             for key, message in self._first.items()
         ]
         return tuple(sorted(groups, key=lambda group: -group.count))

@@ -92,6 +92,7 @@ class _Loop:
                     raise
                 self._stop = "error"
                 self._error = failed.error()
+                self._scope.flags.add("partial")
                 return
             self._scope.flags.update(output.flags)
             self._stop = self._add(output.values, inner)
