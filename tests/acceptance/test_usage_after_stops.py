@@ -92,7 +92,13 @@ def test_what_was_answered_before_a_kill_is_counted_once_after_it(tmp_path, grap
         whole = sum(each in (FINE, MISFIT) for each in answers) + len(server.asked) - len(answers)
         assert statuses == str(["succeeded"] * 3)
         assert (int(requests), int(put_in), int(given)) == (len(server.asked) - 1, 5 * whole, 2 * whole)
-        total = {"own/m": {"requests": int(requests), "input_tokens": int(put_in), "output_tokens": int(given)}}
+        counts = {
+            "requests": int(requests),
+            "input_tokens": int(put_in),
+            "output_tokens": int(given),
+            "unpriced": whole,
+        }
+        total = {"own/m": counts}
         assert counted(tmp_path / "runs.db", "r") == recounted(tmp_path / "runs.db", "r") == total
 
 

