@@ -8,11 +8,13 @@ from typing import Any
 
 _HOMES = {
     "api.complete": "complete",
+    "api.run_reader": "RunReader open_run",
     "api": "abatch aresume aretry arun batch resume retry run",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
     " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",
     "core.result": "Failure Kind Result Status StopReason",
+    "core.trace": "Trace TraceStep",
     "core.version": "__version__",
     "datasets.sink": "Sink sink",
     "datasets.source": "source",

@@ -1,5 +1,6 @@
 from graphmill.api import abatch, aresume, aretry, arun, batch, resume, retry, run
 from graphmill.api.complete import complete
+from graphmill.api.run_reader import RunReader, open_run
 from graphmill.core.errors import (
     Ambiguous,
     AttemptError,
@@ -23,6 +24,7 @@ from graphmill.core.errors import (
 )
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
+from graphmill.core.trace import Trace, TraceStep
 from graphmill.core.version import __version__
 from graphmill.datasets.sink import Sink, sink
 from graphmill.datasets.source import source
@@ -92,6 +94,7 @@ __all__ = [
     "RetryScheduled",
     "Run",
     "RunFinished",
+    "RunReader",
     "RunStarted",
     "RunStopped",
     "Sink",
@@ -104,6 +107,8 @@ __all__ = [
     "StepError",
     "StopReason",
     "Throttled",
+    "Trace",
+    "TraceStep",
     "Transient",
     "Unavailable",
     "UnknownRunError",
@@ -120,6 +125,7 @@ __all__ = [
     "idempotency_key",
     "load",
     "open_journal",
+    "open_run",
     "resume",
     "retry",
     "run",

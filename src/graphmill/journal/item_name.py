@@ -24,28 +24,28 @@ class NamedItem(NamedTuple):
     history: ItemHistory
 
 
-def find_item(archive: Archive, run: RunRecord, name: str) -> NamedItem:
+def find_item(archive: Archive, run: RunRecord, name: str, *, with_calls: bool = False) -> NamedItem:
     """Find an item by its id, its row number or the beginning of its id; UsageError if there is none, or several."""
-    found = meant_item(archive, run, name)
+    found = meant_item(archive, run, name, with_calls=with_calls)
     if found is None:
         raise UsageError(f"run {run.id} has no record of an item {name!r:.80}{_hint(archive, run, name)}")
     return found
 
 
-def meant_item(archive: Archive, run: RunRecord, name: str) -> NamedItem | None:
+def meant_item(archive: Archive, run: RunRecord, name: str, *, with_calls: bool = False) -> NamedItem | None:
     """Return the item that has this id, this row number (from 1), or an id that begins so; None if none does.
 
     An exact id always wins over a row number, and that over a beginning. UsageError lists the candidates of a name that
     may mean several items. Only an item with a result has a row and a beginning.
     """
-    history = archive.history(run, item_key(name))
+    history = archive.history(run, item_key(name), with_calls=with_calls)
     if history.entries or history.attempts or history.steps or history.wanted or history.suspect:
         return NamedItem(name, history)
     found = entries_named(archive, run, name)
     if not found:
         return None
     require_one(run, name, found)
-    return NamedItem(found[0].result.job_id, archive.history(run, found[0].key))
+    return NamedItem(found[0].result.job_id, archive.history(run, found[0].key, with_calls=with_calls))
 
 
 def entries_named(archive: Archive, run: RunRecord, name: str) -> Sequence[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +16,7 @@ from graphmill.engine.jobs.context import ASK
 
 # By model; that of a row is in no other row, so that all of a run add up to what it has used.
 Spent = Mapping[str, Usage]
-_ASKED = f"{ASK}#"
+_ASKED = re.compile(rf"(?:.*/)?{ASK}#\d+", re.DOTALL)
 RECORD_PROMPTS = "record_prompts"  # an option in manifests; without it a run records what is sent to models
 
 
@@ -174,7 +175,7 @@ class StepRow(NamedTuple):
     @property
     def is_answer(self) -> bool:
         """Whether it is what a person has answered to a question of its job."""
-        return not self.attempts and self.path.rpartition("/")[2].startswith(_ASKED)
+        return not self.attempts and _ASKED.fullmatch(self.path) is not None
 
     @property
     def noted(self) -> bytes | None:
