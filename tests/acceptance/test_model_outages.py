@@ -129,10 +129,9 @@ def test_a_run_whose_server_was_never_there_is_offered_another_model(tmp_path):
     with ModelServer() as server:
         here = Place(tmp_path, server, "openai", "no_credit", 0)
     write_items(tmp_path, [{"id": "1", "text": "a"}])
-    code, said = here.command(
-        "batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r", argv=IMPATIENT
-    )
+    code, said = here.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r")
     assert code == 5, said
+    assert "check the address, and that a server runs there (no call has succeeded yet)" in said
     assert "graphmill resume r --model OTHER" in said
     assert re.search(r"^  models +own/m$", here.command("show", "r")[1], re.MULTILINE)
 

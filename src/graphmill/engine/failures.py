@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from graphmill.core.errors import (
     message_of,
 )
 from graphmill.core.result import ANSWER_CAUSES, Failure, Kind
+from graphmill.http.failures import kind_of_client_error, retry_after_of
 
 log = logging.getLogger("graphmill")
 
@@ -57,6 +58,12 @@ _PERMANENT = (
     PermissionError,
 )
 
+_KINDS: Mapping[type[AttemptError], Kind] = {
+    Permanent: Kind.PERMANENT,
+    Throttled: Kind.THROTTLED,
+    Transient: Kind.TRANSIENT,
+    Unavailable: Kind.UNAVAILABLE,
+}
 _DECISIVE_ORDER = (
     Kind.PERMANENT,
     Kind.AMBIGUOUS,
@@ -69,7 +76,7 @@ _DECISIVE_ORDER = (
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Return an exception's kind by its type; anything not known to be permanent is transient."""
+    """Return an exception's kind by its type or, if another client raised it, by its HTTP status; else it is transient."""
     if isinstance(error, Reported):
         return error.failure.kind
     raised = type(error)
@@ -81,7 +88,10 @@ def kind_of(error: BaseException) -> Kind:
         return Kind.UNAVAILABLE
     if issubclass(raised, Ambiguous):
         return Kind.AMBIGUOUS
-    return Kind.PERMANENT if issubclass(raised, _PERMANENT) else Kind.TRANSIENT
+    if issubclass(raised, _PERMANENT):
+        return Kind.PERMANENT
+    known = kind_of_client_error(error)
+    return Kind.TRANSIENT if known is None else _KINDS[known]
 
 
 def root_cause(error: BaseException) -> BaseException:
@@ -198,11 +208,11 @@ def _type_name(error: BaseException) -> str:
 
 
 def _retry_after_s(error: BaseException) -> float | None:
-    """Read ``retry_after_s`` of any exception that has it."""
+    """Read ``retry_after_s`` of any exception that has it, or the headers of another client's."""
     value = getattr(error, "retry_after_s", None)
     if isinstance(value, int | float) and math.isfinite(value) and value >= 0:
         return float(value)
-    return None
+    return retry_after_of(error)
 
 
 def _traceback(error: BaseException) -> str:

@@ -101,7 +101,8 @@ class Policy:
     ("transient", "permanent", …), or to None for the usual rule.
 
     The concurrency is a ceiling: the limit of each model is found below it. With ``adaptive=True`` so is that of each job's key, with
-    ``adaptive=False`` none is. ``park_after_s`` is how long something that jobs depend on may be unavailable before the run pauses.
+    ``adaptive=False`` none is. ``park_after_s`` is how long something that jobs depend on may be unavailable before the run pauses:
+    by default 60 seconds or, as long as no call of a model has succeeded, until one more has failed.
     With ``isolation="process"`` attempts run in worker processes, which can be killed and whose death fails one attempt only.
     """
 
@@ -116,7 +117,7 @@ class Policy:
     window: int | None = None
     grace_s: float = 2.0
     drain_s: float = 25.0
-    park_after_s: float = 60.0
+    park_after_s: float | None = None
     guards: Guards = field(default_factory=Guards)
     alerts: Alerts = field(default_factory=Alerts)
     classify: Callable[[BaseException], Any] | None = None
@@ -190,8 +191,10 @@ def _require_times(policy: Policy) -> None:
     for name in ("timeout_s", "job_timeout_s", "batch_timeout_s"):
         if getattr(policy, name) is not None:
             require_seconds(name, getattr(policy, name), zero=False)
-    for name in ("grace_s", "drain_s", "park_after_s"):
+    for name in ("grace_s", "drain_s"):
         require_seconds(name, getattr(policy, name))
+    if policy.park_after_s is not None:
+        require_seconds("park_after_s", policy.park_after_s)
 
 
 def _require_a(name: str, value: object, kind: type, *, example: str) -> None:

@@ -24,6 +24,7 @@ from graphmill.core.result import CONTENT_FILTER
 from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.graph.secrets import Redactor
 from graphmill.http.connection import HttpClient, HttpResponse
+from graphmill.http.failures import kind_of_status
 from graphmill.http.faults import (
     HttpError,
     InvalidRequestError,
@@ -40,11 +41,6 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_HEADER = re.compile(r"[^\x20-\x7e\x80-\U0010ffff]|[\ud800-\udfff]|^ | \Z")
 _SET_BY_CLIENT = frozenset({"content-length", "transfer-encoding"})
 _ERROR_TEXT = re.compile(r'"(message|type|code|status|detail)"\s*:\s*"((?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)')
-_BY_STATUS: dict[int, type[AttemptError]] = {
-    **dict.fromkeys((401, 402, 403, 404, 405, 407, 521, 522, 523), Unavailable),
-    **dict.fromkeys((408, 409, 425), Transient),
-    **dict.fromkeys((429, 503, 529), Throttled),
-}
 _REMEDIES = {
     401: "check the key",
     402: "add credit",
@@ -319,17 +315,6 @@ def _list_secrets(address: str, key: str | None, headers: Mapping[str, str]) -> 
 
 
 # --- errors ---
-
-
-def kind_of_status(status: int) -> type[AttemptError]:
-    """Return the kind of an error by its status alone; redirects are not followed with a key in hand."""
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    if status < 400:
-        return Unavailable
-    if status < 500:
-        return Permanent
-    return Transient
 
 
 _FILTERED = {"content_filter", "content_policy_violation"}

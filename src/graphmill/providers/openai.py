@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from graphmill.core.errors import AttemptError, Permanent, Throttled, Unavailable
+from graphmill.core.errors import AttemptError, Permanent, Unavailable
 from graphmill.core.json import to_json
 from graphmill.core.model_call import (
     FinishReason,
@@ -22,6 +22,7 @@ from graphmill.core.model_call import (
     ToolCall,
 )
 from graphmill.core.usage import LOST, RateLimits, Usage
+from graphmill.http.failures import kind_of_words
 from graphmill.http.headers import read_openai_limits
 from graphmill.providers.http_provider import (
     ErrorDetails,
@@ -42,31 +43,6 @@ _REASONS = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), FinishReason.LENGTH),
     **dict.fromkeys(("tool_calls", "function_call"), FinishReason.TOOL_CALLS),
     "content_filter": FinishReason.CONTENT_FILTER,
-}
-_UNAVAILABLE = (
-    "access_terminated",
-    "account_deactivated",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "credit_balance_exhausted",
-    "deploymentnotfound",
-    "insufficient_quota",
-    "invalid_api_key",
-    "model_not_found",
-    "unsupported_country_region_territory",
-)
-_PERMANENT = (
-    "content_filter",
-    "content_policy_violation",
-    "context_length_exceeded",
-    "invalid_prompt",
-    "string_above_max_length",
-)
-_THROTTLED = ("engine_overloaded", "overloaded", "rate_limit_exceeded", "server_overloaded", "slow_down")
-_BY_CODE: dict[str, type[AttemptError]] = {
-    **dict.fromkeys(_UNAVAILABLE, Unavailable),
-    **dict.fromkeys(_PERMANENT, Permanent),
-    **dict.fromkeys(_THROTTLED, Throttled),
 }
 _TOO_LARGE = re.compile(r"request too large|must be reduced|maximum context length|context window", re.IGNORECASE)
 _NO_MODEL = re.compile(
@@ -189,7 +165,7 @@ class OpenAI(HttpProvider):
             return Permanent  # OpenRouter: this input was flagged, others may pass
         if status == 400 and _NO_MODEL.search(details.message):
             return Unavailable
-        return _BY_CODE.get(details.code.lower()) or _BY_CODE.get(details.type.lower())
+        return kind_of_words((details.code, details.type))
 
     def find_hidden_status(self, data: dict[str, Any]) -> int | None:
         """Find an error in a successful response, or in its first choice."""

@@ -29,7 +29,7 @@ def test_a_concurrency_that_is_no_whole_number_above_zero_is_refused(value):
         ({"alerts": True}, "alerts must be a Alerts"),
         ({"adaptive": "yes"}, "adaptive must be True, False or None"),
         ({"drain_s": -1}, "drain_s must be a number of seconds >= 0"),
-        ({"park_after_s": None}, "park_after_s must be a number of seconds"),
+        ({"park_after_s": -1}, "park_after_s must be a number of seconds"),
         ({"isolation": "thread"}, "isolation must be one of process"),
         ({"classify": "transient"}, "classify must be a function"),
         ({"grace_s": -1}, "grace_s"),

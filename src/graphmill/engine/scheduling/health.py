@@ -7,6 +7,7 @@ from enum import StrEnum
 from graphmill.core.result import Failure, Kind
 
 _FIRST_PROBE_S = 1.0
+_PARK_AFTER_S = 60.0
 _MAX_BETWEEN_PROBES_S = 15.0
 _INCONCLUSIVE = frozenset({Kind.CANCELLED, Kind.PAUSED, Kind.CRASH})
 
@@ -30,11 +31,12 @@ class Health:
     """One circuit breaker. An attempt that finds its dependency unavailable opens it; then nothing starts but a probe now and then.
 
     A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes it is given up.
+    By default that is a minute, but one probe where ``is_proven`` is False: a wrong key or address gets no better by waiting.
     """
 
     __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state")
 
-    def __init__(self, park_after_s: float) -> None:
+    def __init__(self, park_after_s: float | None) -> None:
         self._park_after_s = park_after_s
         self._probe_at = 0.0
         self._wait_s = 0.0
@@ -60,25 +62,27 @@ class Health:
         self.state = HealthState.HALF_OPEN
         return True
 
-    def ended(self, failure: Failure | None, now: float, *, is_probe: bool) -> None:
+    def ended(self, failure: Failure | None, now: float, *, is_probe: bool, is_proven: bool = True) -> None:
         """Note how an attempt ended; None means well."""
         if failure is not None and failure.kind is Kind.UNAVAILABLE and self.state is CLOSED:
             self.since, self._wait_s = now, _FIRST_PROBE_S
             self._open(failure, now)
         elif is_probe and self.state is HealthState.HALF_OPEN:
-            self._judge(failure, now)
+            self._judge(failure, now, is_proven=is_proven)
 
     def give_up(self, reason: str) -> None:
         """Start nothing more."""
         self.state = HealthState.GIVEN_UP
         self.reason = reason
 
-    def _judge(self, failure: Failure | None, now: float) -> None:
+    def _judge(self, failure: Failure | None, now: float, *, is_proven: bool) -> None:
         if failure is not None and failure.kind in _INCONCLUSIVE:
             self.state = HealthState.OPEN
         elif failure is None or failure.kind not in (Kind.UNAVAILABLE, Kind.TIMEOUT):
             self.state, self.reason = HealthState.CLOSED, ""
-        elif now - self.since >= self._park_after_s:
+        elif self._park_after_s is None and not is_proven:
+            self.give_up(f"{failure.message} (no call has succeeded yet)")
+        elif now - self.since >= (_PARK_AFTER_S if self._park_after_s is None else self._park_after_s):
             self.give_up(f"{failure.message} (no probe succeeded for {now - self.since:.0f} s)")
         else:
             self._wait_s = min(2 * self._wait_s, _MAX_BETWEEN_PROBES_S)

@@ -33,6 +33,7 @@ _MIN_CALLS = 10  # fewer say nothing
 _STORM_SHARE = 0.25  # the share of refusals worth reporting
 _UNUSED_KINDS = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.PERMANENT})  # what any other failure used is unknown
 _THROTTLED = Kind.THROTTLED  # a global is found faster than a member
+_RAISED_BY_USER = "graphmill.Unavailable"
 _MAX_IDLE_LANES = 100
 _MAX_TROUBLES = 3
 
@@ -171,7 +172,7 @@ class Lane:
     )
     # fmt: on
 
-    def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float) -> None:
+    def __init__(self, key: str, *, limit: int, is_adaptive: bool, park_after_s: float | None) -> None:
         self.key = key
         self.queue = RequestQueue()
         self.members = 0  # jobs, steps and calls that belong to it now; an idle lane can be dropped
@@ -318,7 +319,8 @@ class Lane:
         if kind is _THROTTLED and failure is not None and request.is_call:
             self._refusals.add(failure, self._with_key(failure.message), now, self.succeeded_at)
         if failure is not None or self.health.state is not CLOSED:
-            self.health.ended(failure, now, is_probe=request.is_probe)
+            is_proven = self.succeeded_at > -inf or not _is_of_set_up(request, failure)
+            self.health.ended(failure, now, is_probe=request.is_probe, is_proven=is_proven)
         if self._controller is not None:
             retry_after_s = None if failure is None else failure.retry_after_s
             self._controller.ended(request.stamp, now, kind, retry_after_s)
@@ -359,6 +361,13 @@ class Lane:
             self.rate_limiter.settle(reservation, used)
         else:
             self.rate_limiter.settle(reservation, reservation.tokens)
+
+
+def _is_of_set_up(request: SlotRequest, failure: Failure | None) -> bool:
+    """Whether a failure says what a wrong key, name or address says; what a user's function calls unavailable may be anything."""
+    if failure is None or failure.kind is not Kind.UNAVAILABLE:
+        return False
+    return request.is_call or failure.type != _RAISED_BY_USER
 
 
 def _tokens(request: SlotRequest, limiter: RateLimiter) -> int:

@@ -14,7 +14,8 @@ from graphmill.core.errors import AttemptError, Transient, Unavailable, describe
 from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, ModelRequest, ModelResponse
 from graphmill.core.usage import Usage
-from graphmill.providers.http_provider import ErrorDetails, build_error, kind_of_status
+from graphmill.http.failures import kind_of_status
+from graphmill.providers.http_provider import ErrorDetails, build_error
 from graphmill.providers.scripted.sample import sample_value
 from graphmill.providers.scripted.script import (
     ENDS,
