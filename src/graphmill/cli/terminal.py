@@ -241,7 +241,7 @@ def _print_labelled(label: str, text: str) -> None:
 
 
 def print_stderr(lines: Iterable[str]) -> None:
-    """Print lines on standard error, wrapped to the terminal. An error there is no reason to stop."""
+    """Print lines on standard error, wrapped to the terminal. An error there does not stop anything."""
     with suppress(OSError):
         sys.stderr.write("\n".join(wrap_lines(lines, sys.stderr)) + "\n")
         sys.stderr.flush()

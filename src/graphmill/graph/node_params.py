@@ -182,7 +182,7 @@ def _mapping_type(wanted: Sequence[Any]) -> Any:
 
 
 def _item_type(wanted: Sequence[Any]) -> Any:
-    """Return the type of the entries of a list; None if there is no single one."""
+    """Return the only type of a list's entries; None if there is none or more than one."""
     found = [get_args(each)[0] for each in wanted if _holds_entries(each) and len(set(get_args(each)) - {...}) == 1]
     if len(found) != 1 or Any in wanted:
         return None

@@ -123,7 +123,9 @@ class Intake:
 
     def series(self) -> Iterable[Job] | AsyncIterable[Job]:
         """Return what the engine runs: iterated in a thread, or, for an async source, on the loop."""
-        return self._asynchronously() if isinstance(self._items, AsyncIterable) else self._plainly()
+        if isinstance(self._items, AsyncIterable):
+            return self._asynchronously()
+        return self._plainly()
 
     @property
     def input_hash(self) -> str:
@@ -212,7 +214,9 @@ class Intake:
 
         The store settles most of them as ``decide`` would: a result that succeeded with this content is skipped.
         """
-        rows = self._lookup.settled([item.key for item in items], [item.content for item in items]) if items else ()
+        if not items:
+            return
+        rows = self._lookup.settled([item.key for item in items], [item.content for item in items])
         asked = [item.key for item, row in zip(items, rows, strict=True) if row is None]
         outcomes = self._lookup.outcomes(asked) if asked else _NO_OUTCOMES
         settled = 0
@@ -225,8 +229,9 @@ class Intake:
                     continue
                 outcome = outcomes.get(item.key)
                 self._require_once(item, outcome)
-                decision = self._decide_new(item) if outcome is None else self._decide_again(item, outcome)
-                if decision is not None:
+                if outcome is None:
+                    yield item, self._decide_new(item)
+                elif (decision := self._decide_again(item, outcome)) is not None:
                     yield item, decision
         finally:
             if settled:  # all at once: nearly every item of a resume is one of them
@@ -284,14 +289,16 @@ class Intake:
             if count > 1:
                 name += f"~{count}"
             name = sample_id(name, draft.sample)
-        return _Item(position if draft.position is None else draft.position, draft, name, item_key(name), content)
+        if draft.position is not None:
+            position = draft.position
+        return _Item(position, draft, name, item_key(name), content)
 
     def _job(self, item: _Item, decision: RunItem) -> Job:
         draft, name, position = item.draft, item.name, item.position
         generation, content = decision.generation, decision.content
         work = NO_PAST_WORK
         if decision.recorded is not None:  # reads the item's steps
-            work = past_work(decision.recorded, generation, draft.effect if draft.job is None else draft.job.effect)
+            work = past_work(decision.recorded, generation, (draft.job or draft).effect)
         valid = work.valid
         self.records[name] = ItemRecord(
             item.key,

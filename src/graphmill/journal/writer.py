@@ -195,7 +195,9 @@ class JournalWriter:
     def spill(self) -> PageFile | None:
         """Let a job spill to a file beside the store, if that is on this machine."""
         folder = self._ledger.folder
-        return None if folder is None else PageFile(folder)
+        if folder is None:
+            return None
+        return PageFile(folder)
 
     def finish(self, job: Job, result: Result, body: Any, last: LastStep | None = None) -> int:
         """Queue the result's row, which holds the last step too; ``hurry`` writes it."""
@@ -287,7 +289,9 @@ class JournalWriter:
         is_whole = self._intake.is_whole or self._run.is_read
         waiting = self._waiting + self.done.get(WAITING, 0)
         status = _final_status(stopped, because, is_refused=is_refused, is_whole=is_whole, waiting=waiting)
-        reason = because if because or status.state is not RunState.PAUSED else _left(waiting, is_whole=is_whole)
+        reason = because
+        if not because and status.state is RunState.PAUSED:
+            reason = _left(waiting, is_whole=is_whole)
         self._ending = RunRow(status=status, reason=reason, more_s=elapsed_s)
         self._is_read = is_read and stopped is None and not because
         self._is_closing = True

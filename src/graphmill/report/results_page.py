@@ -21,7 +21,6 @@ from graphmill.report.table import NOTHING, Column, table_lines
 from graphmill.report.text import failure_text, status_text
 
 USUAL_COLUMNS = ("row", "id", "status", "score", "rounds", "cost", "input", "output")
-FLAGS = ("degraded", "partial")
 _TITLES = {"row": "#"}
 _NUMBERS = ("row", "score", "rounds", "cost", "attempts", "queued_s", "duration_s")
 _SHORT = ("score", "rounds", "cost")

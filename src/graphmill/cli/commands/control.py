@@ -169,7 +169,7 @@ def _policy(run: RunRecord) -> Mapping[str, object]:
 def send_request(
     archive: Archive, run: RunRecord, request: RunRequest, is_done: Callable[[RunRecord], bool]
 ) -> RunRecord | None:
-    """Return the run once the request is done or the run has ended; None if there is no reply within five seconds."""
+    """Return the run once the request is done or the run has ended; None without a reply within five seconds."""
     archive.ask(run, request)
     latest = time.monotonic() + REPLY_S
     while time.monotonic() < latest:

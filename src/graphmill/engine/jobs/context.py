@@ -87,7 +87,7 @@ class AttemptContext:
         """Run, item, generation and step: the same in every attempt of this generation."""
         job = self.attempt.step.job
         address = f"{self.steps.recorder.run_id}/{job.id}/{job.past.generation}"
-        return f"{address}/{self.path}" if self.path else address
+        return "/".join(filter(None, (address, self.path)))
 
     @property
     def origin(self) -> str:
@@ -158,9 +158,11 @@ class AttemptContext:
     def job_time_s(self) -> float:
         """Seconds since the job began, including those of earlier processes."""
         job = self.attempt.step.branch.job
-        past = job.record.recall
-        began_at = self.loop.time() if job.started_at is None else job.started_at
-        return self.loop.time() - began_at + (0.0 if past is None else past.before_s)
+        now, past = self.loop.time(), job.record.recall
+        elapsed_s = now - job.began_at(now)
+        if past is not None:
+            elapsed_s += past.before_s
+        return elapsed_s
 
     def record_call(self, encode: Callable[[Callable[[Failure], Failure] | None], bytes]) -> None:
         """Record a call of a model; ``encode`` gets what redacts the step's failures."""
@@ -217,7 +219,9 @@ class AttemptContext:
         self.calls[name] = max(0, self.steps.answered(self, self._path_in(f"{name}#")) - 1)
 
     def _path_in(self, name: str) -> str:
-        return f"{self.path}/{name}" if self.path else name
+        if not self.path:
+            return name
+        return f"{self.path}/{name}"
 
 
 current_context: ContextVar[AttemptContext] = ContextVar("graphmill_context")
@@ -258,7 +262,7 @@ class Question(NamedTuple):
         """Check a question: Permanent if it is not JSON. ``redact`` removes secrets."""
         try:
             text = to_json(value)
-            plain = json.loads(text) if redact is None else _redacted(text, redact)
+            plain = _redacted(text, redact)
             too_deep = is_too_deep(plain)
         except RecursionError:
             too_deep = True
@@ -302,9 +306,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-def _redacted(text: str, redact: Callable[[Failure], Failure]) -> Any:
-    redacted = redact(paused(text)).message
-    if redacted == text:
+def _redacted(text: str, redact: Callable[[Failure], Failure] | None) -> Any:
+    """Read JSON without its secrets; as text, if it is no JSON without them."""
+    if redact is None or (redacted := redact(paused(text)).message) == text:
         return json.loads(text)
     try:
         return json.loads(redacted)

@@ -262,7 +262,7 @@ class Lives:
     def _run_step(self, branch: Branch, step: Step) -> Life:
         job = branch.job
         record = job.record
-        replay, recall = record.replay, record.recall
+        replay = record.replay
         if replay is not None:
             known = self._recorded_outcome(job, step)
             if known is not None:
@@ -274,7 +274,7 @@ class Lives:
         if self._scheduler.stop_failure is not None:
             self._release_slot(branch, None)
             raise _dropped(job, self._scheduler.stop_failure)
-        past = NO_ATTEMPTS if recall is None else recall.failed.get(step.path, NO_ATTEMPTS)
+        past = self._past_attempts(branch, step)
         state = StepState(branch, step, past.last, past.usage, self.now)
         request = self._find_slot(branch, state)
         if request is not None:
@@ -284,7 +284,9 @@ class Lives:
 
     def _find_slot(self, branch: Branch, state: StepState) -> SlotRequest | None:
         """Take the slot of the step before, or one that is free; else return a request for the next in the lane."""
-        key = branch.job.job.key if state.rules.lane is None else state.rules.lane
+        key = state.rules.lane
+        if key is None:
+            key = branch.job.job.key
         if self._keep_slot(branch, state, key):
             return None
         request = self._slot_request(state, key)
@@ -327,8 +329,7 @@ class Lives:
         if branch.is_dropped:
             raise Dropped
         duration_s = self.now - state.began_at
-        job_began_at = state.began_at if job.started_at is None else job.started_at
-        began_s = record.past_s + state.began_at - job_began_at
+        began_s = record.past_s + state.began_at - job.began_at(state.began_at)
         questions, is_recording = outcome.attempt.questions, self._recorder.is_recording
         if questions:
             record.questions = [*(record.questions or ()), *questions]
@@ -351,10 +352,13 @@ class Lives:
             failure, error, is_final, unrecorded = ended
             if state.rules.effect == "unsafe" and not state.rules.is_retried_if_ambiguous:
                 failure = as_ambiguous(failure, error)
-            wait_s = None if is_final else self._next_wait_s(state, attempt, failure)
+            wait_s, last = None, failure
+            if not is_final:
+                wait_s = self._next_wait_s(state, attempt, failure)
             stop_failure = self._scheduler.stop_failure
-            if wait_s is None or stop_failure is not None:
-                last = failure if wait_s is None or stop_failure is None else stop_failure
+            if wait_s is not None and stop_failure is not None:
+                wait_s, last = None, stop_failure
+            if wait_s is None:
                 if unrecorded is not None and self._ends_without_outcome(branch, last):
                     self._record_failure(state, failure, unrecorded)
                 return Outcome(None, None, last, attempt)
@@ -461,8 +465,9 @@ class Lives:
         branch, rules = state.branch, state.rules
         is_call = rules.lane is not None
         lane = self._scheduler.lanes.get(key, rules.limits, is_call=is_call)
-        request_rank = branch.job.rank if at_rank is None else at_rank
-        request = SlotRequest(lane, request_rank, branch.position, state, is_call=is_call)
+        if at_rank is None:
+            at_rank = branch.job.rank
+        request = SlotRequest(lane, at_rank, branch.position, state, is_call=is_call)
         if is_call:
             request.estimated_tokens = state.step.estimated_tokens
         request.usage = state.usage

@@ -73,6 +73,12 @@ class JobState:
         past = self.job.past.position
         return self.position if past is None else past
 
+    def began_at(self, now: float) -> float:
+        """Return when it began; now, if it has not."""
+        if self.started_at is None:
+            return now
+        return self.started_at
+
     def branches(self) -> list[Branch]:
         """Return all its branches, parents first."""
         found = [] if self.main is None else [self.main]

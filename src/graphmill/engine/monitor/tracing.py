@@ -69,7 +69,9 @@ def _provider(module: str, getter: str) -> Any | None:
     if api is None:
         return None
     provider = getattr(api, getter)()
-    return None if type(provider).__module__.startswith(module) else provider
+    if type(provider).__module__.startswith(module):
+        return None
+    return provider
 
 
 class Tracing:
@@ -90,7 +92,9 @@ class Tracing:
     def start(cls, recorder: Recorder) -> Tracing | None:
         """Start the run's span; None if nobody takes spans."""
         found = tracer()
-        return None if found is None else cls(found, recorder)
+        if found is None:
+            return None
+        return cls(found, recorder)
 
     def note(self, recorder: Recorder) -> None:
         """Record the run's span, so that the next process which resumes the run can link to it."""

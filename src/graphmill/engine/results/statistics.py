@@ -60,7 +60,9 @@ class LaneProgress:
         if self.trouble:
             named = "" if self.trouble.startswith(self.key) else f"{self.key}: "
             return f"{UNAVAILABLE}{named}{self.trouble}"
-        return f"{self.key}: waits for {self.waits_for}" if self.waits_for else self.refusals
+        if self.waits_for:
+            return f"{self.key}: waits for {self.waits_for}"
+        return self.refusals
 
 
 def lane_to_report(lanes: Iterable[LaneProgress]) -> LaneProgress | None:
@@ -229,9 +231,11 @@ class RunStatistics:
         """Return the run's progress."""
         scheduler, done = self._scheduler, sum(self._recorder.done.values()) + self.tally.done
         rate = self._meter.rate(self._until(now), self.tally.judged)
-        left = None if self._total is None else max(0, self._total - done)
         lanes = tuple(self._lanes(now))
         is_progressing = scheduler.is_progressing and not any(lane.waits.startswith(NOTHING_ANSWERED) for lane in lanes)
+        eta_s = None
+        if self._total is not None and rate and is_progressing:
+            eta_s = max(0, self._total - done) / rate
         return Progress(
             total=self._total,
             done=done,
@@ -248,9 +252,9 @@ class RunStatistics:
             held=scheduler.hold_reason,
             lanes=lanes,
             rate=rate,
-            eta_s=None if left is None or not rate or not is_progressing else left / rate,
+            eta_s=eta_s,
             elapsed_s=self.elapsed_s(now),
-            series=self._series() if self._total == 1 else None,
+            series=self._series(),
             usage=self._recorder.usage,
         )
 
@@ -269,6 +273,8 @@ class RunStatistics:
 
     def _series(self) -> SeriesProgress | None:
         """Return the progress of the batch inside the only job, unless it is over."""
+        if self._total != 1:
+            return None
         for job in self._scheduler.begun():
             if (series := job.record.series) is not None and series.done != series.count:
                 return SeriesProgress(path=series.path, done=series.done, total=series.count)
@@ -290,13 +296,16 @@ class RunStatistics:
         return self._recorder.done.get(status, 0) + self.tally.by_status[status]
 
     def _held_until(self, now: float) -> float:
-        return self._held_s if self._held_since is None else self._held_s + now - self._held_since
+        if self._held_since is None:
+            return self._held_s
+        return self._held_s + now - self._held_since
 
     def _until(self, now: float) -> float:
         return now if self._ended_at is None else self._ended_at
 
 
 def _reading(lane: Lane, wait: LaneWait | None, refusals: str) -> LaneProgress:
+    waits_for, next_s = wait or ("", None)
     return LaneProgress(
         key=lane.key,
         running=lane.running,
@@ -306,8 +315,8 @@ def _reading(lane: Lane, wait: LaneWait | None, refusals: str) -> LaneProgress:
         throttled_share=lane.throttled.value,
         health=lane.health.state,
         trouble=lane.health.reason,
-        waits_for="" if wait is None else wait.reason,
-        next_s=None if wait is None else wait.next_s,
+        waits_for=waits_for,
+        next_s=next_s,
         refusals=refusals,
     )
 

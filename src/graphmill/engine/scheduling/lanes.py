@@ -137,18 +137,24 @@ class Refusals:
 
     def add(self, failure: Failure, message: str, now: float, succeeded_at: float) -> None:
         """Count a refusal. After several without an answer in between, nothing starts before the requested wait is over."""
-        self._in_a_row = self._in_a_row + 1 if succeeded_at < self._at else 1
+        if succeeded_at >= self._at:
+            self._in_a_row = 0
+        self._in_a_row += 1
         self._at, self._message = now, message
         if failure.retry_after_s is None:
             return
         at = now + failure.retry_after_s
-        self._retry_at = min(self._retry_at, at) if self._retry_at > now else at
+        if self._retry_at > now:
+            at = min(self._retry_at, at)
+        self._retry_at = at
         if self._in_a_row >= _REFUSALS_IN_A_ROW:
             self.gated_until = max(self.gated_until, now + min(failure.retry_after_s, _MAX_GATE_S))
 
     def wait(self, now: float) -> LaneWait | None:
         """Return the wait that refused calls still have, if any."""
-        return LaneWait(_RETRY_AFTER, self._retry_at - now) if self._retry_at > now else None
+        if self._retry_at <= now:
+            return None
+        return LaneWait(_RETRY_AFTER, self._retry_at - now)
 
     def describe(self, now: float, succeeded_at: float, throttled: Share) -> str:
         """Describe recent refusals; empty if there are few."""
@@ -234,7 +240,9 @@ class Lane:
 
     def opens_at(self, now: float, request: SlotRequest | None = None) -> float | None:
         """Return when its next request, or this one, may start; None while that depends on something that has to end first."""
-        return None if self.running >= self.limit else self._opens_at(request or self.queue.first, now)
+        if self.running >= self.limit:
+            return None
+        return self._opens_at(request or self.queue.first, now)
 
     def can_start_now(self, request: SlotRequest, now: float) -> bool:
         """Whether a request that is not in the queue may start at once: nothing comes before it, and it is no probe."""
@@ -265,7 +273,9 @@ class Lane:
         """Return what waiting calls wait for though there is a slot for them, or what refused ones wait for by themselves."""
         first = self.queue.first
         if first is None or not first.is_call or (first.order != _NESTED and not has_slot):
-            return self._refusals.wait(now) if has_retries and not self.running else None
+            if self.running or not has_retries:
+                return None
+            return self._refusals.wait(now)
         if self.running and self.running >= self.limit:
             return None
         if self.health.state is not CLOSED:
@@ -277,7 +287,9 @@ class Lane:
             return None
         estimated_tokens = _tokens(first, self.rate_limiter)
         wait_s = self.rate_limiter.opens_at(estimated_tokens) - now
-        return None if wait_s <= 0.0 else LaneWait(self.rate_limiter.limit_text(estimated_tokens), wait_s)
+        if wait_s <= 0.0:
+            return None
+        return LaneWait(self.rate_limiter.limit_text(estimated_tokens), wait_s)
 
     def refusals(self, now: float) -> str:
         """Describe recent refusals; empty if there are few."""
@@ -309,8 +321,10 @@ class Lane:
     def end(self, request: SlotRequest, failure: Failure | None, now: float) -> None:
         """Take a slot back and learn from how the attempt went; None means well."""
         self.running -= 1
-        kind = None if failure is None else failure.kind
-        if failure is None:
+        kind = retry_after_s = None
+        if failure is not None:
+            kind, retry_after_s = failure.kind, failure.retry_after_s
+        else:
             self.succeeded_at = now
             self._refusals.gated_until = 0.0
         self.throttled.add(hit=kind is _THROTTLED)
@@ -322,7 +336,6 @@ class Lane:
             is_proven = self.succeeded_at > -inf or not _is_of_set_up(request, failure)
             self.health.ended(failure, now, is_probe=request.is_probe, is_proven=is_proven)
         if self._controller is not None:
-            retry_after_s = None if failure is None else failure.retry_after_s
             self._controller.ended(request.stamp, now, kind, retry_after_s)
             self.limit, self.reason = self._controller.limit, self._controller.reason
 
@@ -404,7 +417,10 @@ class Lanes:
 
     def apply_limits(self, lane: Lane, limits: Limits) -> None:
         """Apply limits to a lane."""
-        limiter = RateLimiter(limits) if self.clock is None else RateLimiter.for_account(limits, self.clock)
+        if self.clock is None:
+            limiter = RateLimiter(limits)
+        else:
+            limiter = RateLimiter.for_account(limits, self.clock)
         self._rate_limiters.append(limiter)
         lane.apply_limits(limits, limiter)
 

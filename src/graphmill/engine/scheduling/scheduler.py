@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphmill.core.errors import DuplicateIdError, UsageError
@@ -19,7 +19,7 @@ from graphmill.core.result import (
     Result,
     StopReason,
 )
-from graphmill.engine.jobs.state import JobEnd, JobState
+from graphmill.engine.jobs.state import JobEnd, JobRecord, JobState
 from graphmill.engine.policy import Policy, require_count, require_window
 from graphmill.engine.scheduling.lanes import Lanes, SlotRequest, rank
 
@@ -166,7 +166,9 @@ class Scheduler:
 
     @property
     def _allowed(self) -> int:
-        return self.limit if self.guard_reason is None and self._suspects <= 0 else 1
+        if self.guard_reason is not None or self._suspects > 0:
+            return 1
+        return self.limit
 
     @property
     def should_commit_now(self) -> bool:
@@ -217,10 +219,18 @@ class Scheduler:
     def finish(self, job: JobState, end: JobEnd, now: float) -> Result:
         """End a job that holds no slot."""
         output, failure = end.output, end.failure
-        record = job.existing_record
-        usage = job.job.past.usage if record is None else record.usage
-        models = () if record is None else record.models
-        status = SUCCEEDED if failure is None else _STATUS.get(failure.kind, FAILED)
+        metadata: Mapping[str, Any] = {}
+        usage, past_s = job.job.past.usage, 0.0
+        if (record := job.existing_record) is not None:
+            usage, past_s = record.usage, record.past_s
+        if record is not None or job.job.sample or end.metadata:
+            metadata = _metadata(record, job.job.sample, end)
+        counts = cost_nano = None
+        if usage is not None:
+            counts, cost_nano = usage.counts, usage.cost_nano
+        status = SUCCEEDED
+        if failure is not None:
+            status = _STATUS.get(failure.kind, FAILED)
         if status is PENDING and "questions" in end.metadata:
             status = WAITING
         job.status = status
@@ -230,7 +240,7 @@ class Scheduler:
         self.lanes.leave(job.lane)
         self._suspects -= job.job.past.is_suspect
         self.failures.add(succeeded=status is SUCCEEDED, failed=status is FAILED or status is TIMED_OUT)
-        started_at = now if job.started_at is None else job.started_at
+        started_at = job.began_at(now)
         return Result(
             job_id=job.job.id,
             position=job.source_position,
@@ -240,10 +250,10 @@ class Scheduler:
             error=failure,
             attempts=job.attempts,
             queued_s=started_at - job.admitted_at,
-            duration_s=now - started_at if record is None else record.past_s + now - started_at,
-            usage=None if usage is None else usage.counts,
-            cost_nano=None if usage is None else usage.cost_nano,
-            metadata=_metadata(models, job.job.sample, end) if models or job.job.sample or end.metadata else {},
+            duration_s=past_s + now - started_at,
+            usage=counts,
+            cost_nano=cost_nano,
+            metadata=metadata,
         )
 
 
@@ -302,12 +312,13 @@ class FailureCount:
         return f"{self._failed:,} of {self._succeeded + self._failed:,} items failed"
 
 
-def _metadata(models: Sequence[str], sample: int, end: JobEnd) -> dict[str, Any]:
+def _metadata(record: JobRecord | None, sample: int, end: JobEnd) -> dict[str, Any]:
     """Return which sample a job is, which model answered it (or, of several, all), and what the job itself adds."""
     metadata: dict[str, Any] = {}
     if sample:
         metadata["sample"] = sample
-    if models:
-        metadata["model"] = models[0] if len(models) == 1 else sorted(models)
+    if record is not None and record.models:
+        [model, *others] = sorted(record.models)
+        metadata["model"] = [model, *others] if others else model
     metadata.update(end.metadata)
     return metadata

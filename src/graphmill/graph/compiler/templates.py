@@ -65,7 +65,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class _Params:
-    """Params of which some are taken as written, even if they look like templates."""
+    """Params, some of them taken as written, even if they look like templates."""
 
     as_written: Mapping[str, Any]
     rest: CompiledValue

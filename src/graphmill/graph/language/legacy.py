@@ -79,7 +79,7 @@ def convert_workflow(document: Document) -> tuple[dict[str, Any], list[FileProbl
 
 
 class _Converter:
-    """Converts block by block; ``at`` is where a block stands in the document."""
+    """Converts block by block; ``at`` is a block's position in the document."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems

@@ -9,13 +9,6 @@ from graphmill.core.errors import AttemptError
 from graphmill.core.model_call import ModelRequest, ModelResponse
 
 
-class Session(Protocol):
-    """What the calls of one run share, such as a pool of connections."""
-
-    async def close(self) -> None:
-        """Let go of it."""
-
-
 class Provider(Protocol):
     """Speaks one model protocol; made once, it holds no state and never tries a second time: each call is one request.
 

@@ -42,7 +42,7 @@ class EarlierTexts:
         if min(len(own), len(earlier)) < needed:
             return False
         misses_left = len(earlier) - needed
-        for pair in earlier:  # texts that differ are told apart by their first few words
+        for pair in earlier:  # the first few words are enough to tell most texts apart
             if pair not in own:
                 misses_left -= 1
                 if misses_left < 0:

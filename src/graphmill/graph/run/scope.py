@@ -52,7 +52,7 @@ class Scope:
 
 
 class SpillState:
-    """Where a job puts what is too large for memory; ``pages`` is None until requested, or where there is no such place.
+    """Where a job puts what is too large for memory; ``pages`` is None until requested, or without such a place.
 
     Once it ``is_used``, some of the values that templates find are sequences on disk.
     """

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
+from typing import Any
 
 from graphmill.core.json import KEY_BYTES
 from graphmill.journal.records import CallRow, StoredCall
@@ -41,7 +42,7 @@ class CallPacker:
 
     def __init__(self, run: int) -> None:
         self._run = run
-        self._bases: dict[str, tuple[int, zlib._Compress]] = {}
+        self._bases: dict[str, tuple[int, Any]] = {}
 
     def pack(self, rows: Sequence[CallRow]) -> list[CallGroup]:
         """Group calls of the same step, and compress them."""

@@ -1,1 +1,1 @@
-"""The shell node: its params, where values may stand in its command, and its processes."""
+"""The shell node: its params, where its command may use values, and its processes."""

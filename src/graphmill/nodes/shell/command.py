@@ -1,4 +1,4 @@
-"""Where the values of templates may stand in a shell command.
+"""Where a shell command may use the values of templates.
 
 A value reaches the shell in an environment variable, and the script names that variable where the template stood: as ``"${NAME}"`` for a
 bare word, as ``${NAME}`` inside double quotes. A template anywhere else is refused, and so is a command that dash and bash might read
