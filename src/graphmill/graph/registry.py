@@ -1,4 +1,4 @@
-"""Node types and providers from installed packages, found by their entry points and loaded on first use."""
+"""Node types, providers and workflows from installed packages, found by their entry points and loaded on first use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from graphmill.core.errors import describe_error
@@ -16,6 +17,7 @@ from graphmill.graph.node_type import NodeType
 T = TypeVar("T")
 NODE_GROUP = "graphmill.nodes"
 PROVIDER_GROUP = "graphmill.providers"
+WORKFLOW_GROUP = "graphmill.workflows"
 
 
 class _Registry(ABC, Generic[T]):
@@ -128,6 +130,26 @@ class ProviderRegistry(_Registry[Provider]):
         del package
         made: Provider = loaded()
         return made
+
+
+class WorkflowRegistry(_Registry[Path]):
+    """The folders of installed workflows: an entry point ``mine = "package.folder"`` leads to ``package/folder/mine.yaml``."""
+
+    group = WORKFLOW_GROUP
+    what = "workflow"
+    required = ()
+
+    def _make(self, loaded: Any, package: str) -> Path:
+        del package
+        if getattr(loaded, "__file__", None) is None:
+            raise TypeError(f"must be a package with an __init__.py, got {loaded!r:.80}")
+        return Path(loaded.__file__).parent
+
+
+@cache
+def workflow_registry() -> WorkflowRegistry:
+    """Return the installed workflows of this process."""
+    return WorkflowRegistry()
 
 
 @cache

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from graphmill.core.errors import UsageError
+from graphmill.core.suggest import suggestion
 from graphmill.graph.compiler.compiler import compile_workflow
 from graphmill.graph.graph import Graph
 from graphmill.graph.language.document import Document
 from graphmill.graph.models.answer import schema_of
+from graphmill.graph.registry import workflow_registry
 from graphmill.graph.template import Literal, Placeholder, Reference, TemplateError, parse
 
 _NODE = "answer"
@@ -23,8 +25,30 @@ _OPENING = re.compile(r"\$+(?=\{)")
 
 
 def load(path: str | Path) -> Graph:
-    """Read a workflow file, YAML or JSON; WorkflowError lists all its problems."""
-    return compile_workflow(Document.read(path))
+    """Read a workflow file, YAML or JSON, or an installed workflow by its name; WorkflowError lists all its problems."""
+    return compile_workflow(Document.read(workflow_file(path)))
+
+
+def workflow_file(name: str | Path) -> str | Path:
+    """Return the file of an installed workflow of this name, unless there is a file of this path; any other path as it is."""
+    if isinstance(name, Path) or Path(name).name != name or Path(name).suffix or _is_file(name):
+        return name
+    installed = workflow_registry()
+    if name not in installed.names:
+        if near := suggestion(name, installed.names):
+            raise UsageError(f"no workflow file {name!r}{near}")
+        return name
+    try:
+        return installed.find(name) / f"{name}.yaml"
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # such as a name that is too long: reading it reports that
+        return True
 
 
 def load_data(data: Mapping[str, Any], path: str | None = None) -> Graph:

@@ -1,4 +1,4 @@
-"""The nodes that make up a workflow's flow: value, branch, end, ask and workflow."""
+"""The nodes that make up a workflow's flow: value, first, branch, end, ask and workflow."""
 
 from __future__ import annotations
 
@@ -49,6 +49,42 @@ class ValueNode(NodeType[Mapping[str, Any]]):
         """Return the params."""
         del context
         return params
+
+
+class FirstParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What to choose from."""
+
+    of: Annotated[list[Any], Meta(description="The values, in order; `${name ?? null}` for one that may be missing.")]
+
+
+class FirstNode(NodeType[FirstParams]):
+    """Returns the first value that is there. It is not recorded, because repeating it costs nothing."""
+
+    name = "first"
+    summary = "Chooses the first of several values that is not null."
+    Params = FirstParams
+    is_recorded = False
+    outputs: ClassVar[Mapping[str, str]] = {"value": "the first value that is not null; null if all are"}
+    example = """\
+- id: error
+  type: first
+  params: {of: ["${solve.error ?? null}", "${judge.error ?? null}"]}
+"""
+
+    def actions(self, params: Mapping[str, Any]) -> Collection[str]:
+        """Return the only action."""
+        del params
+        return ("default",)
+
+    def fingerprint(self, params: Mapping[str, Any]) -> str:
+        """Return nothing: the params decide the result."""
+        del params
+        return ""
+
+    async def run(self, params: FirstParams, context: Context) -> Mapping[str, Any]:
+        """Return the value."""
+        del context
+        return {"value": next((value for value in params.of if value is not None), None)}
 
 
 class CasesNode(NodeType[P]):

@@ -11,8 +11,10 @@ from graphmill.graph.node_type import Context
 from graphmill.graph.registry import (
     NODE_GROUP,
     PROVIDER_GROUP,
+    WORKFLOW_GROUP,
     NodeRegistry,
     ProviderRegistry,
+    WorkflowRegistry,
     find_node_type,
     node_registry,
 )
@@ -183,3 +185,14 @@ def test_two_packages_of_one_name_are_refused(provide):
         match=r"provider 'acme' is in acme-mo.* and acme-mo.*; remove all but one of these packages",
     ):
         ProviderRegistry().find("acme")
+
+
+def test_a_stranger_s_package_adds_a_workflow_by_the_package_that_holds_its_file(install):
+    folder = install / "acme_debates"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    declare(install, "acme-debates", ["mine = acme_debates", "gone = acme_debates.gone"], WORKFLOW_GROUP)
+    found = WorkflowRegistry()
+    assert found.find("mine") == folder
+    with pytest.raises(ValueError, match=r"cannot load workflow 'gone' of acme-debates 3\.0"):
+        found.find("gone")

@@ -80,3 +80,19 @@ def test_a_missing_file_is_told_with_the_nearest_name(tmp_path):
 def test_a_file_that_can_not_be_read_is_told_with_the_system_s_reason(tmp_path):
     with pytest.raises(gm.UsageError, match=f"cannot read the workflow file .*: {os.strerror(errno.EISDIR)}"):
         gm.load(tmp_path)
+
+
+def test_an_installed_workflow_is_found_by_its_name_unless_a_file_has_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert gm.load("solve-verify-judge").path.endswith("solve-verify-judge.yaml")
+    (tmp_path / "solve-verify-judge").mkdir()
+    assert list(gm.load("solve-verify-judge").inputs) == ["problem", "domain", "max_rounds"]
+    (tmp_path / "solve-verify-judge").rmdir()
+    (tmp_path / "solve-verify-judge").write_text(NODES)
+    assert list(gm.load("solve-verify-judge").nodes) == ["only"]
+
+
+def test_a_misspelt_name_of_an_installed_workflow_is_suggested(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gm.UsageError, match=r"no workflow file 'solve-verfy-judge' .did you mean 'solve-verify-judge'"):
+        gm.load("solve-verfy-judge")

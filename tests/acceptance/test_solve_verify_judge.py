@@ -1,0 +1,156 @@
+"""The workflow solve-verify-judge, with agents behind a server of our own: how debates end, what each agent sees, what comes out."""
+
+import pytest
+
+import graphmill as gm
+from support.agents import Agents, broken, judgement, passing_in, solution, verification
+from support.model_server import said
+
+NAME = "solve-verify-judge"
+FIELDS = [
+    "answer",
+    "solution",
+    "reasoning",
+    "confidence",
+    "passed",
+    "verifier",
+    "score",
+    "judge",
+    "rounds",
+    "best_round",
+    "stop",
+    "error",
+]
+
+
+@pytest.fixture
+def agents(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    with Agents(tmp_path) as played:
+        yield played
+
+
+def solve(problem="problem p1", **inputs):
+    return gm.run(NAME, {"problem": problem, "domain": "math", **inputs})
+
+
+def ending(output):
+    return output["stop"], output["rounds"], output["best_round"], output["passed"]
+
+
+def test_an_answer_that_passes_at_once_is_judged_and_comes_with_all_that_was_found(agents):
+    output = solve().output
+    assert list(output) == FIELDS
+    assert ending(output) == ("passed", 1, 1, True)
+    assert (output["solution"], output["confidence"], output["score"], output["error"]) == ("1", 0.1, 0.9, None)
+    assert output["answer"].startswith("I guess wildly")
+    assert output["reasoning"] == "I guess wildly: attempt 1 at problem p1 gives"
+    assert output["verifier"]["scores"] == {"correctness": 0.5, "completeness": 0.8, "clarity": 0.9}
+    assert output["judge"]["reasoning"] == "it is right"
+    assert [request.role for request in agents.asked] == ["solver", "verifier", "judge"]
+
+
+def test_a_solver_sees_its_former_answers_and_all_critiques_and_the_judge_the_best_round(agents):
+    agents.verifier = passing_in(3)
+    assert ending(solve().output) == ("passed", 3, 3, True)
+    last = agents.of("solver")[-1].prompt
+    parts = ["problem p1", "attempt 1", "flaw 1", "attempt 2", "flaw 2"]
+    assert sorted(parts, key=last.index) == parts
+    assert "attempt 3" in agents.of("judge")[0].prompt
+
+
+def test_without_a_pass_the_best_round_is_the_verifiers_best(agents):
+    agents.verifier = lambda request: verification(passed=False, correctness={1: 0.2, 2: 0.6, 3: 0.4}[request.round])
+    output = solve().output
+    assert ending(output) == ("max_rounds", 3, 2, False)
+    assert (output["solution"], output["verifier"]["scores"]["correctness"]) == ("2", 0.6)
+    assert "attempt 2" in agents.of("judge")[0].prompt
+
+
+def test_a_solver_that_repeats_itself_is_stopped(agents):
+    agents.solver = lambda request: solution(agents.of("solver")[0])
+    agents.verifier = lambda request: verification(passed=False)
+    assert ending(solve(max_rounds=9).output) == ("circular", 2, 1, False)
+
+
+def test_the_number_of_rounds_is_an_input(agents):
+    agents.verifier = passing_in(9)
+    assert ending(solve(max_rounds=1).output) == ("max_rounds", 1, 1, False)
+
+
+def test_a_solver_that_fails_at_once_fails_the_item(agents):
+    agents.solver = broken
+    result = solve()
+    assert (result.status, result.output) == ("failed", None)
+    assert "not accepted" in result.error.message
+
+
+def test_a_solver_that_fails_later_leaves_the_rounds_before_it_as_a_partial_item(agents):
+    agents.solver = lambda request: broken(request) if request.round == 2 else solution(request)
+    agents.verifier = passing_in(3)
+    result = solve()
+    assert result.is_partial
+    assert ending(result.output) == ("error", 1, 1, False)
+    assert (result.output["score"], result.output["error"]["kind"]) == (0.9, "permanent")
+
+
+def test_when_the_verifier_fails_the_answer_is_kept_and_judged_in_a_partial_item(agents):
+    agents.verifier = broken
+    result = solve()
+    assert result.is_partial
+    assert ending(result.output) == ("error", 1, 1, None)
+    assert (result.output["solution"], result.output["verifier"], result.output["score"]) == ("1", None, 0.9)
+    assert "not accepted" in result.output["error"]["message"]
+
+
+def test_a_verifier_that_fails_later_leaves_the_verified_round_as_the_best(agents):
+    agents.verifier = lambda request: broken(request) if request.round == 2 else verification(passed=False)
+    assert ending(solve().output) == ("error", 2, 1, False)
+
+
+def test_when_the_judge_fails_the_answer_and_its_verification_are_kept_in_a_partial_item(agents):
+    agents.judge = broken
+    result = solve()
+    assert result.is_partial
+    assert ending(result.output) == ("passed", 1, 1, True)
+    assert (result.output["score"], result.output["judge"], result.output["error"]["kind"]) == (None, None, "permanent")
+
+
+def test_an_agent_whose_answer_does_not_fit_is_asked_again(agents):
+    texts = iter(['{"score": 2}', "no JSON", judgement(0.4)])
+    agents.judge = lambda request: next(texts)
+    output = solve().output
+    assert (output["score"], len(agents.of("judge"))) == (0.4, 3)
+
+
+def test_a_solver_whose_answer_was_cut_is_no_success(agents):
+    agents.solver = lambda request: said("half an ans", reason="length")
+    assert solve().status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("domain", "wanted"),
+    [("math", "\\boxed{}"), ("code", "fenced code block"), ("general", "directly"), ("physics", "directly")],
+)
+def test_the_domain_decides_the_form_of_the_answer_and_the_rubric(agents, domain, wanted):
+    solve(domain=domain)
+    assert wanted in agents.of("solver")[0].system
+    assert (
+        agents.of("verifier")[0].system.count("Correctness:") == agents.of("judge")[0].system.count("Correctness:") == 1
+    )
+
+
+def test_no_agent_sees_the_ground_truth_or_the_metadata(agents):
+    item = {
+        "id": "p7",
+        "problem": "problem p7",
+        "ground_truth": "SECRET-GOLD",
+        "metadata": {"tests": "SECRET-TEST"},
+        "domain": "math",
+    }
+    agents.verifier = passing_in(2)
+    report = gm.batch(NAME, [item])
+    assert report.summary().startswith("1/1 items succeeded")
+    assert len(agents.asked) == 5
+    assert not any("SECRET" in str(request.data) for request in agents.asked)
