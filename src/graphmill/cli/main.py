@@ -46,6 +46,7 @@ COMMANDS = {
     "limits": ("control", "Change the concurrency of a run."),
     "export": ("export", "Write a run's results to a file, in input order."),
     "validate": ("validate", "Check workflow files and report every problem."),
+    "new": ("new", "Copy an installed workflow with its prompts to edit it."),
     "convert": ("convert", "Convert a workflow of the older JSON form (ir_version)."),
     "nodes": ("nodes", "List the node types, or describe one."),
     "models": ("models", "List models and providers, or describe one model."),
@@ -56,8 +57,10 @@ COMMANDS = {
 _MEANT = {
     "check": "validate",
     "continue": "resume",
+    "create": "new",
     "delete": "runs delete",
     "failures": "errors",
+    "init": "new",
     "kill": "cancel",
     "lint": "validate",
     "list": "runs",
