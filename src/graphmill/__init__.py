@@ -9,7 +9,7 @@ from typing import Any
 _HOMES = {
     "api.complete": "complete",
     "api.run_reader": "RunReader open_run",
-    "api": "abatch aresume aretry arun batch resume retry run",
+    "api": "abatch aresume aretry arun ascore batch resume retry run score",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
     " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",
@@ -31,6 +31,8 @@ _HOMES = {
     "graph.workflow": "load",
     "journal.journal": "Journal open_journal",
     "report.report": "Report",
+    "scoring.figures": "Figure ScoreFigures",
+    "scoring.score": "Score",
 }
 _HOME_OF = {name: f"graphmill.{home}" for home, names in _HOMES.items() for name in names.split()}
 

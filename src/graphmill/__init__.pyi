@@ -1,4 +1,4 @@
-from graphmill.api import abatch, aresume, aretry, arun, batch, resume, retry, run
+from graphmill.api import abatch, aresume, aretry, arun, ascore, batch, resume, retry, run, score
 from graphmill.api.complete import complete
 from graphmill.api.run_reader import RunReader, open_run
 from graphmill.core.errors import (
@@ -55,6 +55,8 @@ from graphmill.graph.models.completion import Completion
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal, open_journal
 from graphmill.report.report import Report
+from graphmill.scoring.figures import Figure, ScoreFigures
+from graphmill.scoring.score import Score
 
 __all__ = [
     "Alert",
@@ -72,6 +74,7 @@ __all__ = [
     "Event",
     "ExportError",
     "Failure",
+    "Figure",
     "Graph",
     "GraphmillError",
     "Guards",
@@ -97,6 +100,8 @@ __all__ = [
     "RunReader",
     "RunStarted",
     "RunStopped",
+    "Score",
+    "ScoreFigures",
     "Sink",
     "SourceEnded",
     "SourceError",
@@ -119,6 +124,7 @@ __all__ = [
     "aresume",
     "aretry",
     "arun",
+    "ascore",
     "ask",
     "batch",
     "complete",
@@ -129,6 +135,7 @@ __all__ = [
     "resume",
     "retry",
     "run",
+    "score",
     "sink",
     "source",
     "step",

@@ -3,5 +3,6 @@
 from graphmill.api.batch import abatch, batch
 from graphmill.api.resume import aresume, aretry, resume, retry
 from graphmill.api.run import arun, run
+from graphmill.api.score import ascore, score
 
-__all__ = ["abatch", "aresume", "aretry", "arun", "batch", "resume", "retry", "run"]
+__all__ = ["abatch", "aresume", "aretry", "arun", "ascore", "batch", "resume", "retry", "run", "score"]

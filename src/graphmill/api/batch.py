@@ -14,7 +14,8 @@ import msgspec
 
 from graphmill.api.items import id_rule, job_among_items, repeat_samples, require_fields, require_id, require_samples
 from graphmill.api.reader import ResultReader
-from graphmill.api.recording import JournalRef, Recording, cache_for_run, plan_recording
+from graphmill.api.recording import JournalRef, Recording, cache_for_run, open_briefly, plan_recording
+from graphmill.api.score_plan import PassPlan, plan_pass
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapt_graph
 from graphmill.core.job import Effect, Job, sample_id
@@ -32,8 +33,11 @@ from graphmill.engine.results.statistics import Progress
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
+from graphmill.journal.journal import Journal
 from graphmill.journal.resume import OnChange
 from graphmill.report.report import Report
+from graphmill.report.scores import figures_of_run
+from graphmill.scoring.scorer import Scorer, find_scorers
 
 GraphLike = Callable[[Any], Any] | ForeignGraph | str | Path
 
@@ -57,6 +61,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
     record_prompts: bool | None = None,
+    scorers: Any = (),
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run a graph over items and report how it went.
@@ -77,6 +82,9 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as ambiguous. With
     ``record_prompts=False`` the run does not record what is sent to models and what they answer.
 
+    ``scorers`` score a recorded batch when it has ended: names such as "math", "module:function", functions; see gm.score.
+    The report has their figures in ``scores``.
+
     ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the newest
     figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event.
 
@@ -91,6 +99,9 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     require_fields(function, items)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     recording = None
+    judges = find_scorers(scorers)
+    if judges and run_id is None and journal is None:
+        raise UsageError("scorers need a recorded batch; pass run_id or journal")
     if answers and run_id is None:
         raise UsageError("answers need the run_id of the run whose items wait for them")
     if run_id is not None or journal is not None:
@@ -99,7 +110,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
             graph=function,
             items=items,
             policy=policy,
-            options={"id_field": id_field, **(notes or {})},
+            options={"id_field": id_field, **(notes or {}), **scorers_note(judges)},
             run_id=run_id,
             total=total,
             on_change=on_change,
@@ -118,10 +129,42 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     report = await execute(
         function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
     )
-    return replace(report, samples=samples)
+    report = replace(report, samples=samples)
+    return await score_after(report, judges, journal, **hooks)
 
 
 batch = blocking(abatch)
+
+
+def scorers_note(scorers: Sequence[Scorer]) -> dict[str, Any]:
+    """Return what a manifest records of the scorers of a batch, so that a resume scores it too."""
+    specs = [scorer.spec for scorer in scorers if scorer.spec is not None]
+    return {"scorers": specs} if specs else {}
+
+
+async def score_after(
+    report: Report, scorers: Sequence[Scorer], journal: JournalRef | None, **hooks: Unpack[BatchHooks]
+) -> Report:
+    """Score a batch that has ended; one that was stopped early is scored once it is resumed."""
+    if not scorers or report.run_id is None or report.stopped is not None:
+        return report
+    with open_briefly(journal) as opened:
+        plans = [plan_pass(opened, opened.archive.find(report.run_id), scorer) for scorer in scorers]
+        return await score_run(opened, report, plans, **hooks)
+
+
+async def score_run(journal: Journal, report: Report, plans: Sequence[PassPlan], **hooks: Unpack[BatchHooks]) -> Report:
+    """Execute scoring passes over a run, one after the other; return the run's report with their reports and figures."""
+    passes = []
+    for plan in plans:
+        try:
+            passes.append(await execute(plan.graph, [], plan.policy, plan.recording, **hooks | {"sinks": ()}))
+        finally:
+            await plan.graph.scorer.close()
+        if passes[-1].stopped is not None:
+            break
+    figures = await asyncio.to_thread(figures_of_run, journal.archive, plans[0].run)
+    return replace(report, passes=tuple(passes), scores=tuple(figures))
 
 
 async def execute(

@@ -131,7 +131,7 @@ def plan_recording(  # noqa: PLR0913
         items=repeat_samples(items, samples),
         identify=_identify(graph, id_rule(items, options.get("id_field")), effect, samples),
         manifest=manifest_of(
-            graph=_graph_note(graph),
+            graph=graph_note(graph),
             fingerprints=graph_fingerprints(graph, version=version),
             source=items.note() if isinstance(items, FileSource | Single) else None,
             policy=policy,
@@ -195,7 +195,7 @@ def plan_retry(  # noqa: PLR0913
     """Plan to run failed items again; ``words`` describe known changes of the graph."""
     bind = partial(_again, graph, effect)
     now = {
-        "graph": _graph_note(graph),
+        "graph": graph_note(graph),
         "fingerprints": graph_fingerprints(graph, version=version),
         "policy": policy_note(policy),
     }
@@ -248,7 +248,8 @@ def _plain(data: Any) -> Any:
         return None
 
 
-def _graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
+def graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return what a manifest says of a graph: its kind, its name, and how to open it again."""
     if isinstance(graph, Graph):
         return {
             "kind": "workflow",

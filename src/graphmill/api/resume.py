@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
-from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, policy_for, require_known
+from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, policy_for, require_known, score_after
 from graphmill.api.items import Single, require_fields, require_id
 from graphmill.api.model_changes import ModelChange, ModelParams, change_models
 from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
+from graphmill.api.score import score_again
+from graphmill.api.score_plan import graph_of_pass, is_pass
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Kind
 from graphmill.core.suggest import suggestion
@@ -23,6 +25,7 @@ from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.report.report import Report
+from graphmill.scoring.scorer import Scorer, find_scorers
 
 
 async def aresume(  # noqa: PLR0913  one parameter per choice
@@ -56,6 +59,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     """
     require_known(aresume, hooks)
     run = _found(journal, run_id)
+    if is_pass(run):
+        return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
     options = run.manifest.get("options", {})
     series = items
     if items is None:
@@ -90,7 +95,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         is_elsewhere=True,
         samples=options.get("samples", 1),
     )
-    return await execute(function, series, rules, recording, **hooks)
+    report = await execute(function, series, rules, recording, **hooks)
+    return await score_after(report, scorers_of(run), journal, **hooks)
 
 
 async def aretry(  # noqa: PLR0913
@@ -125,7 +131,9 @@ async def aretry(  # noqa: PLR0913
         )
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
-    if graph is None:
+    if is_pass(run):
+        graph = graph_of_pass(run, graph)
+    elif graph is None:
         graph = graph_of(run, f"gm.retry({run.id!r}, graph=function)")
     function = function_of(graph)
     words: Mapping[str, str] = {}
@@ -146,15 +154,25 @@ async def aretry(  # noqa: PLR0913
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
     )
-    return await execute(function, [], rules, recording, **hooks)
+    report = await execute(function, [], rules, recording, **hooks)
+    if is_pass(run):
+        return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
+    return await score_after(report, scorers_of(run), journal, **hooks)
 
 
 resume = blocking(aresume)
 retry = blocking(aretry)
 
 
+def scorers_of(run: RunRecord) -> tuple[Scorer, ...]:
+    """Return the scorers that a batch was started with."""
+    return find_scorers(run.manifest.get("options", {}).get("scorers", ()))
+
+
 def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
     """Load a run's graph again; ``by`` is the call to suggest if only the program that has the function can continue."""
+    if is_pass(run):
+        return graph_of_pass(run)
     note: Mapping[str, Any] = run.manifest.get("graph", {})
     if "graph" not in run.manifest:
         raise _of_jobs(run)

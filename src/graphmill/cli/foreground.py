@@ -56,7 +56,8 @@ class Foreground:
     """How a command shows its run.
 
     ``is_recorded`` says that its results are read from ``journal`` when it has ended, or from ``store`` if that is open;
-    ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item.
+    ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item. With ``scores_only`` the run has
+    ended before, and only scoring it can fail.
     """
 
     title: str
@@ -68,6 +69,7 @@ class Foreground:
     store: Store | None = None
     if_idle: str = ""
     if_empty: str = ""
+    scores_only: bool = False
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -104,7 +106,7 @@ class Foreground:
             raise typer.Exit(interruption.exit_code)
         if error is not None:
             raise error
-        raise typer.Exit(_exit_code(report, is_printed=is_printed))
+        raise typer.Exit(_exit_code(report, is_printed=is_printed, scores_only=self.scores_only))
 
     def _run(
         self,
@@ -116,10 +118,14 @@ class Foreground:
         writes_from_journal: bool,
     ) -> tuple[Report, RunError | None]:
         """Run, and write the results. What ended a run early comes with its report, if the run had started."""
+        started: list[Run] = []
 
         def start(run: Run) -> None:
             interruption.watch(run)
             parts = [self.title, run.id and f"run {run.id}", *self.details]
+            if started:  # the run has ended, and its scoring passes follow
+                parts = ["scoring", f"run {run.id}"]
+            started.append(run)
             display.note(" · ".join(filter(None, parts)))
 
         sinks = [target] if target is not None and not writes_from_journal else []
@@ -156,7 +162,7 @@ class Foreground:
             return
         is_written = written is not None
         lines = [*self.idle_lines(report, error), report.closing_line(), *report.usage_lines(), *report.error_lines()]
-        lines += report.waiting_lines()
+        lines += [*report.waiting_lines(), *report.score_lines()]
         if self.output and written is not None and written.name == Path(self.output).name:
             lines.append(f"results in {self.output}")
         lines += self.next_lines(report, error, is_written=is_written)
@@ -209,7 +215,13 @@ def _write_results(report: Report, target: Sink, error: RunError | None) -> RunE
     return error
 
 
-def _exit_code(report: Report, *, is_printed: bool) -> ExitCode:
+def _exit_code(report: Report, *, is_printed: bool, scores_only: bool = False) -> ExitCode:
+    for scoring in report.passes:
+        code = _exit_code(scoring, is_printed=True)
+        if code is not ExitCode.SUCCESS:
+            return code
+    if scores_only:
+        return ExitCode.SUCCESS if is_printed else ExitCode.OUTPUT
     if report.stopped is StopReason.OUTAGE or (report.stopped is None and not report.is_complete):
         return ExitCode.PAUSED
     if report.is_failure:
@@ -277,7 +289,7 @@ def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foregr
     require_own_file_of(run, output)
     single = Single.noted(run.manifest.get("source") or {})
     if single is None or output is not None:
-        return Foreground(output=output, is_recorded=True, **given)
+        return Foreground(output=output, is_recorded=True, scores_only="of" in run.manifest, **given)
     return SingleForeground(output=None, is_recorded=True, item=single, **given)
 
 

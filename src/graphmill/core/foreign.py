@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 GROUP = "graphmill.graphs"
 
@@ -24,17 +24,17 @@ class ForeignGraph(Protocol):
 
 
 class AdaptedGraph(ABC):
-    """Makes such a graph callable, with one step for each item.
+    """Makes such a graph, or a scorer, callable, with one step for each item.
 
-    ``library`` is the other library's name; the versions of ``packages`` are recorded with a run.
+    ``library`` is the other library's name, or ``scorer``; the versions of ``packages`` are recorded with a run.
     """
 
-    library: ClassVar[str]
-    packages: ClassVar[tuple[str, ...]]
+    library: str
+    packages: tuple[str, ...]
 
     @abstractmethod
-    async def __call__(self, item: Any) -> Any:
-        """Run it over an item; return JSON data."""
+    def __call__(self, item: Any) -> Any:
+        """Run it over an item; return JSON data, or a coroutine of it."""
 
     @property
     @abstractmethod

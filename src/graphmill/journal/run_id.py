@@ -13,7 +13,8 @@ _LEAST_LENGTH = 5
 _BEGAN_AT = 1_767_225_600  # 2026-01-01T00:00Z
 _STEP_S = 8
 _MADE = re.compile(f"[{_DIGITS[10:]}][{_DIGITS}]{{{_LEAST_LENGTH - 1},}}")
-_CHOSEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MARK = "+"
+_CHOSEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?:\+[A-Za-z0-9_-]{1,40})?")
 
 
 def new_run_id(now: float, newest: str | None) -> str:
@@ -36,6 +37,11 @@ def require_run_id(text: object) -> None:
             "a run id must have 1 to 64 ASCII letters, digits, '.', '_' or '-' and start with a letter or digit, "
             f"got {text!r:.80}; choose another, such as 'users-1', or leave it out"
         )
+
+
+def pass_id(run_id: str, name: str) -> str:
+    """Return the id of the scoring pass of this name over a run, such as ``k7f2+math``."""
+    return f"{run_id}{_MARK}{name}"
 
 
 def _text(ordinal: int) -> str:
@@ -69,9 +75,11 @@ _MOST_SHOWN = 5
 
 
 def meant_run(name: str, ids: Sequence[str], *, store: str) -> str:
-    """Return the id that is this name or the only one that begins with it."""
+    """Return the id that is this name or the only one that begins with it; a scoring pass only if its run is named."""
     if name in ids:
         return name
+    if _MARK not in name:
+        ids = [run_id for run_id in ids if _MARK not in run_id]
     found = [run_id for run_id in ids if name and run_id.startswith(name)]
     if len(found) == 1:
         return found[0]

@@ -18,6 +18,7 @@ from graphmill.journal.journal import Journal
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.journal.store import Archive
 from graphmill.report.run_view import first_waiting, samples_of
+from graphmill.report.scores import headlines, score_lines
 from graphmill.report.text import (
     ERRORS_SHOWN,
     duration_text,
@@ -29,6 +30,7 @@ from graphmill.report.text import (
     waiting_lines,
 )
 from graphmill.report.usage import usage_lines, usage_record
+from graphmill.scoring.figures import ScoreFigures
 
 T = TypeVar("T")
 Where = Callable[[Result], bool]
@@ -49,7 +51,8 @@ class Report:
 
     Results are in input order. Those of a recorded run, which has a ``run_id``, are read from its journal each time;
     ``done_now`` counts the results of this process, ``orphans`` those whose items are no longer in the source.
-    ``samples`` is how often each item was run.
+    ``samples`` is how often each item was run. ``scores`` are the figures of a scored run, and ``passes`` the reports of
+    the scoring passes of this process.
     """
 
     run_id: str | None = None
@@ -64,6 +67,8 @@ class Report:
     stored: Iterable[Result] | None
     waiting: tuple[Result, ...] = ()
     samples: int = 1
+    scores: tuple[ScoreFigures, ...] = ()
+    passes: tuple[Report, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -98,6 +103,7 @@ class Report:
             parts.append(f"{self.done_now:,} done now, {before:,} before")
         if self.orphans:
             parts.append(f"{self.orphans:,} no longer in the source")
+        parts += headlines(self.scores)
         return " · ".join([*parts, duration_text(self.statistics.elapsed_s)])
 
     def usage_lines(self) -> list[str]:
@@ -111,6 +117,10 @@ class Report:
             return error_lines(self.errors, self._failed)
         first = groups[:ERRORS_SHOWN]
         return [*group_lines(first), *more_lines(self._failed - sum(group.count for group in first))]
+
+    def score_lines(self) -> list[str]:
+        """Show the figures of each scorer, and what was wrong with the other answers."""
+        return score_lines(self.scores)
 
     def waiting_lines(self) -> list[str]:
         """Show the questions of the first five items that wait for an answer."""
@@ -234,6 +244,7 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
         "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in report.waiting],
         "usage": usage_record(statistics.usage),
+        "scores": [figures.to_json() for figures in report.scores],
         "statistics": {
             field.name: getattr(statistics, field.name) for field in fields(statistics) if field.name != "usage"
         },
@@ -302,3 +313,20 @@ def _with_elapsed(live: Statistics, elapsed_s: float) -> Statistics:
     if elapsed_s <= live.elapsed_s:
         return live
     return replace(live, elapsed_s=elapsed_s, throughput=live.throughput * live.elapsed_s / elapsed_s)
+
+
+def stored_report(journal: Callable[[], AbstractContextManager[Journal]], run: RunRecord) -> Report:
+    """Return the report of a run of which nothing runs in this process."""
+    nothing = Tally().statistics(
+        total=run.total,
+        elapsed_s=run.elapsed_s,
+        held_s=0.0,
+        stuck=0,
+        hook_errors=0,
+        reading=Reading(memory=0.0, cpu=0.0),
+        usage=run.usage,
+    )
+    blank = Report(
+        run_id=run.id, statistics=nothing, stopped=None, stopped_because="", errors=(), policy=Policy(), stored=None
+    )
+    return StoredResults(journal, run.id).complete(blank)

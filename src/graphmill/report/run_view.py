@@ -108,7 +108,8 @@ class RunView:
     @property
     def can_reopen(self) -> bool:
         """Whether a command can load its graph and its items again; only its program has a lambda or a generator."""
-        return self.has_graph and bool(_source(self.run).get("path") or self.is_single)
+        source = _source(self.run)
+        return self.has_graph and bool(source.get("path") or source.get("run") or self.is_single)
 
     @property
     def needs_source(self) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from graphmill.core.errors import UsageError
 
 CORRECT, WRONG, UNDECIDED, NO_ANSWER = "correct", "wrong", "undecided", "no_answer"
+INFRASTRUCTURE = "infrastructure"  # the item failed before it had an answer: neither right nor wrong
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):

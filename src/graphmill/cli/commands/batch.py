@@ -122,6 +122,12 @@ def batch(  # noqa: PLR0913  one parameter per option
     timeout: Timeout = TIMEOUT_S,
     max_failures: MaxFailures = None,
     output: Output = None,
+    scorers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scorer", metavar="NAME", help="Score the answers when all have run. Repeatable.", show_default=False
+        ),
+    ] = None,
     run_id: RunId = None,
     on_change: WhenChanged = "refuse",
     tags: Tags = None,
@@ -142,6 +148,8 @@ def batch(  # noqa: PLR0913  one parameter per option
     active elsewhere, 129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
+    if scorers and no_journal:
+        raise UsageError("--scorer needs a journal; leave out --no-journal")
     graph, pairs = _graph(workflow, inputs or (), prompt=_prompt(prompt, prompt_file), system=system, schema=schema)
     graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
     graph = graph.with_inputs(read_inputs(graph, pairs, inputs_file))
@@ -176,6 +184,7 @@ def batch(  # noqa: PLR0913  one parameter per option
             notes=notes,
             on_change=on_change,
             record_prompts=False if no_record_prompts else None,
+            scorers=scorers or (),
             **watching,
         )
     )
