@@ -310,7 +310,9 @@ def test_of_many_failures_five_are_shown(tmp_path, store):
 
 def test_an_item_is_shown_with_its_attempts_and_steps(tmp_path, humaneval):
     out = answered(tmp_path, "show", "k7f2", "HumanEval/162")
-    assert out.startswith("item HumanEval/162 of run k7f2 · timed_out after 3 attempts · 6.1 s, 0.2 s queued · 20")
+    assert out.startswith(
+        "item HumanEval/162 of run k7f2 · row 163 · timed_out after 3 attempts · 6.1 s, 0.2 s queued · 20"
+    )
     assert 'input:  {"id":"HumanEval/162","n":162}\n' in out
     assert 'error:  timeout: no answer in 60 s\n    File "a.py", line 1, in f\n' in out
     assert "attempts that failed:\n  generation 1   attempt 1      transient   busy\n" in out

@@ -270,6 +270,22 @@ class TestStructure:
         assert (output["response"], output["metadata"]) == ({"a": 1}, {"calls": 1, "repaired": repaired})
 
     @pytest.mark.parametrize(
+        ("text", "read", "repaired"),
+        [
+            (r'["\boxed{\frac12}", {"x": "a \beta"}]', [r"\boxed{\frac12}", {"x": r"a \beta"}], "latex"),
+            (r'["\u0008eta"]', [r"\beta"], "latex"),
+            ('```json\n["\\frac12"]\n```', [r"\frac12"], "fence, latex"),
+            (r'["\\boxed{2}"]', [r"\boxed{2}"], None),
+            (r'["a\b\bx", "a\b ", "\f2", "tab\there\nnu\rrho"]', ["a\b\bx", "a\b ", "\f2", "tab\there\nnu\rrho"], None),
+        ],
+    )
+    def test_a_backslash_of_latex_that_json_took_for_an_escape_is_restored_and_said(self, played, text, read, repaired):
+        played.answers = [text]
+        output = played.output({"prompt": "x", "output_schema": {"type": "array"}})
+        assert output["response"] == read
+        assert output["metadata"].get("repaired") == repaired
+
+    @pytest.mark.parametrize(
         ("text", "said"),
         [
             ("no", "the answer is not JSON"),

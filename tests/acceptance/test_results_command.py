@@ -144,7 +144,7 @@ def test_answers_and_retries_take_the_same_names(waiting):
     assert (code, "has two answers" in err) == (2, True)
     code, out, err = run(waiting, "resume", "r", "--answer", "1=yes", "--answer", "item-c=no")
     assert (code, "2/3 items succeeded, 1 waiting" in out) == (5, True), err
-    assert "item item-b of run r · waiting" in answered(waiting, "show", "r", "2")
+    assert "item item-b of run r · row 2 · waiting" in answered(waiting, "show", "r", "2")
     code, out, err = run(waiting, "retry", "r", "--item", "2")
     assert (code, "2/3 items succeeded, 1 waiting" in out) == (5, True), err
     assert json.loads(answered(waiting, "show", "r", "2", "--json"))["results"][-1]["generation"] == 2

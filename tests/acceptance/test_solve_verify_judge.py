@@ -4,6 +4,7 @@ import pytest
 
 import graphmill as gm
 from support.agents import Agents, broken, judgement, passing_in, solution, verification
+from support.command import answered, run
 from support.model_server import said
 
 NAME = "solve-verify-judge"
@@ -154,3 +155,36 @@ def test_no_agent_sees_the_ground_truth_or_the_metadata(agents):
     assert report.summary().startswith("1/1 items succeeded")
     assert len(agents.asked) == 5
     assert not any("SECRET" in str(request.data) for request in agents.asked)
+
+
+def test_verifier_and_judge_give_their_reasons_first_and_their_verdict_last(agents):
+    solve()
+    for role, first, last in [("verifier", "critique", "passed"), ("judge", "reasoning", "score")]:
+        schema = agents.of(role)[0].data["response_format"]["json_schema"]["schema"]
+        names = list(schema["properties"])
+        assert (names[0], names[-1]) == (first, last)
+        assert schema["required"] == names
+
+
+def test_it_is_copied_out_to_edit_and_the_copy_runs(agents, tmp_path):
+    assert "mine/mine.yaml: copied from solve-verify-judge" in answered(tmp_path, "new", "mine", "--from", NAME)
+    copied = sorted(
+        str(path.relative_to(tmp_path / "mine")) for path in (tmp_path / "mine").rglob("*") if path.is_file()
+    )
+    assert copied[:3] == ["formats/code.md", "formats/general.md", "formats/math.md"]
+    assert not any(name.endswith(".py") for name in copied)
+    (tmp_path / "mine" / "solver.md").write_text("You are Ada. ${format}")
+    result = gm.run("mine/mine.yaml", {"problem": "problem p1", "domain": "math"})
+    assert ending(result.output) == ("passed", 1, 1, True)
+    assert agents.of("solver")[0].system.startswith("You are Ada. Put the final answer")
+    assert gm.load("mine/mine.yaml").name == "mine"
+    (tmp_path / "mine" / "solver.md").write_text("mine")
+    code, _, err = run(tmp_path, "new", "mine", "--from", NAME)
+    assert (code, "'mine' already exists" in err) == (2, True)
+    assert (tmp_path / "mine" / "solver.md").read_text() == "mine"
+
+
+def test_only_an_installed_workflow_can_be_copied(tmp_path):
+    code, _, err = run(tmp_path, "new", "mine", "--from", "solve-verify")
+    assert (code, "did you mean 'solve-verify-judge'" in err) == (2, True)
+    assert list(tmp_path.iterdir()) == []

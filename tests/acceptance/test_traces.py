@@ -55,7 +55,7 @@ def project(tmp_path, monkeypatch):
 def test_the_steps_of_an_item_are_drawn_as_a_tree(project):
     code, out, _ = run(project, "show", "t", "job")
     assert code == 0
-    assert out.startswith("item job of run t · succeeded, degraded after 3 attempts · ")
+    assert out.startswith("item job of run t · row 1 · succeeded, degraded after 3 attempts · ")
     assert (
         "batches:\n  halve: 3/4 items succeeded, 1 failed\n    [2]   2   permanent: no half of \\x1b[31mtwo (1 attempt)\n"
         in out

@@ -105,8 +105,8 @@ class LlmNode(NodeType[LlmParams]):
         "model": "the model that answered, as the provider names it",
         "tool_calls": "the calls the model asks for: `{id, name, arguments}`",
         "logprobs": "for each token `{token, logprob, top}`; null unless requested",
-        "metadata": "`calls`, how many it took; `repaired`, where a `fence` or `text` around the data was left out; "
-        "`cached: true` with its `original_usage`, where it was known",
+        "metadata": "`calls`, how many it took; `repaired`, where a `fence` or `text` around the data was left out, or "
+        "`latex` restored; `cached: true` with its `original_usage`, where it was known",
     }
     asks_model = True
     untemplated = frozenset({"timeout"})

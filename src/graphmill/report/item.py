@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from graphmill.core.job import row_number
 from graphmill.core.json import to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
-from graphmill.journal.records import AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
+from graphmill.journal.records import RECORD_PROMPTS, AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
 from graphmill.journal.resume import is_answered
 from graphmill.report.batch_text import batch_lines, batches_of
+from graphmill.report.conversation import call_record
+from graphmill.report.item_trace import steps_of_item
 from graphmill.report.run_view import run_name
 from graphmill.report.text import (
     align_columns,
@@ -29,25 +32,33 @@ from graphmill.report.trace import TracePart, read_body, trace_of
 from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
 
 _VALUE_CHARS = 2000
+_WHOLE = 1_000_000_000
 _ID_CHARS = 80
 _SHORT_CHARS = 80
 _LINE_CHARS = 200
 
 
-def item_lines(run: RunRecord, item_id: str, history: ItemHistory) -> list[str]:
-    """Show an item: its status, what went in and came out, and how it got there."""
-    trace = trace_of(history.steps, history.attempts)
+def item_trace(run: RunRecord, item_id: str, history: ItemHistory) -> TracePart:
+    """Return the steps of an item as a tree, with what they said to models."""
+    return trace_of(history.steps, history.attempts, steps_of_item(run.id, item_id, history))
+
+
+def item_lines(run: RunRecord, item_id: str, history: ItemHistory, *, is_full: bool = False) -> list[str]:
+    """Show an item: its status, what went in and came out, and how it got there; nothing is shortened if ``is_full``."""
+    trace = item_trace(run, item_id, history)
     current = _current(history)
     lines = [
         f"item {one_line(item_id, _ID_CHARS)} of run {run_name(run)} · {_status(current)}",
         *_notes(history, current),
     ]
+    if run.manifest.get("options", {}).get(RECORD_PROMPTS) is False and not history.calls and history.steps:
+        lines.append("  its run does not record prompts (record_prompts: false)")
     if current is not None:
-        lines += _result_lines(current.result)
+        lines += _result_lines(current.result, _WHOLE if is_full else _VALUE_CHARS)
     lines += _table("attempts that failed", [_attempt_row(row) for row in _failed_attempts(history)])
     lines += _table("answers", [_answer_row(row) for row in history.steps if row.is_answer])
     lines += _section("batches", _batch_lines(trace, None if current is None else current.result.output))
-    lines += _section("steps", trace_lines(trace, _newest_generation(history)))
+    lines += _section("steps", trace_lines(trace, _newest_generation(history), is_full=is_full))
     if len(history.entries) > 1:
         lines += _table("generations", [_generation_row(entry) for entry in history.entries])
     return lines
@@ -67,6 +78,7 @@ def _status(current: Entry | None) -> str:
         return "no result yet"
     result = current.result
     parts = [
+        f"row {row_number(result.position):,}",
         f"{status_text(result)} after {count_text(result.attempts, 'attempt')}",
         f"{duration_text(result.duration_s)}, {duration_text(result.queued_s)} queued",
         *_models(result),
@@ -104,15 +116,15 @@ def _crashes_text(suspect: SuspectRow) -> str:
     return text
 
 
-def _result_lines(result: Result) -> Iterator[str]:
-    yield f"input:  {one_line(to_json(result.input), _VALUE_CHARS)}"
-    yield f"output: {one_line(to_json(result.output), _VALUE_CHARS)}"
+def _result_lines(result: Result, chars: int) -> Iterator[str]:
+    yield f"input:  {one_line(to_json(result.input), chars)}"
+    yield f"output: {one_line(to_json(result.output), chars)}"
     if result.error is not None:
         yield f"error:  {result.error.kind}: {one_line_message(failure_text(result.error), _LINE_CHARS)}"
         trail = traceback_lines(result.error.traceback)
         yield from (f"  {one_line_message(line, _LINE_CHARS)}" for line in trail)
         if result.error.answer:
-            yield f"answer: {one_line(result.error.answer, _VALUE_CHARS)}"
+            yield f"answer: {one_line(result.error.answer, chars)}"
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
@@ -172,9 +184,11 @@ def _generation_row(entry: Entry) -> tuple[str, ...]:
 def item_record(run: RunRecord, item_id: str, history: ItemHistory) -> dict[str, Any]:
     """Return everything about an item as data."""
     current, suspect = _current(history), history.suspect or SuspectRow(b"", 0, 0)
+    steps = steps_of_item(run.id, item_id, history)
     return {
         "run": run.id,
         "id": item_id,
+        "row": None if current is None else row_number(current.result.position),
         "status": None if current is None else current.result.status,
         "wanted_generation": history.wanted,
         "crashes": suspect.crashes,
@@ -183,7 +197,8 @@ def item_record(run: RunRecord, item_id: str, history: ItemHistory) -> dict[str,
         "attempts": attempt_records(history.attempts),
         "answers": [_answer_record(row) for row in history.steps if row.is_answer],
         "steps": [step_record(row) for row in history.steps if not row.is_note],
-        "trace": trace_record(trace_of(history.steps, history.attempts)),
+        "calls": [call_record(step) for step in steps if step.model is not None],
+        "trace": trace_record(trace_of(history.steps, history.attempts, steps)),
     }
 
 

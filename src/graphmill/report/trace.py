@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from graphmill.core.trace import TraceStep
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
@@ -55,7 +56,8 @@ class BatchNote:
 class TracePart:
     """One part of a trace: a recorded step if it has a ``row``, else what contains the steps below it.
 
-    ``number`` is the index of an item or the number of a round. All times are seconds since the job began.
+    ``number`` is the index of an item or the number of a round, ``calls`` what the step said to models. All times are
+    seconds since the job began.
     """
 
     def __init__(self, path: str, kind: PartKind, name: str, number: int = 0) -> None:
@@ -66,6 +68,7 @@ class TracePart:
         self.row: StepRow | None = None
         self.note: BatchNote | None = None
         self.failed_attempts: list[AttemptRow] = []
+        self.calls: list[TraceStep] = []
         self.below: dict[str, TracePart] = {}
 
     @cached_property
@@ -185,8 +188,13 @@ class TracePart:
                 yield from part.rows()
 
 
-def trace_of(steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = ()) -> TracePart:
-    """Build the tree of a job's steps; the newest generation of a step wins. The job's own attempts are left out."""
+def trace_of(
+    steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = (), calls: Iterable[TraceStep] = ()
+) -> TracePart:
+    """Build the tree of a job's steps; the newest generation of a step wins. The job's own attempts are left out.
+
+    Of ``calls`` those of models are used.
+    """
     root = TracePart("", "node", "")
     latest_s = 0.0
     for row in steps:
@@ -201,6 +209,9 @@ def trace_of(steps: Iterable[StepRow], attempts: Iterable[AttemptRow] = ()) -> T
     for attempt in attempts:
         if attempt.path and attempt.kind is not None:
             root.grow(attempt.path).failed_attempts.append(attempt)
+    for call in calls:
+        if call.model is not None:
+            root.grow(call.path).calls.append(call)
     return root
 
 

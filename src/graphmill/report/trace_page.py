@@ -1,15 +1,16 @@
-"""The trace of a job for the reader: a tree with times, attempts, errors and usage; and one step in full."""
+"""The trace of a job for the reader: a tree with times, attempts, errors, usage and conversations; and one step in full."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import batch_view
+from graphmill.report.conversation import call_record, conversation_lines
 from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines, usage_text
 from graphmill.report.trace import (
     MOST_BYTES,
@@ -26,44 +27,55 @@ from graphmill.report.trace import (
 _NAME_CHARS = 60
 _TEXT_CHARS = 80
 _ATTEMPTS_SHOWN = 3
-_MOST_LINES = 1000
+_MOST_ROWS = 1000
 _STATUSES = ("succeeded", "failed", "unfinished")
 
 Cells = tuple[str, str, str, str]
 
 
-def trace_lines(trace: TracePart, generation: int = 1) -> list[str]:
-    """Draw everything below a part of a trace, one line each; steps of earlier generations are marked."""
-    rows = [row for child in fold(trace).children for row in _rows(child, 0, generation)]
-    lines = align_columns(rows[:_MOST_LINES])
-    if len(rows) > _MOST_LINES:
-        lines.append(f"… and {len(rows) - _MOST_LINES:,} more lines; --step PATH shows a part")
+def trace_lines(trace: TracePart, generation: int = 1, *, is_full: bool = False) -> list[str]:
+    """Draw everything below a part of a trace, with what was said to models; steps of earlier generations are marked."""
+    rows = [row for child in fold(trace).children for row in _rows(child, 0, generation, is_full=is_full)]
+    lines: list[str] = []
+    for line, row in zip(align_columns([row.cells for row in rows[:_MOST_ROWS]]), rows, strict=False):
+        lines += [line, *row.below]
+    if len(rows) > _MOST_ROWS:
+        lines.append(f"… and {len(rows) - _MOST_ROWS:,} more lines; --step PATH shows a part")
     return lines
 
 
-def _rows(folded: FoldedPart, depth: int, generation: int) -> Iterator[Cells]:
+class _Row(NamedTuple):
+    """A line in columns, and the lines below it, which are as wide as they like."""
+
+    cells: Cells
+    below: Sequence[str] = ()
+
+
+def _rows(folded: FoldedPart, depth: int, generation: int, *, is_full: bool) -> Iterator[_Row]:
     part = folded.part
     began = took = ""
     if part.step_count:
         began, took = f"+{duration_text(part.began_s)}", duration_text(part.ended_s - part.began_s)
-    yield f"{'  ' * depth}{visible(part.name, _NAME_CHARS)}", began, took, _part_text(part, generation)
     inner = "  " * (depth + 1)
-    failed = part.failed_attempts
+    cells = f"{'  ' * depth}{visible(part.name, _NAME_CHARS)}", began, took, _part_text(part, generation)
+    yield _Row(cells, [f"{inner}{line}" for line in conversation_lines(part.calls, is_full=is_full)])
+    shown = {call.attempt for call in part.calls if call.error is not None}
+    failed = [attempt for attempt in part.failed_attempts if attempt.attempt not in shown]
     for attempt in failed[:_ATTEMPTS_SHOWN]:
         text = visible(error_message(attempt.error), _TEXT_CHARS)
         if attempt.generation < generation:
             text += f" · generation {attempt.generation}"
-        yield f"{inner}attempt {attempt.attempt}", "", "", text
+        yield _Row((f"{inner}attempt {attempt.attempt}", "", "", text))
     if len(failed) > _ATTEMPTS_SHOWN:
-        yield f"{inner}… and {len(failed) - _ATTEMPTS_SHOWN:,} more failed attempts", "", "", ""
+        yield _Row((f"{inner}… and {len(failed) - _ATTEMPTS_SHOWN:,} more failed attempts", "", "", ""))
     for child in folded.children:
-        yield from _rows(child, depth + 1, generation)
+        yield from _rows(child, depth + 1, generation, is_full=is_full)
     if folded.hidden:
-        yield f"{inner}… and {folded.hidden.total():,} more", "", "", _counts_text(folded.hidden)
+        yield _Row((f"{inner}… and {folded.hidden.total():,} more", "", "", _counts_text(folded.hidden)))
 
 
 def _part_text(part: TracePart, generation: int) -> str:
-    texts = [_outcome_text(part)]
+    texts = [*_models_of(part), _outcome_text(part)]
     if part.row is not None and part.row.attempts > 1:
         texts.insert(0, count_text(part.row.attempts, "attempt"))
     if part.usage is not None:
@@ -74,7 +86,15 @@ def _part_text(part: TracePart, generation: int) -> str:
     return " · ".join(filter(None, texts))
 
 
+def _models_of(part: TracePart) -> list[str]:
+    """Return the roles and the models of a step."""
+    names = [name for call in part.calls for name in (call.role, call.model) if name]
+    return [visible(name, _NAME_CHARS) for name in dict.fromkeys(names)]
+
+
 def _outcome_text(part: TracePart) -> str:
+    if part.row is not None and part.calls and part.calls[-1].response is not None and part.row.error is None:
+        return ""  # it is what the model answered
     if part.row is not None and part.row.error is not None:
         return f"failed: {visible(error_message(part.row.error), _TEXT_CHARS)}"
     if part.row is not None:
@@ -145,8 +165,15 @@ def step_lines(part: TracePart, generation: int = 1) -> list[str]:
     """Show one step in full, or what is below a part that is not a step."""
     row = part.row
     if row is None:
-        return [f"{part.path}: {_outcome_text(part)}", *trace_lines(part, generation)]
-    head = [f"step {part.path}", part.status, count_text(row.attempts, "attempt"), duration_text(row.duration_s)]
+        lines = [f"{part.path}: {_outcome_text(part)}", *conversation_lines(part.calls, is_full=True)]
+        return lines + trace_lines(part, generation)
+    head = [
+        f"step {part.path}",
+        *_models_of(part),
+        part.status,
+        count_text(row.attempts, "attempt"),
+        duration_text(row.duration_s),
+    ]
     head.append(f"began at +{duration_text(row.began_s)}")
     if part.usage is not None:
         head.append(usage_text(part.usage.counts, part.usage.cost_nano))
@@ -154,6 +181,8 @@ def step_lines(part: TracePart, generation: int = 1) -> list[str]:
         head.append(f"generation {row.generation}")
     lines = [" · ".join(filter(None, head))]
     lines += [f"attempt {attempt.attempt} failed: {error_message(attempt.error)}" for attempt in part.failed_attempts]
+    if part.calls:
+        lines += ["conversation:", *(f"  {line}" for line in conversation_lines(part.calls, is_full=True))]
     lines += _output_lines(row) if row.error is None else _error_lines(row)
     if part.below:
         lines += ["steps inside:", *(f"  {line}" for line in trace_lines(part, generation))]
@@ -206,6 +235,7 @@ def part_record(part: TracePart) -> dict[str, Any]:
         "status": part.status,
         "step": None if part.row is None else step_record(part.row, is_full=True),
         "attempts": attempt_records(part.failed_attempts),
+        "calls": [call_record(call) for call in part.calls],
         "trace": trace_record(part),
     }
 

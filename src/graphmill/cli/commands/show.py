@@ -14,10 +14,10 @@ from graphmill.core.suggest import suggestion
 from graphmill.journal.item_name import NamedItem, find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.store import Archive
-from graphmill.report.item import item_lines, item_record
+from graphmill.report.item import item_lines, item_record, item_trace
 from graphmill.report.run_pages import page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
-from graphmill.report.trace import TracePart, trace_of
+from graphmill.report.trace import TracePart
 from graphmill.report.trace_page import part_record, step_lines
 
 _MOST_PATHS = 5000
@@ -31,28 +31,30 @@ def show(
         str | None,
         typer.Option(metavar="PATH", help="Show this step in full, or this part of the trace.", show_default=False),
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Show long messages and answers whole.")] = False,
     as_json: AsJson = False,
     journal: Journal = None,
 ) -> None:
     """Show a run in short, or one of its items in full.
 
-    The steps of an item are drawn as a tree. In a path, describe[3] is item 3 of the batch node describe, and
-    debate@2/solve is the step solve in round 2 of the loop debate.
+    The steps of an item are drawn as a tree, with what was sent to models and what they answered. In a path, describe[3]
+    is item 3 of the batch node describe, and debate@2/solve is the step solve in round 2 of the loop debate.
 
     Example: graphmill show k7f2 HumanEval/118 --step debate@2/solve
     """
     with open_existing(journal) as store:
         found = store.archive.find(run)
         if step is not None:
-            named = find_item(store.archive, found, item or _only_item(store.archive, found))
-            part = _part(named, step)
+            name = item or _only_item(store.archive, found)
+            named = find_item(store.archive, found, name, with_calls=True)
+            part = _part(found, named, step)
             answer, lines = {"run": found.id, "id": named.id, **part_record(part)}, step_lines(part)
         elif item is None:
             page = run_page(store, found)
             answer, lines = page_record(page), page_lines(page)
         else:
-            named = find_item(store.archive, found, item)
-            answer, lines = item_record(found, *named), item_lines(found, *named)
+            named = find_item(store.archive, found, item, with_calls=True)
+            answer, lines = item_record(found, *named), item_lines(found, *named, is_full=full)
     if as_json:
         print_json(answer)
     else:
@@ -65,8 +67,8 @@ def _only_item(archive: Archive, run: RunRecord) -> str:
     raise UsageError(f"--step needs an item: graphmill show {run.id} ITEM --step PATH")
 
 
-def _part(item: NamedItem, path: str) -> TracePart:
-    trace = trace_of(item.history.steps, item.history.attempts)
+def _part(run: RunRecord, item: NamedItem, path: str) -> TracePart:
+    trace = item_trace(run, *item)
     found = trace.find(path)
     if found is None or found is trace:
         known = [branch.path for branch in trace.walk()]

@@ -15,6 +15,9 @@ _FENCE = "```"
 _FENCE_OPENING = re.compile(r"```[\w+-]*[ \t]*\r?\n\s*")
 _FENCE_CLOSING = re.compile(r"\s*```")
 _OPENING = re.compile(r"[{\[]")
+_LOST_BACKSLASH = re.compile(r"(?<![\b\f])[\b\f](?=[A-Za-z])")
+_CONTROL = re.compile(r"\\(?:[bf]|u00)")  # how JSON may write them
+_LATEX = {"\b": r"\b", "\f": r"\f"}
 _MOST_TRIED = 100  # places at which a value may begin; text that is full of brackets is no answer
 
 
@@ -23,7 +26,7 @@ class Misfit(ValueError):  # noqa: N818  it is no fault, but an answer to be ask
 
 
 class JsonAnswer(NamedTuple):
-    """A value, and what was left out to read it: nothing, a ``fence``, or ``text`` around it."""
+    """A value, and what was repaired to read it: a ``fence`` or ``text`` around it was left out, ``latex`` was restored."""
 
     value: Any
     repaired: str | None
@@ -31,6 +34,34 @@ class JsonAnswer(NamedTuple):
 
 def json_answer(text: str) -> JsonAnswer:
     """Read the JSON value of an answer; Misfit if there is none, or more than one."""
+    value, repaired = _unwrapped(text)
+    if not _CONTROL.search(text):
+        return JsonAnswer(value, repaired)
+    try:
+        restored = _with_latex(value)
+    except RecursionError:
+        raise Misfit("the answer is nested too deep") from None
+    if restored == value:
+        return JsonAnswer(value, repaired)
+    return JsonAnswer(restored, f"{repaired}, latex" if repaired else "latex")
+
+
+def _with_latex(value: Any) -> Any:
+    r"""Restore the backslashes of LaTeX that JSON read as an escape: in ``"\boxed"`` a backspace, in ``"\frac"`` a form feed.
+
+    Nobody means those two characters before a letter. ``\n``, ``\r`` and ``\t`` are too common to be told apart.
+    """
+    if isinstance(value, str):
+        return _LOST_BACKSLASH.sub(lambda found: _LATEX[found[0]], value)
+    if isinstance(value, list):
+        return [_with_latex(entry) for entry in value]
+    if isinstance(value, dict):
+        return {key: _with_latex(entry) for key, entry in value.items()}
+    return value
+
+
+def _unwrapped(text: str) -> JsonAnswer:
+    """Read the JSON value of a text, without what is around it."""
     plain = text.strip().removeprefix("\ufeff").strip()
     try:
         return JsonAnswer(_read(plain), None)

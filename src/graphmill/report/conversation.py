@@ -1,0 +1,149 @@
+"""What a step said to a model and what it answered: as lines to read, and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from graphmill.core.json import to_json
+from graphmill.core.trace import TraceStep
+from graphmill.core.usage import cost_usd
+from graphmill.report.text import count_text
+from graphmill.report.trace import visible
+
+_SHORT_CHARS = 100
+_LABEL_CHARS = 11
+_HASH_CHARS = 12
+_WHOLE_LINE = 1_000_000
+_FACTS = ("id", "model", "system_fingerprint", "service_tier", "finish_reason")
+
+Labelled = tuple[str, str]
+
+
+def conversation_lines(calls: Sequence[TraceStep], *, is_full: bool = False) -> list[str]:
+    """Show the calls of one step, each with what is new in it; long texts are folded unless ``is_full``."""
+    lines: list[str] = []
+    before: TraceStep | None = None
+    for call in calls:
+        for label, text in _call_rows(call, before, is_full=is_full):
+            lines += _whole(label, text) if is_full else [_folded(label, text)]
+        before = call
+    return lines
+
+
+def _call_rows(call: TraceStep, before: TraceStep | None, *, is_full: bool) -> Iterator[Labelled]:
+    if before is not None and call.attempt != before.attempt:
+        yield "attempt", str(call.attempt)
+    if call.request is None:
+        yield "request", "not recorded"
+    else:
+        yield from _request_rows(call.request, before, is_full=is_full)
+    if call.response is not None:
+        yield from _response_rows(call.response, is_full=is_full)
+    if call.problem is not None:
+        yield "not used", call.problem
+    if call.error is not None:
+        yield "error", ": ".join(str(call.error[name]) for name in ("kind", "message") if call.error.get(name))
+
+
+def _request_rows(request: Mapping[str, Any], before: TraceStep | None, *, is_full: bool) -> Iterator[Labelled]:
+    past: Mapping[str, Any] = (before and before.request) or {}
+    if is_full:
+        for name in ("params", "tools", "schema"):
+            if name in request and request[name] != past.get(name):
+                yield name, to_json(request[name])
+    new = _new_messages(request["messages"], past.get("messages", ()))
+    is_correction = before is not None and before.problem is not None  # it only repeats the answer and the problem
+    if is_full or not is_correction:
+        for message in new:
+            yield from _message_rows(message)
+
+
+def _new_messages(messages: Sequence[Mapping[str, Any]], past: Sequence[Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the messages that an earlier call has not sent."""
+    if list(messages[: len(past)]) == list(past):
+        return messages[len(past) :]
+    return messages
+
+
+def _message_rows(message: Mapping[str, Any]) -> Iterator[Labelled]:
+    if message["content"] or not message.get("tool_calls"):
+        yield message["role"], content_text(message["content"])
+    yield from _tool_rows(message.get("tool_calls", ()))
+
+
+def _tool_rows(calls: Sequence[Mapping[str, Any]]) -> Iterator[Labelled]:
+    for call in calls:
+        yield "calls", f"{call.get('name', '?')}({_argument_text(call.get('arguments', ''))})"
+
+
+def _argument_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else to_json(arguments)
+
+
+def _response_rows(response: Mapping[str, Any], *, is_full: bool) -> Iterator[Labelled]:
+    if response.get("reasoning"):
+        yield "reasoning", response["reasoning"]
+    if response["text"] or not response.get("tool_calls"):
+        yield "answer", response["text"] or "(empty)"
+    yield from _tool_rows(response.get("tool_calls", ()))
+    if is_full:
+        yield "received", " · ".join(f"{name} {response[name]}" for name in _FACTS if response.get(name))
+
+
+def content_text(content: Any) -> str:
+    """Return a message's content as text; an image as its type, size and hash."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(map(_part_text, content))
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    if part["type"] == "text":
+        return str(part["text"])
+    if "url" in part:
+        return f"[image {part['url']}]"
+    return f"[image {part['media_type']}, {part['bytes']:,} bytes, SHA-256 {part['sha256'][:_HASH_CHARS]}…]"
+
+
+def _folded(label: str, text: str) -> str:
+    """Write a text in one line: its beginning, and how long it is."""
+    flat = " ".join(text[: 4 * _SHORT_CHARS].split())
+    if len(text) <= 4 * _SHORT_CHARS and len(flat) <= _SHORT_CHARS:
+        return _line(label, visible(flat, _WHOLE_LINE))
+    lines = text.count("\n") + 1
+    size = count_text(lines, "line") if lines > 1 else f"{len(text):,} characters"
+    return _line(label, f"{visible(flat[:_SHORT_CHARS], _WHOLE_LINE)}… ({size}; --full)")
+
+
+def _whole(label: str, text: str) -> list[str]:
+    first, *others = [visible(line.expandtabs(4), _WHOLE_LINE) for line in text.split("\n")]
+    return [_line(label, first), *(_line("", line) for line in others)]
+
+
+def _line(label: str, text: str) -> str:
+    return f"{visible(label, _LABEL_CHARS):<{_LABEL_CHARS}}{text}".rstrip()
+
+
+def call_record(call: TraceStep) -> dict[str, Any]:
+    """Return a model call as data; docs/cli.md describes the fields."""
+    usage = call.usage
+    return {
+        "id": call.id,
+        "path": call.path,
+        "node": call.node,
+        "role": call.role,
+        "round": call.round,
+        "generation": call.generation,
+        "attempt": call.attempt,
+        "model": call.model,
+        "request": call.request,
+        "response": call.response,
+        "problem": call.problem,
+        "error": call.error,
+        "cached": call.cached,
+        "usage": None if usage is None else usage.to_json(),
+        "cost_usd": None if usage is None else cost_usd(usage.cost_nano, usage.unpriced),
+        "began_s": round(call.began_s, 6),
+        "duration_s": round(call.duration_s, 6),
+    }
