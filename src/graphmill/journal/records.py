@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,7 +15,8 @@ from graphmill.engine.jobs.context import ASK
 
 # By model; that of a row is in no other row, so that all of a run add up to what it has used.
 Spent = Mapping[str, Usage]
-_ASKED = re.compile(rf"(?:.*/)?{ASK}#\d+", re.DOTALL)
+_ASKED = f"{ASK}#"
+_BATCH_NAMED_SO = f"{ASK}#batch"  # the summary of a batch node that has this id
 RECORD_PROMPTS = "record_prompts"  # an option in manifests; without it a run records what is sent to models
 
 
@@ -175,7 +175,10 @@ class StepRow(NamedTuple):
     @property
     def is_answer(self) -> bool:
         """Whether it is what a person has answered to a question of its job."""
-        return not self.attempts and _ASKED.fullmatch(self.path) is not None
+        if self.attempts:
+            return False
+        name = self.path.rpartition("/")[2]
+        return name.startswith(_ASKED) and name != _BATCH_NAMED_SO
 
     @property
     def noted(self) -> bytes | None:
