@@ -5,8 +5,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -292,13 +290,6 @@ def test_a_file_that_is_too_large_is_not_read(flow):
     assert "more than 3 bytes" in flow.failure(node("read-file", file_path="four", max_bytes=3)).message
 
 
-def test_an_empty_file_is_a_file(flow):
-    flow.output(node("write-file", file_path="empty", content=""))
-    assert flow.output(node("read-file", file_path="empty"))["content"] == ""
-    flow.output(node("copy-file", source_path="empty", dest_path="empty too"))
-    assert (flow.folder / "empty too").read_bytes() == b""
-
-
 def test_bytes_that_are_no_text_are_a_permanent_failure_with_offset_and_remedy(flow):
     (flow.folder / "a").write_bytes(b"caf\xe9")
     failure = flow.failure(node("read-file", file_path="a"))
@@ -571,9 +562,3 @@ def test_the_command_line_writes_and_resumes(tmp_path):
     assert sorted(path.read_text() for path in (tmp_path / "out").iterdir()) == sorted(
         f"i{number}" for number in range(50)
     )
-
-
-def test_help_loads_no_file_node():
-    code = "import sys, graphmill.cli.main; print([name for name in sys.modules if 'nodes' in name])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -20,22 +20,12 @@ def seen(flow, text, a=None, b=None):
     return flow.output(ECHO.format(text=json.dumps(text)), {"a": a, "b": b})["seen"]
 
 
-def test_a_path_walks_by_names_that_may_hold_hyphens(flow):
-    assert seen(flow, "${store.is-hyphened}") == 7
-    assert seen(flow, "${a.x-y.z_1}", {"x-y": {"z_1": "found"}}) == "found"
-
-
 def test_an_index_that_is_text_looks_up_a_key(flow):
     rubrics = {"math": "exact", "code base": {"rules": ["runs"]}, "0": "zero"}
     assert seen(flow, "${a[${b}]}", rubrics, "math") == "exact"
     assert seen(flow, "${a[${b}].rules[0]}", rubrics, "code base") == "runs"
     assert seen(flow, '${a[${b}] ?? "none"}', rubrics, "history") == "none"
     assert seen(flow, '${a[${b}] ?? "none"}', ["list"], "0") == "none"
-
-
-def test_two_dollars_are_a_literal_template(flow):
-    assert seen(flow, "$${a}", "X") == "${a}"
-    assert seen(flow, "$${a} is ${a}, it costs $5 and $$", "X") == "${a} is X, it costs $5 and $$"
 
 
 @pytest.mark.parametrize(
@@ -45,12 +35,6 @@ def test_two_dollars_are_a_literal_template(flow):
 def test_nothing_else_is_a_template(flow, text):
     (problem,) = flow.problems(ECHO.format(text=json.dumps(text)))
     assert "workflow.yaml:5:" in problem
-
-
-@pytest.mark.parametrize("value", [None, True, False, 0, 1.5, "text", "", [1, [2]], {"k": {"l": []}}, 10**30])
-def test_a_string_that_is_exactly_one_template_keeps_the_value_s_type(flow, value):
-    found = seen(flow, "${store.given}", value)
-    assert (found, type(found)) == (value, type(value))
 
 
 def test_missing_is_never_retried(flow):
@@ -69,18 +53,6 @@ def test_missing_is_never_retried(flow):
         """
     )
     assert (result.status, result.error.kind, calls) == ("failed", "permanent", ["before"])
-
-
-@pytest.mark.parametrize("text", ['{"rows": [{"name": "x"}]}', '  {"rows": [{"name": "x"}]}\n'])
-def test_a_path_may_walk_into_text_that_holds_a_json_object_or_array(flow, text):
-    assert seen(flow, "${a.rows[0].name}", text) == "x"
-    assert seen(flow, "${b[0].rows[-1].name}", None, f"[{text}]") == "x"
-
-
-def test_substituted_text_is_never_scanned_again(flow):
-    assert seen(flow, "${a}", "${b}", "secret") == "${b}"
-    assert seen(flow, "<${a}>", "${b} $${b} ${no.such}", "secret") == "<${b} $${b} ${no.such}>"
-    assert seen(flow, "${a.x}", '{"x": "${b}"}', "secret") == "${b}"
 
 
 def test_templates_stand_at_any_depth_of_a_value_and_not_in_keys(flow):

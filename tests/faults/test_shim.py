@@ -36,34 +36,6 @@ def run(folder, library, fault):
     return done, shim.tally()
 
 
-def test_what_sqlite_and_python_write_sync_and_rename_is_counted(tmp_path, library):
-    done, tally = run(tmp_path, library, Fault())
-    assert done.returncode == 0
-    assert tally.fired == 0
-    assert tally.counts["write"] > 60
-    assert tally.counts["sync"] > 30
-    assert tally.counts["rename"] == 1
-
-
-def test_calls_elsewhere_are_not_counted(tmp_path, library):
-    (tmp_path / "other").mkdir()
-    shim = Shim(library, tmp_path, under=[tmp_path / "othe"], fault=Fault(at=1))
-    program = "import os; open('other/file', 'w').write('x'); os.replace('other/file', 'other/file2')"
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=shim.variables, timeout=60, check=True)
-    assert set(shim.tally().counts.values()) == {0}
-
-
-@pytest.mark.parametrize(
-    ("kind", "at", "action"),
-    [("write", 40, "ENOSPC"), ("write", 41, "short"), ("sync", 20, "EIO"), ("rename", 1, "EIO")],
-)
-def test_the_call_that_was_named_fails_and_the_program_hears_of_it(tmp_path, library, kind, at, action):
-    done, tally = run(tmp_path, library, Fault(kind=kind, at=at, action=action))
-    assert (done.returncode, tally.fired) == (1, 1)
-    assert b"Error" in done.stderr
-    assert str(tmp_path / "store") in tally.hit
-
-
 @pytest.mark.parametrize(
     ("kind", "action"),
     [("write", "before"), ("write", "torn"), ("write", "after"), ("sync", "before"), ("rename", "after")],

@@ -139,6 +139,8 @@ def _member(value, name, path):
 
 
 def _element(value, index, path):
+    if isinstance(index, str):
+        return _member(value, index, path)
     value = opened(value)
     if isinstance(value, list) and type(index) is int and -len(value) <= index < len(value):
         return value[index]

@@ -2,7 +2,6 @@ import json
 import math
 import tracemalloc
 from collections import OrderedDict, UserDict, namedtuple
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -108,29 +107,6 @@ def test_an_output_that_json_would_change_is_a_permanent_failure(output, reason)
 @pytest.mark.parametrize("output", [None, "null", {"v": None, "w": 0.5}, {1: "a", "2": None}, Point(1.5)])
 def test_an_output_that_json_holds_is_written(output):
     assert json_of(output) == json_bytes(output)
-
-
-def test_numbers_that_json_lacks_become_null_inside_every_kind_of_value():
-    value = [
-        Point(math.nan),
-        Model(score=math.inf),
-        (1, -math.inf),
-        MappingProxyType({"a": math.nan}),
-        Decimal(1),
-        "NaN",
-        True,
-        None,
-    ]
-    assert json.loads(to_json(value)) == [
-        {"x": None, "label": "here", "inner": []},
-        {"score": None},
-        [1, None],
-        {"a": None},
-        "1",
-        "NaN",
-        True,
-        None,
-    ]
 
 
 @pytest.mark.parametrize(
@@ -268,21 +244,6 @@ containers = st.recursive(
 )
 
 
-def spoil(value):
-    """Change everything in a value that can be changed."""
-    if isinstance(value, dict):
-        for entry in value.values():
-            spoil(entry)
-        value["spoilt"] = True
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            spoil(entry)
-        if isinstance(value, list):
-            value.append("spoilt")
-    elif isinstance(value, set):
-        value.add("spoilt")
-
-
 def types_in(value):
     entries = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return (type(value), [types_in(entry) for entry in entries])
@@ -292,13 +253,6 @@ def types_in(value):
 def test_a_fresh_value_is_equal_and_of_the_same_types(value):
     assert fresh(value) == value
     assert types_in(fresh(value)) == types_in(value)
-
-
-@given(containers)
-def test_what_is_done_to_a_fresh_value_does_not_show_in_the_first(value):
-    before = deepcopy(value)
-    spoil(fresh(value))
-    assert value == before
 
 
 def test_other_objects_are_passed_on_as_they_are():

@@ -156,15 +156,6 @@ def test_sinks_of_one_batch_are_each_whole(tmp_path):
     assert len(names_in(tmp_path)) == len(FORMATS)
 
 
-def test_a_report_without_results_leaves_no_half_made_file_of_the_sink_it_was_given(tmp_path):
-    report = gm.batch(lambda item: item, [1], keep_results=False)
-    with pytest.raises(gm.UsageError, match="keep_results"):
-        report.stream(gm.sink(tmp_path / "out.jsonl"))
-    with pytest.raises(gm.UsageError, match="keep_results"):
-        report.export(tmp_path / "out.jsonl")
-    assert names_in(tmp_path) == []
-
-
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
 def test_no_file_is_left_open_whether_an_export_goes_well_or_not(tmp_path):
     good, bad, opened = report_of("a"), report_of(b""), len(names_in(Path("/proc/self/fd")))
@@ -250,21 +241,7 @@ def test_a_number_of_too_many_digits_is_refused_by_the_job_s_name(tmp_path):
         report_of(10**5000).export(tmp_path / "out.csv")
 
 
-def test_a_long_id_is_cut_in_the_message(tmp_path):
-    with pytest.raises(gm.ExportError) as caught:
-        report_of(b"", ids=["x" * 10_000]).export(tmp_path / "out.jsonl")
-    assert len(str(caught.value)) < 250
-
-
 # --- where it is written ---
-
-
-@pytest.mark.parametrize(
-    "name", ["Prüfung 結果 😀.jsonl", "two words.csv", ".hidden.json", "UPPER.JSONL", "a.b.c.ndjson"]
-)
-def test_any_file_name_will_do(tmp_path, name):
-    report_of("a").export(str(tmp_path / name))
-    assert names_in(tmp_path) == [name]
 
 
 def test_a_relative_name_is_meant_from_here_even_if_here_changes(tmp_path, monkeypatch):

@@ -38,11 +38,6 @@ def test_the_name_says_the_format_and_a_source_can_be_iterated_twice(tmp_path, n
     assert list(source) == [{"n": 1}, {"n": 2}, {"n": 3}]
 
 
-def test_two_iterations_at_once_do_not_disturb_each_other(tmp_path):
-    source = gm.source(written(tmp_path, "items.csv", "n\n1\n2\n"))
-    assert list(zip(source, source, strict=True)) == [({"n": "1"}, {"n": "1"}), ({"n": "2"}, {"n": "2"})]
-
-
 def test_a_path_may_be_text_or_a_path_with_spaces_and_any_letters(tmp_path):
     path = written(tmp_path, "Prüfung 結果 😀.jsonl", "1")
     assert list(gm.source(path)) == list(gm.source(str(path))) == [1]
@@ -136,11 +131,6 @@ def test_a_document_that_is_no_list_is_refused_with_the_remedy(tmp_path, name, c
 def test_a_mistake_in_a_document_read_whole_names_line_and_column(tmp_path, name, content):
     with pytest.raises(gm.SourceError, match=r"line 3, column \d.*\(good items before it: 0\)"):
         list(gm.source(written(tmp_path, name, content)))
-
-
-def test_a_document_of_nothing_is_not_json(tmp_path):
-    with pytest.raises(gm.SourceError, match="line 1, column 1: not JSON"):
-        list(gm.source(written(tmp_path, "a.json", "")))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.yaml"])

@@ -109,23 +109,6 @@ def test_too_many_throttled_calls_alert_once_there_were_20_and_again_after_clear
     assert [len(new) for new in alerts] == [0, 0, 0, 0, 1]
 
 
-def test_several_alerts_can_come_at_once():
-    watched = watch(failure_rate=0.5, stalled_s=300, throttled_share=0.5)
-    feed(watched, failed=20)
-    names = [alert.name for alert in check(watched, 300, throttled_share=0.9, calls=20)]
-    assert names == ["failure_rate", "stalled", "throttled_share"]
-
-
-def test_alerts_that_are_off_never_come():
-    watched = watch()
-    feed(watched, failed=100)
-    assert check(watched, 1e9, throttled_share=1.0, calls=100) == []
-
-
-def test_the_defaults_are_half_of_the_results_half_of_the_calls_and_five_minutes():
-    assert Alerts() == Alerts(failure_rate=0.5, stalled_s=300, throttled_share=0.5)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -32,21 +32,6 @@ def test_a_pause_lasts_from_above_the_high_water_mark_until_below_the_low_one_an
     ]
 
 
-def test_a_share_at_a_mark_changes_nothing():
-    low, high = LOW_WATER * 0.8, 0.8
-    assert [reason is not None for reason in reasons(Guards(memory=high), memory=[low, high, 0.9, high, low])] == [
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]
-
-
-def test_guards_that_are_off_never_pause():
-    assert Guard(Guards(memory=None)).judge(reading(memory=1.0, cpu=1.0)) is None
-
-
 def test_a_reason_names_all_that_is_too_full():
     guard = Guard(Guards(memory=0.85, cpu=0.9))
     assert guard.judge(reading(memory=0.9, cpu=0.95)) == "memory 90 % in use, above 85 %; CPU 95 % in use, above 90 %"
@@ -84,7 +69,3 @@ def test_by_default_only_memory_is_guarded():
 def test_guards_that_can_not_be_meant_are_refused_when_they_are_made(arguments, message):
     with pytest.raises(gm.UsageError, match=message):
         Guards(**arguments)
-
-
-def test_a_worker_may_be_given_a_megabyte():
-    assert Guards(worker_memory_bytes=1_000_000).worker_memory_bytes == 1_000_000

@@ -9,7 +9,6 @@ import graphmill as gm
 from graphmill.core.json import scan
 from graphmill.core.positions import text_place
 from graphmill.graph.language.document import Document
-from support.odd_texts import ODD_TEXTS
 
 
 def write(folder, text, name="flow.yaml"):
@@ -348,37 +347,25 @@ BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10
     ("name", "text", "problem"),
     [
         ("a.yaml", "nodes: [1,\n  2", "3:1: while parsing a flow sequence, did not find expected ',' or ']'"),
-        ("a.yaml", "a: b: c", "1:5: mapping values are not allowed in this context"),
         ("a.yaml", "nodes: []\nname: a\nnodes: []", "3:1: repeated key 'nodes'"),
-        ("a.yaml", "nodes: &n [*n]", "1:8: this contains itself"),
-        ("a.yaml", "a: 1\n---\nb: 2", "2:1: expected a single document in the stream, but found another document"),
         (
             "a.yaml",
             "a: !!python/name:os.system x",
             "1:4: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
         ),
-        ("a.yaml", "a:\n  b: !!int three", "2:6: a value does not fit its tag: "),
-        ("a.yaml", "a: !fiel x", "1:4: could not determine a constructor for the tag '!fiel'"),
         ("a.yaml", "- " * 201 + "x", "1:399: nested deeper than 200 levels"),
         ("a.yaml", BOMB, "8:5: its aliases expand to more than 10,000,000 values"),
         ("a.yaml", b"a: 1\nb: \xff", "2:4: invalid leading UTF-8 octet"),
-        (
-            "a.yaml",
-            "a: 1\n\tb: 2",
-            "2:1: while scanning a plain scalar, found a tab character that violates indentation",
-        ),
         ("a.json", '{"nodes": []\n oops}', "2:2: not JSON: Expecting ',' delimiter"),
         ("a.json", '{"a": 1,\n "nodes": [], "nodes": []}', "2:15: repeated key 'nodes' in one object"),
         ("a.json", '{"a": [{"b": 1, "\\u0062": 2}]}', "1:17: repeated key 'b' in one object"),
         ("a.json", '\n{"a":' + "[" * 200 + "]" * 200 + "}", "2:205: nested deeper than 200 levels"),
-        ("a.json", "[" * 100_000, "1:201: nested deeper than 200 levels"),
         (
             "a.json",
             b'{"a":\n "\xff"}',
             "2:3: not JSON: 'utf-8' codec can't decode byte 0xff in position 8: invalid start byte",
         ),
         ("a.json", "", "1:1: not JSON: Expecting value"),
-        ("a.json", '{"a": ' + "9" * 5000 + "}", "1:1: not JSON: Exceeds the limit (4300 digits)"),
     ],
 )
 def test_a_text_that_can_not_be_read_is_told_with_line_and_column(tmp_path, name, text, problem):
@@ -393,21 +380,11 @@ def test_a_workflow_that_is_too_large_is_refused_before_it_is_read_whole(tmp_pat
     assert problems_of(path) == ["large.yaml: the workflow file is larger than 10 MB"]
 
 
-def test_two_hundred_levels_are_read_from_either_form(tmp_path):
-    text = "[" * 200 + "]" * 200
-    assert Document.read(write(tmp_path, text)).data == Document.read(write(tmp_path, text, "a.json")).data
-
-
 def test_a_file_that_is_not_there_or_no_file_is_a_usage_error(tmp_path):
     with pytest.raises(gm.UsageError, match=r"no workflow file '.*review\.yaml'"):
         Document.read(tmp_path / "review.yaml")
     with pytest.raises(gm.UsageError, match=r"cannot read the workflow file .*: its name contains a NUL character"):
         Document.read("a\0b.yaml")
-
-
-@pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
-def test_odd_texts_come_through_json_and_files_unchanged(tmp_path, text):
-    assert Document.read(write(tmp_path, json.dumps([text]), "a.json")).data == [text]
 
 
 @given(st.binary(max_size=200), st.sampled_from(["a.yaml", "a.json"]))

@@ -70,18 +70,6 @@ def test_text_encodings_are_taken(name):
     check_encoding(name)
 
 
-@pytest.mark.parametrize("name", ["", "utf8mb4", "rot13", "base64", "zlib", "undefined", "a\0b", "../x", "hex"])
-def test_what_is_no_text_encoding_is_refused_with_some_that_are(name):
-    with pytest.raises(ValueError, match=r"unknown encoding .*utf-8, utf-8-sig"):
-        check_encoding(name)
-
-
-@pytest.mark.parametrize(("name", "remedy"), [("utf-16", "utf-16-le"), ("UTF_32", "utf-32-le")])
-def test_an_encoding_that_begins_with_a_mark_is_not_appended(name, remedy):
-    with pytest.raises(ValueError, match=remedy):
-        check_encoding(name, appends=True)
-
-
 @given(st.text(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32-be", "utf-7"]))
 def test_text_comes_back_as_it_was_line_ends_included(text, encoding):
     if encoding.endswith(("8", "sig")) and text.startswith("\ufeff"):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 
 import pytest
 
@@ -164,22 +163,6 @@ def test_a_template_in_cwd_leads_no_further_than_below_what_is_written_before_it
         assert result.output["stdout"] == f"{(tmp_path / leads_to).resolve()}\n"
 
 
-@pytest.mark.parametrize("name", [*VALUES, *UNSENDABLE])
-def test_a_hostile_folder_is_the_folder_or_a_failure(name, tmp_path):
-    cwd = {**VALUES, **UNSENDABLE}[name]
-    try:
-        (tmp_path / cwd.encode().decode()).mkdir(exist_ok=True)
-    except (OSError, ValueError):
-        found = in_folder(tmp_path, "pwd", cwd=cwd).error
-        assert found.kind is Kind.PERMANENT
-        assert "cwd" in found.message
-    else:
-        found = in_folder(tmp_path, "pwd -P; printf x", cwd=cwd)
-        if cwd:
-            assert found.output["stdout"] == f"{(tmp_path / cwd).resolve()}\nx"
-    assert not (tmp_path / MARKER).exists()
-
-
 @pytest.mark.parametrize(
     ("command", "kind", "said"),
     [
@@ -246,10 +229,3 @@ def test_a_refusal_names_the_ways_out():
 def test_variables_of_the_shell_are_its_own():
     check("shell", command='echo "$${HOME:-x}" $HOME "$1" "$@" $? ${x}', env={"PATH": "/bin", "A": {"env": "X"}})
     assert outputs("A=1; echo ${A} ${B:-2}")["stdout"] == "1 2\n"
-
-
-def test_a_signal_without_a_name_is_told_by_its_number():
-    number = signal.SIGRTMIN + 1
-    assert (
-        f"signal {number}" in failure(f"kill -{number} $$").message or "SIGRT" in failure(f"kill -{number} $$").message
-    )
