@@ -277,6 +277,20 @@ def test_timeout_is_for_the_whole_loop_and_stops_it_with_deadline(flow, rounds):
     assert (output["stop"], results(output), result.duration_s, len(rounds)) == ("deadline", ["a", "b"], 10, 3)
 
 
+@pytest.mark.parametrize(("seconds", "stop"), [(10, "deadline"), (None, "max_rounds")])
+def test_timeout_may_be_a_template_and_null_is_none(flow, rounds, seconds, stop):
+    output = succeeded(flow.timed(loop('max: 6, timeout: "${most}"'), {"seconds": 4, "most": seconds}))
+    assert output["stop"] == stop
+
+
+@pytest.mark.parametrize("key", ["timeout", "budget_usd"])
+@pytest.mark.parametrize("limit", [0, -1, "3", True, float("inf")])
+def test_a_limit_that_is_no_number_above_zero_is_a_permanent_failure(flow, rounds, key, limit):
+    result = flow.timed(loop(f'max: 3, {key}: "${{most}}"'), {"most": limit})
+    assert (result.status, result.error.kind, rounds) == ("failed", "permanent", [])
+    assert f"loop.{key} must be a number > 0 or null" in result.error.message
+
+
 def test_what_runs_at_the_deadline_is_cancelled(flow):
     cancelled = []
 

@@ -1,11 +1,15 @@
 """The workflow solve-verify-judge, with agents behind a server of our own: how debates end, what each agent sees, what comes out."""
 
+import asyncio
+
 import pytest
 
 import graphmill as gm
 from support.agents import Agents, broken, judgement, passing_in, solution, verification
-from support.command import answered, run
-from support.model_server import said
+from support.asked_model import answer
+from support.command import IMPATIENT, answered, run, write_items
+from support.driving import virtual
+from support.model_server import reply, said
 
 NAME = "solve-verify-judge"
 FIELDS = [
@@ -188,3 +192,50 @@ def test_only_an_installed_workflow_can_be_copied(tmp_path):
     code, _, err = run(tmp_path, "new", "mine", "--from", "solve-verify")
     assert (code, "did you mean 'solve-verify-judge'" in err) == (2, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def play(played, agent):
+    """Play the agents inside the process, on virtual time."""
+    played.settings("roles: {solver: scripted/solver, verifier: scripted/verifier, judge: scripted/judge}")
+    played.by = agent
+    (result,), _ = virtual([gm.Job(id="p1", graph=gm.load(NAME), input={"problem": "problem p1", **INPUTS})])
+    return result.output
+
+
+INPUTS = {"timeout": 60, "budget_usd": 2.5, "max_rounds": 9}
+
+
+async def slow(request):
+    await asyncio.sleep(14)
+    return answer(_said(request))
+
+
+def _said(request):
+    if request.model == "judge":
+        return judgement()
+    if request.model == "verifier":
+        return verification(passed=False)
+    return " ".join(["word", str(len(request.messages[-1].text))] * 9)
+
+
+def test_the_deadline_of_a_problem_ends_its_debate_with_the_rounds_that_are_done(played):
+    output = play(played, slow)
+    assert ending(output) == ("deadline", 2, 1, False)
+    assert output["score"] == 0.9
+
+
+def test_the_budget_of_a_problem_ends_its_debate(played):
+    output = play(played, lambda request: answer(_said(request)))
+    assert ending(output) == ("budget", 3, 1, False)
+    assert output["score"] == 0.9
+
+
+def test_a_verifier_that_is_down_pauses_the_run_and_fails_no_item(agents, tmp_path):
+    agents.verifier = lambda request: reply({"error": {"message": "no", "code": "invalid_api_key"}}, 401)
+    write_items(tmp_path, [{"id": f"p{number}", "problem": f"problem p{number}"} for number in range(3)])
+    asking = ["batch", NAME, "--source", "items.jsonl", "--run-id", "down"]
+    code, out, err = run(tmp_path, *asking, argv=IMPATIENT)
+    assert (code, "0/3 items succeeded" in out) == (5, True), out + err
+    agents.verifier = lambda request: verification(passed=True)
+    assert "3/3 items succeeded" in answered(tmp_path, "resume", "down")
+    assert len(agents.of("solver")) == 3

@@ -61,16 +61,16 @@ class BatchRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopRule:
-    """When the rounds of a node end, and which is the best."""
+    """When the rounds of a node end, and which is the best. A limit that resolves to null is none."""
 
-    max: CompiledValue | int
+    max: CompiledValue
+    timeout_s: CompiledValue
+    budget_usd: CompiledValue
     until: Mapping[str, CompiledValue] = field(default_factory=_nothing)
     repeats: Mapping[str, CompiledValue] = field(default_factory=_nothing)
     similarity: float = 0.9
     keep: tuple[Literal["max", "min"], tuple[CompiledValue, ...]] | None = None
     history: str = "past"
-    timeout_s: float | None = None
-    budget_usd: float | None = None
     on_error: Literal["fail", "keep"] = "fail"
 
 

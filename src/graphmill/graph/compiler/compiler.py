@@ -178,14 +178,14 @@ def loop_rule(node: NodeSpec, values: LoopValues | None) -> LoopRule | None:
     if loop.keep is not None:
         keep = loop.keep[0], tuple(map(_value, values.keep))
     return LoopRule(
-        max=loop.max if isinstance(loop.max, int) else _value(values.max),
+        max=_value(values.max),
         until=_values(values.until),
         repeats=_values(values.repeats),
         similarity=loop.similarity,
         keep=keep,
         history=loop.history,
-        timeout_s=loop.timeout_s,
-        budget_usd=loop.budget_usd,
+        timeout_s=_value(values.timeout_s),
+        budget_usd=_value(values.budget_usd),
         on_error=cast("Any", loop.on_error),
     )
 

@@ -100,7 +100,8 @@ def _node_spots(node: NodeSpec, values: NodeValues) -> Iterator[_Spot]:
     if values.items is not None:
         yield _Spot(node, values.items)
     if values.loop is not None:
-        yield _Spot(node, values.loop.max, of_batch)
+        for written in (values.loop.max, values.loop.timeout_s, values.loop.budget_usd):
+            yield _Spot(node, written, of_batch)
         for written in (*values.loop.until.values(), *values.loop.repeats.values(), *values.loop.keep):
             yield _Spot(node, written, ("round", *of_batch), must_use="round")
 

@@ -40,6 +40,8 @@ class LoopValues:
     """The values of a loop block."""
 
     max: Written
+    timeout_s: Written
+    budget_usd: Written
     until: Mapping[str, Written]
     repeats: Mapping[str, Written]
     keep: tuple[Written, ...]
@@ -170,6 +172,8 @@ def _is_one_lookup(text: str) -> bool:
 def _loop(loop: LoopSpec, problems: Problems) -> LoopValues:
     return LoopValues(
         max=_whole(loop.max, (*loop.at, "max"), problems),
+        timeout_s=_whole(loop.timeout_s, (*loop.at, "timeout"), problems),
+        budget_usd=_whole(loop.budget_usd, (*loop.at, "budget_usd"), problems),
         until={name: _whole(raw, (*loop.at, "until", name), problems) for name, raw in loop.until.items()},
         repeats={name: _whole(raw, (*loop.at, "repeats", name), problems) for name, raw in loop.repeats.items()},
         keep=_keep(loop, problems),

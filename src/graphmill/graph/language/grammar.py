@@ -308,8 +308,11 @@ LOOP: Final[Block] = MappingProxyType(
             "Which round is the best: by a reference, or by several of which the first that differ decide; by default the last.",
         ),
         "history": Key(IDENTIFIER, "The name of the list of finished rounds.", default="past"),
-        "timeout": Key(_SECONDS, "Seconds that the whole loop may take."),
-        "budget_usd": Key(number("an amount", is_above=True), "US dollars that the whole loop may cost."),
+        "timeout": Key(either(_SECONDS, PLACEHOLDER), "Seconds that the whole loop may take; null is no limit."),
+        "budget_usd": Key(
+            either(number("an amount", is_above=True), PLACEHOLDER),
+            "US dollars that the whole loop may cost; null is no limit.",
+        ),
         "on_error": Key(
             one_of(("fail", "keep")),
             "Whether a failed round fails the loop, or ends it with the rounds so far.",

@@ -61,8 +61,8 @@ class LoopSpec:
     similarity: float
     keep: tuple[str, Any] | None
     history: str
-    timeout_s: float | None
-    budget_usd: float | None
+    timeout_s: Any
+    budget_usd: Any
     on_error: str
 
 

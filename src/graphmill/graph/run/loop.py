@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, cut
@@ -30,10 +31,10 @@ def run_loop(
     ``content_in`` returns a function that hashes everything that decides a round in a scope.
     """
     loop = _Loop(rule, scope, path, run_round)
-    if rule.timeout_s is None:
+    if loop.timeout_s is None:
         yield from loop.rounds()
     else:
-        yield from _run_until_deadline(loop, rule.timeout_s, f"{path}#deadline", content_in(loop.scope_of(1)))
+        yield from _run_until_deadline(loop, loop.timeout_s, f"{path}#deadline", content_in(loop.scope_of(1)))
     return loop.output()
 
 
@@ -71,6 +72,9 @@ class _Loop:
         self._best: tuple[list[Any], int] | None = None
         self._stop = ""
         self._error: Any = None
+        self._max_rounds = _max_rounds(rule.max.resolve(scope.names))
+        self.timeout_s = _limit("timeout", rule.timeout_s.resolve(scope.names))
+        self._budget_usd = _limit("budget_usd", rule.budget_usd.resolve(scope.names))
 
     @property
     def round_count(self) -> int:
@@ -83,7 +87,7 @@ class _Loop:
 
     def rounds(self) -> Program:
         """Run rounds until one of the conditions holds."""
-        for number in range(1, self._max_rounds() + 1):
+        for number in range(1, self._max_rounds + 1):
             inner = self.scope_of(number)
             try:
                 output: Output = yield from self._run_round(inner, f"{self._path}@{number}")
@@ -103,7 +107,7 @@ class _Loop:
     def end(self, reason: str) -> None:
         """End with the finished rounds."""
         if not self._done:
-            raise NodeFailed.of(Permanent(f"no round finished within the loop's timeout of {self._rule.timeout_s:g} s"))
+            raise NodeFailed.of(Permanent(f"no round finished within the loop's timeout of {self.timeout_s:g} s"))
         self._stop = reason
 
     def output(self) -> Output:
@@ -120,14 +124,6 @@ class _Loop:
             }
         )
 
-    def _max_rounds(self) -> int:
-        most = self._rule.max
-        if not isinstance(most, int):
-            most = most.resolve(self._scope.names)
-        if type(most) is not int or not 1 <= most <= MAX_ROUNDS:
-            raise Permanent(f"loop.max must be an integer from 1 to {MAX_ROUNDS}, got {cut(repr(most), 80)}")
-        return most
-
     def _add(self, values: Mapping[str, Any], scope: Scope) -> str:
         """Add a round; return why it is the last one, or ""."""
         self._done.append(values)
@@ -140,7 +136,7 @@ class _Loop:
         for reason, value in self._rule.repeats.items():
             if self._texts[reason].add(text_of(value.resolve(names))):
                 return reason
-        if self._rule.budget_usd is not None and self._meter.cost_nano >= to_nano(self._rule.budget_usd):
+        if self._budget_usd is not None and self._meter.cost_nano >= to_nano(self._budget_usd):
             return "budget"
         return ""
 
@@ -151,6 +147,19 @@ class _Loop:
         wants_more = self._rule.keep is not None and self._rule.keep[0] == "max"
         if self._best is None or _is_better(keys, self._best[0], wants_more=wants_more):
             self._best = (keys, len(self._done))
+
+
+def _max_rounds(most: Any) -> int:
+    if type(most) is not int or not 1 <= most <= MAX_ROUNDS:
+        raise Permanent(f"loop.max must be an integer from 1 to {MAX_ROUNDS}, got {cut(repr(most), 80)}")
+    return most
+
+
+def _limit(name: str, found: Any) -> float | None:
+    """Return a limit that is a number above 0, or null for none."""
+    if found is None or (type(found) in (int, float) and 0 < found < inf):
+        return found  # type: ignore[no-any-return]
+    raise Permanent(f"loop.{name} must be a number > 0 or null, got {cut(repr(found), 80)}")
 
 
 def _is_true(value: Any) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphmill as gm
 from graphmill.core.fingerprint import changed
-from graphmill.graph.graph import Graph, LoopRule, RetryRule
+from graphmill.graph.graph import Graph, RetryRule
 from graphmill.graph.secrets import Secret
 from graphmill.graph.workflow import load, load_data
 from support.compiling import compiled
@@ -276,14 +276,12 @@ def test_a_loop_block_is_a_rule():
     assert loop.until["done"].resolve({"round": {"a": 1}}) == 1
     assert loop.repeats["same"].resolve({"round": {"b": 2}}) == 2
     assert (loop.keep[0], [key.resolve({"round": {"c": 3}}) for key in loop.keep[1]]) == ("min", [3])
-    assert (loop.similarity, loop.history, loop.timeout_s, loop.budget_usd, loop.on_error) == (
-        0.5,
-        "before",
-        5,
-        2,
-        "keep",
-    )
-    assert node_of(loop={"max": 3}).loop == LoopRule(max=3)
+    assert (loop.timeout_s.resolve({}), loop.budget_usd.resolve({})) == (5, 2)
+    assert (loop.similarity, loop.history, loop.on_error) == (0.5, "before", "keep")
+    plain = node_of(loop={"max": 3}).loop
+    assert (plain.max.resolve({}), plain.timeout_s.resolve({}), plain.budget_usd.resolve({})) == (3, None, None)
+    assert (plain.until, plain.repeats, plain.similarity, plain.keep, plain.history) == ({}, {}, 0.9, None, "past")
+    assert plain.on_error == "fail"
 
 
 def test_secrets_stand_in_params_at_any_depth_and_hold_no_value(monkeypatch):

@@ -410,7 +410,7 @@ CONTINUED = {"error_handling": "continue"}
             loop(keep={"max": "${a}", "min": "${b}"}),
             "node 'n': loop: keep must be either {max: reference} or {min: reference}, or a list of references",
         ),
-        (loop(budget_usd=0), "node 'n': loop: budget_usd must be an amount > 0, got 0"),
+        (loop(budget_usd=0), "node 'n': loop: budget_usd must be an amount > 0 or one ${…} reference, got 0"),
         (loop(on_error="stop"), "node 'n': loop: on_error must be one of fail, keep, got 'stop'"),
         (
             loop(history="my past"),
