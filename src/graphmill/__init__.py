@@ -13,6 +13,7 @@ _HOMES = {
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
     " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",
+    "core.problem": "Problem",
     "core.result": "Failure Kind Result Status StopReason",
     "core.trace": "Trace TraceStep",
     "core.version": "__version__",

@@ -23,6 +23,7 @@ from graphmill.core.errors import (
     WorkflowError,
 )
 from graphmill.core.job import Job
+from graphmill.core.problem import Problem
 from graphmill.core.result import Failure, Kind, Result, Status, StopReason
 from graphmill.core.trace import Trace, TraceStep
 from graphmill.core.version import __version__
@@ -90,6 +91,7 @@ __all__ = [
     "OwnedError",
     "Permanent",
     "Policy",
+    "Problem",
     "Progress",
     "Report",
     "Result",

@@ -475,7 +475,7 @@ def test_a_slow_reader_of_stderr_misses_nothing(project):
 @pytest.mark.parametrize("stage", ["loading", "counting"])
 def test_a_signal_before_the_run_has_begun_leaves_at_once(project, stage, number, code):
     held = (
-        "from graphmill.datasets import source\nsource._COUNTED['jsonl'] = (lambda _: hold(), 2**30)"
+        "from graphmill.datasets import row_file\nrow_file._COUNTED['jsonl'] = (lambda _: hold(), 2**30)"
         if stage == "counting"
         else "hold()"
     )

@@ -14,7 +14,7 @@ from graphmill.core.errors import SourceError, UsageError
 from graphmill.core.job import JOB_ID, own_id
 from graphmill.core.json import canonical, to_json
 from graphmill.core.suggest import suggestion
-from graphmill.datasets.source import FileSource
+from graphmill.datasets.source import Source
 from graphmill.engine.admission import require_series
 from graphmill.graph.graph import Graph
 from graphmill.graph.template import is_name
@@ -53,7 +53,7 @@ def require_fields(graph: Any, items: Any) -> None:
 
 
 def _is_file(items: Any) -> bool:
-    return isinstance(items, FileSource) and items.is_stored
+    return isinstance(items, Source) and items.is_stored
 
 
 def _first(items: Iterable[Any], number: int) -> Generator[Any, None, None]:

@@ -19,7 +19,7 @@ from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import to_json
-from graphmill.datasets.source import FileSource
+from graphmill.datasets.source import Source
 from graphmill.engine.admission import known_length
 from graphmill.engine.policy import Policy
 from graphmill.engine.results.recorder import Recorder
@@ -124,7 +124,7 @@ def plan_recording(  # noqa: PLR0913
     if on_change not in ("refuse", "invalidate", "keep"):
         raise UsageError(f"on_change must be 'refuse', 'invalidate' or 'keep', got {on_change!r:.80}")
     if total is None:
-        total = items.count() if isinstance(items, FileSource) else known_length(items)
+        total = items.count() if isinstance(items, Source) else known_length(items)
     if total is not None:
         total *= samples
     plan = RecordingPlan(
@@ -133,7 +133,7 @@ def plan_recording(  # noqa: PLR0913
         manifest=manifest_of(
             graph=graph_note(graph),
             fingerprints=graph_fingerprints(graph, version=version),
-            source=items.note() if isinstance(items, FileSource | Single) else None,
+            source=items.note() if isinstance(items, Source | Single) else None,
             policy=policy,
             options={
                 **options,

@@ -14,7 +14,7 @@ from graphmill.api.score_plan import graph_of_pass, is_pass
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Kind
 from graphmill.core.suggest import suggestion
-from graphmill.datasets.source import FileSource, noted_source
+from graphmill.datasets.source import Source, noted_source
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Isolation, Policy
 from graphmill.graph.models.models import Choices
@@ -191,7 +191,7 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
     )
 
 
-def source_of(run: RunRecord) -> FileSource | Single:
+def source_of(run: RunRecord) -> Source | Single:
     """Open a run's items again."""
     note: Mapping[str, Any] = run.manifest.get("source") or {}
     if (single := Single.noted(note)) is not None:

@@ -64,7 +64,46 @@ RunId = Annotated[
 
 SourceFormat = Annotated[
     str | None,
-    typer.Option("--source-format", metavar="FORMAT", help="jsonl, json, yaml or csv. [default: by file name]"),
+    typer.Option(
+        "--source-format", metavar="FORMAT", help="jsonl, json, yaml, csv, tsv or parquet. [default: by file name]"
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="NAME=COLUMN",
+        help="Use a column under another name. Repeatable, or separated by commas.",
+        show_default=False,
+    ),
+]
+Filters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="FIELD=VALUE",
+        help="Only rows with this value; FIELD may be in metadata. Repeatable.",
+        show_default=False,
+    ),
+]
+Shuffle = Annotated[int | None, typer.Option(metavar="SEED", help="Order the rows by this seed.", show_default=False)]
+Sample = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Draw N rows, with the seed of --shuffle or 0, and keep their order.",
+        min=0,
+        show_default=False,
+    ),
+]
+Stratify = Annotated[
+    str | None,
+    typer.Option(metavar="FIELD", help="With --sample: from each value of this field its share.", show_default=False),
+]
+Limit = Annotated[int | None, typer.Option(metavar="N", help="Run at most N items.", min=0)]
+Offset = Annotated[int, typer.Option(metavar="N", help="Skip the first N items.", min=0, show_default=False)]
+SkipBadRows = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Leave out rows that cannot be read, and name them.")
 ]
 InputsFile = Annotated[
     str | None,
@@ -232,6 +271,15 @@ def split_pair(text: str, what: str, *, form: str = "NAME=VALUE") -> tuple[str, 
     if not equals or not name:
         raise UsageError(f"{what} must be {form}, got {text!r:.80}")
     return name, value
+
+
+_NEXT_PAIR = re.compile(r",(?=[^,=]+=)")
+
+
+def read_columns(texts: Iterable[str]) -> dict[str, str]:
+    """Return the columns to rename, by their new names; a comma separates pairs, and elsewhere is part of a name."""
+    pairs = (pair for text in texts for pair in _NEXT_PAIR.split(text))
+    return dict(split_pair(pair, "a column", form="NAME=COLUMN") for pair in pairs)
 
 
 def read_inputs(graph: Graph, texts: Iterable[str], file: str | None) -> dict[str, Any]:

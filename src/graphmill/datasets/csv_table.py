@@ -8,7 +8,8 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, BinaryIO
 
 from graphmill.core.json import to_json
@@ -17,30 +18,77 @@ from graphmill.datasets.row import ROW_FIELDS, Row
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
+_OTHER_DELIMITERS = (";", "\t", "|")
 _EMPTY_METADATA = ("metadata", "{}")
 
 
-def read_csv(stream: BinaryIO) -> Generator[dict[str, str], None, None]:
-    """Read row by row; a row that does not fit the header raises ValueError with its line number."""
+def read_csv(
+    stream: BinaryIO, on_bad: Callable[[ValueError], None]
+) -> Generator[tuple[int, dict[str, str]], None, None]:
+    """Read row by row, each with its line. Columns are separated by commas or, if the header has none, by ; tab or |."""
+    return _read_table(stream, on_bad, "")
+
+
+def read_tsv(
+    stream: BinaryIO, on_bad: Callable[[ValueError], None]
+) -> Generator[tuple[int, dict[str, str]], None, None]:
+    """Read row by row, each with its line. Columns are separated by tabs."""
+    return _read_table(stream, on_bad, "\t")
+
+
+def _read_table(
+    stream: BinaryIO, on_bad: Callable[[ValueError], None], delimiter: str
+) -> Generator[tuple[int, dict[str, str]], None, None]:
     csv.field_size_limit(sys.maxsize)  # the default limit, 128 KiB, is global
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    rows = csv.reader(_utf8(text), strict=True)
+    lines = _utf8(text)
+    head = list(_through_header(lines))
+    rows = csv.reader(chain(head, lines), delimiter=delimiter or _delimiter_of(head), strict=True)
     header: list[str] = []
     try:
-        for row in filter(None, rows):
+        for row in filter(None, _parsed(rows, on_bad)):
             if not header:
                 header = row
-                _require_header(header, rows.line_num)
-            elif len(row) != len(header):
-                raise ValueError(
-                    f"line {rows.line_num}: {len(row)} field{'s' * (len(row) != 1)}, but the header has {len(header)}"
-                )
+                _require_unique(header, rows.line_num)
+            elif len(row) == len(header):
+                yield rows.line_num, dict(zip(header, row, strict=True))
             else:
-                yield dict(zip(header, row, strict=True))
-    except csv.Error as error:
-        raise ValueError(f"line {rows.line_num}: {error}") from error
+                on_bad(_misfit(row, header, rows.line_num))
     finally:
         text.detach()
+
+
+def _parsed(rows: Any, on_bad: Callable[[ValueError], None]) -> Iterator[list[str]]:
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:  # the next line begins a row again
+            on_bad(ValueError(f"line {rows.line_num}: {error}"))
+        else:
+            yield row
+
+
+def _through_header(lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines up to the first that is not blank."""
+    for line in lines:
+        yield line
+        if line.strip("\r\n"):
+            return
+
+
+def _delimiter_of(head: Sequence[str]) -> str:
+    """Return the most frequent separator outside quotes; a comma wins, a semicolon in a name is likelier than one comma too many."""
+    bare = re.sub(r'"[^"]*"?', "", head[-1] if head else "")
+    if "," in bare:
+        return ","
+    found = max(_OTHER_DELIMITERS, key=bare.count)
+    return found if found in bare else ","
+
+
+def _misfit(row: Sequence[str], header: Sequence[str], line: int) -> ValueError:
+    return ValueError(f"line {line}: {len(row)} field{'s' * (len(row) != 1)}, but the header has {len(header)}")
 
 
 def count_csv(stream: BinaryIO) -> int:
@@ -52,13 +100,9 @@ def count_csv(stream: BinaryIO) -> int:
     return max(0, found - 1)
 
 
-def _require_header(header: list[str], line: int) -> None:
+def _require_unique(header: list[str], line: int) -> None:
     if len(set(header)) < len(header):
         raise ValueError(f"line {line}: the header has a column twice: {', '.join(header)}")
-    if len(header) == 1 and (other := re.search(r"[;\t|]", header[0])):
-        raise ValueError(
-            f"line {line}: the header is one column, {header[0]!r:.80}; columns must be separated by commas, not by {other[0]!r}"
-        )
 
 
 def _utf8(lines: Iterable[str]) -> Iterator[str]:

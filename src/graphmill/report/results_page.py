@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.core.job import row_number
@@ -15,6 +14,7 @@ from graphmill.core.money import cost_text
 from graphmill.core.result import Result, Status
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.row import ROW_FIELDS, row_of
+from graphmill.datasets.selection import MISSING, FieldFilter, field_inside
 from graphmill.journal.records import Entry, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.table import NOTHING, Column, table_lines
@@ -28,32 +28,6 @@ _LONG_CHARS = 60
 _ID_CHARS = 40
 _WIDE_CHARS = 400  # a cell is made no longer, however wide the terminal is
 _NAMED = 20
-
-
-class _Missing:
-    """The value of a field that a result does not have."""
-
-
-_MISSING = _Missing()
-
-
-class FieldFilter(NamedTuple):
-    """A field, and the value that it must have; a list must hold it."""
-
-    field: str
-    value: str
-
-    def takes(self, found: Any) -> bool:
-        """Return whether this value is the one wanted: as text, or as JSON."""
-        if isinstance(found, list):
-            return any(self.takes(each) for each in found if not isinstance(each, list))
-        if isinstance(found, str):
-            return found == self.value
-        try:
-            wanted = json.loads(self.value)
-        except (ValueError, RecursionError):
-            return False
-        return isinstance(found, bool) is isinstance(wanted, bool) and bool(found == wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +87,7 @@ def _filtered(entries: Iterator[Entry], filters: Sequence[FieldFilter]) -> Itera
     for entry in entries:
         row = _row(entry)
         values = [value_of(row, each.field) for each in filters]
-        unknown -= {each.field for each, value in zip(filters, values, strict=True) if value is not _MISSING}
+        unknown -= {each.field for each, value in zip(filters, values, strict=True) if value is not MISSING}
         if unknown and len(names) < _NAMED:
             names |= dict.fromkeys(_names(row))
         if all(each.takes(value) for each, value in zip(filters, values, strict=True)):
@@ -146,21 +120,10 @@ def _output_number(result: Result, name: str) -> Any:
 def value_of(row: Mapping[str, Any], name: str) -> Any:
     """Return a field of a row: its own, one of its outputs, of its inputs or of its metadata; dots lead into a value."""
     for base in (row, *(row.get(part) for part in ("output", "input", "metadata"))):
-        found = _inside(base, name)
-        if found is not _MISSING and not (base is row and found is None and name in _SHORT):
+        found = field_inside(base, name)
+        if found is not MISSING and not (base is row and found is None and name in _SHORT):
             return found
-    return _MISSING
-
-
-def _inside(value: Any, name: str) -> Any:
-    if not isinstance(value, Mapping):
-        return _MISSING
-    if name in value:
-        return value[name]
-    head, dot, rest = name.partition(".")
-    if not dot or head not in value:
-        return _MISSING
-    return _inside(value[head], rest)
+    return MISSING
 
 
 def _names(row: Mapping[str, Any]) -> Iterator[str]:
@@ -212,7 +175,7 @@ def _cell(row: Mapping[str, Any], result: Result, name: str, *, is_wide: bool) -
     if name == "output" and not result.is_success:
         return _why(result)
     value = value_of(row, name)
-    if value is _MISSING or value is None:
+    if value is MISSING or value is None:
         return NOTHING
     if name == "score" and isinstance(value, float):
         return f"{value:.2f}"
@@ -256,4 +219,4 @@ def results_record(page: ResultsPage, columns: Sequence[str] = ()) -> dict[str, 
 
 
 def _or_none(value: Any) -> Any:
-    return None if value is _MISSING else value
+    return None if value is MISSING else value

@@ -147,7 +147,7 @@ def test_whole_numbers_are_read_to_the_last_digit_and_too_many_digits_are_an_err
 
 
 def test_a_name_that_says_no_format_asks_for_it(tmp_path):
-    for name in ("items.txt", "items", "items.jsonl.gz", ".jsonl"):
+    for name in ("items.txt", "items", "items.txt.gz", ".jsonl"):
         with pytest.raises(gm.UsageError, match=r"cannot tell the format of .* one of jsonl, json, yaml, csv"):
             gm.source(written(tmp_path, name, "1"))
 

@@ -17,24 +17,33 @@ from graphmill.cli.options import (
     TIMEOUT_S,
     Adaptive,
     Cache,
+    Columns,
     Concurrency,
+    Filters,
     InputsFile,
     Journal,
+    Limit,
     MaxTokens,
     Models,
     NoJournal,
     NoPrompts,
+    Offset,
     Output,
     Retries,
     RunId,
+    Sample,
     Seed,
+    Shuffle,
+    SkipBadRows,
     SourceFormat,
+    Stratify,
     Temperature,
     Timeout,
     WhenChanged,
     concurrency_text,
     journal_place,
     policy_of,
+    read_columns,
     read_inputs,
     read_mapping,
     read_text,
@@ -43,6 +52,7 @@ from graphmill.cli.options import (
 )
 from graphmill.cli.terminal import AsJson, print_note
 from graphmill.core.errors import UsageError
+from graphmill.datasets.source import Source as Items
 from graphmill.datasets.source import source
 from graphmill.engine.policy import Policy
 from graphmill.graph.graph import Graph
@@ -53,7 +63,13 @@ Inputs = Annotated[
     list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Inputs fixed for all items.", show_default=False)
 ]
 Source = Annotated[
-    str, typer.Option("--source", "-s", metavar="FILE", help="Items: .jsonl, .json, .yaml, .csv, or - (stdin).")
+    str,
+    typer.Option(
+        "--source",
+        "-s",
+        metavar="SOURCE",
+        help="Items: a file, a pattern such as 'data/*.jsonl', - (stdin), a dataset such as math500, hf:org/name, run:ID.",
+    ),
 ]
 Prompt = Annotated[
     str | None,
@@ -75,8 +91,6 @@ Schema = Annotated[
         metavar="FILE", help="A JSON Schema (.json or .yaml) for responses; with --prompt.", show_default=False
     ),
 ]
-Limit = Annotated[int | None, typer.Option(metavar="N", help="Run at most N items.", min=0)]
-Offset = Annotated[int, typer.Option(metavar="N", help="Skip the first N items.", min=0, show_default=False)]
 Samples = Annotated[
     int,
     typer.Option(
@@ -111,6 +125,12 @@ def batch(  # noqa: PLR0913  one parameter per option
     seed: Seed = None,
     cache: Cache = None,
     source_format: SourceFormat = None,
+    columns: Columns = None,
+    filters: Filters = None,
+    shuffle: Shuffle = None,
+    sample: Sample = None,
+    stratify: Stratify = None,
+    skip_bad_rows: SkipBadRows = False,
     limit: Limit = None,
     offset: Offset = 0,
     samples: Samples = 1,
@@ -153,7 +173,20 @@ def batch(  # noqa: PLR0913  one parameter per option
     graph, pairs = _graph(workflow, inputs or (), prompt=_prompt(prompt, prompt_file), system=system, schema=schema)
     graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
     graph = graph.with_inputs(read_inputs(graph, pairs, inputs_file))
-    items = source(source_name, format=source_format, offset=offset, limit=limit)
+    items = source(
+        source_name,
+        format=source_format,
+        columns=read_columns(columns or ()),
+        filters=[split_pair(text, "a filter", form="FIELD=VALUE") for text in filters or ()],
+        shuffle=shuffle,
+        sample=sample,
+        stratify=stratify,
+        offset=offset,
+        limit=limit,
+        skip_bad_rows=skip_bad_rows,
+        journal=journal,
+    )
+    items.prepare()
     asked = policy_of(
         concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures
     )
@@ -166,7 +199,7 @@ def batch(  # noqa: PLR0913  one parameter per option
         as_json=as_json,
         is_recorded=not no_journal,
         if_idle="nothing to do: every item already has a result" if run_id is not None else "",
-        if_empty=_empty_text(items.name, offset, limit),
+        if_empty=_empty_text(items),
         journal=place,
     )
     notes = _notes(output, tags or ())
@@ -197,9 +230,11 @@ def _details(graph: Graph, source_name: str, samples: int, policy: Policy) -> tu
     return (items, *models_used(graph), concurrency_text(graph, policy))
 
 
-def _empty_text(source_name: str, offset: int, limit: int | None) -> str:
-    text = f"note: {source_name} has no items"
-    if offset or limit is not None:
+def _empty_text(items: Items) -> str:
+    text = f"note: {items.name} has no items"
+    if not items.selection.is_by_place:
+        text += " that --filter or --sample selects"
+    elif items.selection.offset or items.selection.limit is not None:
         text += " within --offset and --limit"
     return text
 

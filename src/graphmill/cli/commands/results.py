@@ -9,7 +9,8 @@ import typer
 from graphmill.cli.options import Journal, RunName, open_existing, split_pair
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
 from graphmill.core.errors import UsageError
-from graphmill.report.results_page import FieldFilter, ResultsQuery, results_lines, results_page, results_record
+from graphmill.datasets.selection import FieldFilter
+from graphmill.report.results_page import ResultsQuery, results_lines, results_page, results_record
 
 _SHOWN = 20
 
