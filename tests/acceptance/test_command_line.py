@@ -301,6 +301,22 @@ def test_the_rows_of_a_broken_run_do_not_replace_the_source_either(project):
     assert "would overwrite the items" in err
 
 
+def test_a_file_that_no_run_of_the_journal_wrote_is_not_replaced(project):
+    def batch(*more):
+        code, _, err = run(project, "batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.jsonl", *more)
+        return code, "no run of this journal wrote it" in err
+
+    write_items(project, [{"value": 1}])
+    (project / "out.jsonl").write_text("mine\n")
+    assert (batch(), batch("--no-journal")) == ((2, True), (2, True))
+    assert (project / "out.jsonl").read_text() == "mine\n"
+    assert (batch("--run-id", "r", "--force"), batch()) == ((0, False), (0, False))
+    (project / "other.jsonl").write_text("mine\n")
+    assert run(project, "resume", "r", "-o", "other.jsonl")[0] == 2
+    assert run(project, "resume", "r", "-o", "other.jsonl", "--force")[0] == 0
+    assert run(project, "resume", "r", "-o", "other.jsonl")[0] == 0
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "2>/dev/full"])
 def test_a_batch_runs_though_nobody_can_hear_it(project, closed):
     write_items(project, [{"value": 1}])

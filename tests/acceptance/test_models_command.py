@@ -214,10 +214,11 @@ def test_a_field_may_go_by_the_name_of_the_answer(project):
     assert (code, outputs(project)) == (0, {"a": {"response": "2+2: 4?"}}), err
 
 
-def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
-    code, _, err = run(project, "batch", "--prompt", "Translate: ", "-m", "fast", "-s", "items.jsonl")
-    assert (code, "note: the prompt has no ${name} field" in err) == (0, True)
-    assert "note: " not in run(project, "batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl")[2]
+def test_a_prompt_that_names_no_field_is_for_one_item_unless_asked_for(project):
+    asked = ["batch", "--prompt", "Translate: ", "-m", "fast", "-s", "items.jsonl"]
+    code, _, err = run(project, *asked)
+    assert (code, "the prompt has no ${name} field" in err, "--same-prompt" in err) == (2, True, True)
+    assert [run(project, *asked, *more)[0] for more in (["--same-prompt"], ["--limit", "1"])] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -263,14 +264,14 @@ def test_a_prompt_that_names_no_field_is_asked_and_noted(project):
             "providers.own in graphmill.yaml has no known protocol",
         ),
         (
-            ["batch", "--prompt", "x", "-m", "bare/m", "-s", "items.jsonl"],
+            ["batch", "--prompt", "${text}", "-m", "bare/m", "-s", "items.jsonl"],
             "calls bare/m: cannot call bare/m: its address must be http://",
         ),
         (
-            ["batch", "--prompt", "x", "-m", "lost/m", "-s", "items.jsonl"],
+            ["batch", "--prompt", "${text}", "-m", "lost/m", "-s", "items.jsonl"],
             "calls lost/m: cannot read the script lost.yaml",
         ),
-        (["batch", "--prompt", "x", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml is not valid: "),
+        (["batch", "--prompt", "${text}", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml is not valid: "),
     ],
 )
 def test_mistakes_are_exit_2_with_the_remedy(project, arguments, said):

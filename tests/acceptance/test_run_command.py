@@ -152,7 +152,7 @@ def test_wrong_or_missing_inputs_are_exit_2_before_anything_runs(project, argume
 def test_a_batch_inside_is_summed_up_with_its_errors_and_the_job_is_degraded(project):
     numbers = json.dumps([1, "bad", 2, *["bad"] * 6])
     code, out, err = run(project, "run", "halves.yaml", f"numbers={numbers}", "--run-id", "h")
-    assert code == 0
+    assert code == 3
     assert "\ncount: 9\n" in out
     lines = err.splitlines()
     assert lines[0] == "halves · run h · concurrency 40"

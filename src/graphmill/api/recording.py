@@ -191,6 +191,7 @@ def plan_retry(  # noqa: PLR0913
     effect: Effect,
     version: str | None,
     words: Mapping[str, str],
+    options: Mapping[str, Any],
 ) -> Recording:
     """Plan to run failed items again; ``words`` describe known changes of the graph."""
     bind = partial(_again, graph, effect)
@@ -198,6 +199,7 @@ def plan_retry(  # noqa: PLR0913
         "graph": graph_note(graph),
         "fingerprints": graph_fingerprints(graph, version=version),
         "policy": policy_note(policy),
+        "options": options,
     }
     return Recording(
         journal, lambda opened: opened.retry(run_id, selection, bind, now=now, on_change=on_change, words=words)

@@ -43,6 +43,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     temperature: float | None = None,
     max_tokens: int | None = None,
     on_change: OnChange | None = None,
+    notes: Mapping[str, Any] | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Resume a run: run what has no result yet, and report on the whole run.
@@ -55,7 +56,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
 
     ``models`` are models to continue with: ``NAME`` for all nodes of a workflow, or ``ROLE=NAME``; ``temperature`` and
     ``max_tokens`` are their params. The run keeps these choices. Finished results then stay unless ``on_change`` says
-    otherwise; without a choice of models, a changed graph or item is refused.
+    otherwise; without a choice of models, a changed graph or item is refused. ``notes`` are added to the manifest.
     """
     require_known(aresume, hooks)
     run = _found(journal, run_id)
@@ -83,7 +84,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         items=series,
         policy=rules,
         options={"id_field": None}
-        | {name: value for name, value in options.items() if name not in ("effect", "version")},
+        | {name: value for name, value in options.items() if name not in ("effect", "version")}
+        | dict(notes or {}),
         run_id=run.id,
         run=run,
         total=total,
@@ -114,6 +116,7 @@ async def aretry(  # noqa: PLR0913
     temperature: float | None = None,
     max_tokens: int | None = None,
     on_change: OnChange | None = None,
+    notes: Mapping[str, Any] | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
@@ -122,7 +125,7 @@ async def aretry(  # noqa: PLR0913
     that failed run again or, if none did, all of it does.
 
     They get their recorded inputs, and attempts count from 1 again. ``models``, ``temperature`` and ``max_tokens`` are as
-    for ``resume``. If something else in the graph changed, pass ``on_change="keep"``: results that succeeded stay.
+    for ``resume``, and so are ``notes``. If something else in the graph changed, pass ``on_change="keep"``: results that succeeded stay.
     """
     require_known(aretry, hooks)
     if on_change not in (None, "refuse", "keep"):
@@ -153,6 +156,7 @@ async def aretry(  # noqa: PLR0913
         words=words,
         effect=options.get("effect", "repeatable"),
         version=options.get("version"),
+        options={**options, **(notes or {})},
     )
     report = await execute(function, [], rules, recording, **hooks)
     if is_pass(run):

@@ -106,7 +106,7 @@ class Foreground:
             raise typer.Exit(interruption.exit_code)
         if error is not None:
             raise error
-        raise typer.Exit(_exit_code(report, is_printed=is_printed, scores_only=self.scores_only))
+        raise typer.Exit(self.exit_code(report, is_printed=is_printed))
 
     def _run(
         self,
@@ -139,6 +139,10 @@ class Foreground:
         if target is not None and writes_from_journal and not interruption.is_hurried:
             error = _write_results(report, target, error)
         return report, error
+
+    def exit_code(self, report: Report, *, is_printed: bool) -> ExitCode:
+        """Return the status for how a run ended."""
+        return _exit_code(report, is_printed=is_printed, scores_only=self.scores_only)
 
     def _print_summary(self, report: Report, error: GraphmillError | None, written: Path | None) -> bool:
         """Print the summary; return False if that failed, which must not hide how the run ended."""
@@ -257,6 +261,12 @@ class SingleForeground(Foreground):
         print_stderr(list(self._about(report, result, error)))
         if result.is_success:
             require_stdout()
+
+    def exit_code(self, report: Report, *, is_printed: bool) -> ExitCode:
+        """Return the status; a job of which something failed has failures, though it has outputs."""
+        if report.is_complete and only_result(report, self.item).is_degraded:
+            return ExitCode.FAILURES
+        return Foreground.exit_code(self, report, is_printed=is_printed)
 
     def _about(self, report: Report, result: Result, error: GraphmillError | None) -> Iterable[str]:
         if not report.waiting:

@@ -6,14 +6,14 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.core.json import from_json
 from graphmill.core.suggest import file_suggestion
 from graphmill.core.yaml import from_yaml
@@ -28,6 +28,7 @@ from graphmill.journal.store import Archive, Store, fixed, open_store
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
 
+WRITTEN = "written"  # the option in manifests that lists files to which a resume or a retry wrote results
 _DEFAULTS = Policy()
 RETRIES = _DEFAULTS.retry.attempts - 1
 TIMEOUT_S = _DEFAULTS.timeout_s
@@ -137,6 +138,9 @@ Output = Annotated[
     typer.Option(
         "--output", "-o", metavar="FILE", help="Write results to a .jsonl, .json or .csv file, or - (stdout)."
     ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace the --output file even if no run of this journal wrote it.")
 ]
 
 # -- policy
@@ -255,6 +259,35 @@ def require_own_file_of(run: RunRecord, file: str | None) -> None:
     source = run.manifest.get("source")
     items = source.get("path") if isinstance(source, Mapping) else None
     require_own_file(file, items=items, workflow=run.manifest.get("graph", {}).get("path"))
+
+
+def require_replaceable(file: str | None, journal: str | Path | Store | None, *, force: bool) -> None:
+    """Refuse to replace a file that no run of this journal wrote; None is no journal."""
+    if file is None or file == "-" or force or not _real(file).is_file() or not _real(file).stat().st_size:
+        return
+    if journal is not None and _real(file) in _written_files(journal):
+        return
+    raise UsageError(
+        f"{file!r} exists, and no run of this journal wrote it; name another file, or use --force to replace it"
+    )
+
+
+def _written_files(journal: str | Path | Store) -> set[Path]:
+    try:
+        with nullcontext(journal) if not isinstance(journal, str | Path) else open_existing(journal) as store:
+            options = [run.manifest.get("options", {}) for run in store.archive.runs()]
+    except UnknownRunError:
+        return set()
+    names = [name for each in options for name in (each.get("output"), *each.get(WRITTEN, ()))]
+    return {_real(name) for name in names if isinstance(name, str)}
+
+
+def note_of_output(run: RunRecord, file: str | None) -> dict[str, Any]:
+    """Return what the manifest of a resumed run records of another output file."""
+    if file is None or file == "-":
+        return {}
+    before = run.manifest.get("options", {}).get(WRITTEN, [])
+    return {WRITTEN: list(dict.fromkeys([*before, str(Path(file).absolute())]))}
 
 
 def _real(path: str | Path) -> Path:

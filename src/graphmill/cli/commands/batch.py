@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from graphmill.cli.options import (
     Columns,
     Concurrency,
     Filters,
+    Force,
     InputsFile,
     Journal,
     Limit,
@@ -48,9 +50,10 @@ from graphmill.cli.options import (
     read_mapping,
     read_text,
     require_own_file,
+    require_replaceable,
     split_pair,
 )
-from graphmill.cli.terminal import AsJson, print_note
+from graphmill.cli.terminal import AsJson
 from graphmill.core.errors import UsageError
 from graphmill.datasets.source import Source as Items
 from graphmill.datasets.source import source
@@ -91,6 +94,9 @@ Schema = Annotated[
         metavar="FILE", help="A JSON Schema (.json or .yaml) for responses; with --prompt.", show_default=False
     ),
 ]
+SamePrompt = Annotated[
+    bool, typer.Option("--same-prompt", help="Allow a prompt without any ${name} field over more than one item.")
+]
 Samples = Annotated[
     int,
     typer.Option(
@@ -102,6 +108,10 @@ MaxFailures = Annotated[
     str | None,
     typer.Option(metavar="N|P%", help="Stop after more failures. Without it, all items run; any failure exits 3."),
 ]
+_NO_FIELD = (
+    "the prompt has no ${name} field, so it would be the same for every item; in a shell write it in '…', because \"…\" "
+    "replaces ${name}; if you mean it, use --same-prompt"
+)
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Label the run. Repeatable.")]
 
 
@@ -119,6 +129,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     prompt_file: PromptFile = None,
     system: System = None,
     schema: Schema = None,
+    same_prompt: SamePrompt = False,
     models: Models = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
@@ -142,6 +153,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     timeout: Timeout = TIMEOUT_S,
     max_failures: MaxFailures = None,
     output: Output = None,
+    force: Force = False,
     scorers: Annotated[
         list[str] | None,
         typer.Option(
@@ -191,6 +203,7 @@ def batch(  # noqa: PLR0913  one parameter per option
         concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures
     )
     policy = policy_for(graph, asked)
+    total = items.count()
     require_own_file(output, items=source_name, workflow=workflow)
     foreground = Foreground(
         title=graph.name,
@@ -202,6 +215,9 @@ def batch(  # noqa: PLR0913  one parameter per option
         if_empty=_empty_text(items),
         journal=place,
     )
+    if (prompt or prompt_file) and not (same_prompt or graph.inputs) and _has_several(items, total):
+        raise UsageError(_NO_FIELD)
+    require_replaceable(output, place, force=force)
     notes = _notes(output, tags or ())
     foreground.perform(
         lambda watching: api.batch(
@@ -209,7 +225,7 @@ def batch(  # noqa: PLR0913  one parameter per option
             items,
             policy=policy,
             id_field=id_field,
-            total=items.count(),
+            total=total,
             samples=samples,
             keep_results=False,
             run_id=run_id,
@@ -221,6 +237,13 @@ def batch(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
+
+
+def _has_several(items: Items, total: int | None) -> bool:
+    """Whether there is more than one item; what cannot be read twice may have more."""
+    if total is None and items.origin.is_stored:
+        total = sum(1 for _ in islice(items, 2))
+    return total is None or total > 1
 
 
 def _details(graph: Graph, source_name: str, samples: int, policy: Policy) -> tuple[str, ...]:
@@ -272,12 +295,7 @@ def _prompt_graph(prompt: str, pairs: Sequence[str], *, system: str | None, sche
     if not prompt.strip():
         raise UsageError("--prompt is empty; in a shell write it in '…', because \"…\" replaces ${name}")
     shape = read_mapping(schema, option="--schema", holds="a JSON Schema")
-    graph = prompt_workflow(prompt, system=system, schema=shape if schema is not None else None)
-    if not graph.inputs:
-        print_note(
-            "the prompt has no ${name} field, so it is the same for every item; in a shell write it in '…', not \"…\""
-        )
-    return graph
+    return prompt_workflow(prompt, system=system, schema=shape if schema is not None else None)
 
 
 def _notes(output: str | None, tags: Iterable[str]) -> dict[str, Any]:

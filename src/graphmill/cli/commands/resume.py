@@ -14,6 +14,7 @@ from graphmill.cli.options import (
     Answers,
     AnswersFile,
     Concurrency,
+    Force,
     Journal,
     MaxTokens,
     Models,
@@ -25,10 +26,12 @@ from graphmill.cli.options import (
     WhenResumed,
     answers_by_id,
     journal_place,
+    note_of_output,
     open_existing,
     policy_changed,
     read_answers,
     require_own_file,
+    require_replaceable,
 )
 from graphmill.cli.terminal import AsJson, print_lines
 from graphmill.datasets.source import source
@@ -61,6 +64,7 @@ def resume(  # noqa: PLR0913  one parameter per option
     answer: Answers = None,
     answers_file: AnswersFile = None,
     output: Output = None,
+    force: Force = False,
     journal: Journal = None,
     as_json: AsJson = False,
 ) -> None:
@@ -98,6 +102,7 @@ def resume(  # noqa: PLR0913  one parameter per option
             details=model_details(found, choices, on_change, results=results),
             if_idle="nothing to do: every item already has a result",
         )
+        require_replaceable(output, store, force=force)
         foreground.perform(
             lambda watching: api.resume(
                 found,
@@ -107,6 +112,7 @@ def resume(  # noqa: PLR0913  one parameter per option
                 policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
                 concurrency=concurrency,
                 on_change=on_change,
+                notes=note_of_output(found, output),
                 **choices,
                 **watching,
             )

@@ -11,6 +11,7 @@ from graphmill.cli.foreground import foreground_of, model_choices, model_details
 from graphmill.cli.options import (
     Adaptive,
     Concurrency,
+    Force,
     Journal,
     MaxTokens,
     Models,
@@ -20,8 +21,10 @@ from graphmill.cli.options import (
     Timeout,
     item_ids,
     journal_place,
+    note_of_output,
     open_existing,
     policy_changed,
+    require_replaceable,
 )
 from graphmill.cli.terminal import AsJson
 from graphmill.journal.journal import Journal as OpenJournal
@@ -58,6 +61,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         ),
     ] = None,
     output: Output = None,
+    force: Force = False,
     journal: Journal = None,
     as_json: AsJson = False,
 ) -> None:
@@ -81,6 +85,7 @@ def retry(  # noqa: PLR0913  one parameter per option
             store=store,
             details=model_details(found, choices, on_change),
         )
+        require_replaceable(output, store, force=force)
         foreground.perform(
             lambda watching: api.retry(
                 found,
@@ -91,6 +96,7 @@ def retry(  # noqa: PLR0913  one parameter per option
                 policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
                 concurrency=concurrency,
                 on_change=on_change,
+                notes=note_of_output(found, output),
                 **choices,
                 **watching,
             )
