@@ -1,6 +1,7 @@
 """The workflow solve-verify-judge, with agents behind a server of our own: how debates end, what each agent sees, what comes out."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -239,3 +240,25 @@ def test_a_verifier_that_is_down_pauses_the_run_and_fails_no_item(agents, tmp_pa
     agents.verifier = lambda request: verification(passed=True)
     assert "3/3 items succeeded" in answered(tmp_path, "resume", "down")
     assert len(agents.of("solver")) == 3
+
+
+def test_while_a_batch_runs_each_problem_is_a_line_with_score_rounds_and_time(agents, tmp_path):
+    agents.solver = lambda request: broken(request) if request.problem == "p2" else solution(request)
+    agents.verifier = lambda request: passing_in(3 if request.problem == "p1" else 1)(request)
+    agents.judge = lambda request: broken(request) if request.problem == "p3" else judgement(0.95)
+    write_items(tmp_path, [{"id": f"p{number}", "problem": f"problem p{number}"} for number in range(4)])
+    code, out, err = run(tmp_path, "batch", NAME, "--source", "items.jsonl")
+    assert (code, out.splitlines()[0][:40]) == (3, "3/4 items succeeded, 1 partial, 1 failed")
+    lines = {
+        line.split()[1]: re.sub(r"[\d.]+ s", "N s", line.rstrip()) for line in err.splitlines() if line[2:3] in "✓~✗"
+    }
+    assert lines["p0"] == "  ✓ p0              0.95  1 round   N s"
+    assert lines["p1"] == "  ✓ p1              0.95  3 rounds  N s"
+    assert lines["p2"].startswith("  ✗ p2              permanent: ")
+    assert lines["p3"] == "  ~ p3              –     1 round   N s  partial"
+
+
+def test_a_workflow_without_a_score_is_shown_by_its_counts_alone(agents, tmp_path):
+    (tmp_path / "plain.yaml").write_text("inputs: {id: {}}\nnodes: [{id: a, type: value, params: {x: '${id}'}}]")
+    write_items(tmp_path, [{"id": "p1"}])
+    assert "p1" not in run(tmp_path, "batch", "plain.yaml", "--source", "items.jsonl")[2]

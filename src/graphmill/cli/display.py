@@ -12,8 +12,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from graphmill.cli.terminal import print_stderr
+from graphmill.core.job import Job
+from graphmill.core.result import Result
 from graphmill.engine.results.statistics import LaneProgress, Progress, lane_to_report
-from graphmill.report.text import clock_text, one_line, rate_text
+from graphmill.graph.graph import Graph
+from graphmill.report.text import clock_text, one_line, rate_text, scored_line
 from graphmill.report.usage import usage_parts
 
 if TYPE_CHECKING:
@@ -69,6 +72,12 @@ class Display:
         elif time.monotonic() - self._shown_at >= PLAIN_EVERY_S:
             self._shown_at = time.monotonic()
             print_stderr([progress_line(progress)])
+
+    def show_result(self, job: Job, result: Result) -> None:
+        """Show how an item went, if its workflow declares a score; for other graphs the counts say enough."""
+        has_score = isinstance(job.graph, Graph) and "score" in (job.graph.outputs or ())
+        if has_score and (result.is_success or result.is_failure):
+            self.note(f"  {scored_line(result)}")
 
     def show_cursor(self) -> None:
         """Show the cursor that the moving line hides; takes no lock, and never waits for a hung terminal."""

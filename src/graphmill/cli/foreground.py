@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 import typer
@@ -70,6 +70,7 @@ class Foreground:
     if_idle: str = ""
     if_empty: str = ""
     scores_only: bool = False
+    shows_items: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -131,7 +132,10 @@ class Foreground:
         sinks = [target] if target is not None and not writes_from_journal else []
         error: RunError | None = None
         try:
-            report = work(BatchHooks(sinks=sinks, on_start=start, on_progress=display.show))
+            hooks = BatchHooks(sinks=sinks, on_start=start, on_progress=display.show)
+            if self.shows_items:
+                hooks["on_result"] = display.show_result
+            report = work(hooks)
         except (SourceError, ExportError, ChangedError, JournalError) as ended:
             if ended.report is None:
                 raise
@@ -238,6 +242,7 @@ class SingleForeground(Foreground):
     """How a command shows a run of one job: its outputs on standard output, everything else on standard error."""
 
     item: Single
+    shows_items = False
 
     def print_report(
         self,

@@ -14,6 +14,8 @@ from graphmill.engine.results.statistics import MOST_DISTINCT, ErrorGroup, Stati
 
 ERRORS_SHOWN = 5
 _ID_CHARS = 40
+_LIVE_ID_CHARS = 14
+_ROUNDS_CHARS = len("2 rounds")
 _MESSAGE_CHARS = 160
 _JOB_MESSAGE_CHARS = 300
 _GROUP_CHARS = 120
@@ -192,6 +194,30 @@ def job_lines(result: Result) -> list[str]:
     if result.error is not None:
         lines.append(f"  {result.error.kind}: {one_line_message(failure_text(result.error), _JOB_MESSAGE_CHARS)}")
     return lines
+
+
+def scored_line(result: Result) -> str:
+    """Say how an item went whose output has a score: '✓ HumanEval/117   0.95  2 rounds  6.1 s  $0.0070'."""
+    name = f"{one_line(result.job_id, _ID_CHARS):<{_LIVE_ID_CHARS}}"
+    if not result.is_success or not isinstance(result.output, Mapping):
+        return f"✗ {name}  {_outcome(result)}"
+    score, rounds = result.output.get("score"), result.output.get("rounds")
+    parts = [f"{score:.2f}" if isinstance(score, int | float) else "–   "]
+    if isinstance(rounds, int):
+        parts.append(f"{count_text(rounds, 'round'):<{_ROUNDS_CHARS}}")
+    parts.append(duration_text(result.duration_s))
+    if result.cost_nano:
+        parts.append(cost_text(result.cost_nano, result.unpriced))
+    if result.is_partial:
+        parts.append("partial")
+    mark = "~" if result.is_partial else "✓"
+    return f"{mark} {name}  {'  '.join(parts)}"
+
+
+def _outcome(result: Result) -> str:
+    if result.status is Status.TIMED_OUT:
+        return f"timed out after {count_text(result.attempts, 'attempt')}"
+    return ": ".join(filter(None, _error(result)))
 
 
 def output_text(output: Any) -> str:
