@@ -125,3 +125,28 @@ def test_a_batch_node_called_ask_is_no_question(tmp_path, played):
     """
     gm.run(played.graph(graph), run_id="asks")
     assert "2/2 items succeeded" in answered(tmp_path, "show", "asks", "job")
+
+
+def test_the_manifest_has_the_text_of_the_workflow_with_its_parts_and_what_names_of_models_mean(tmp_path, played):
+    played.settings(
+        "models: {strong: {model: scripted/big, seed: 7}}\nroles: {solver: {model: strong, temperature: 0.5}}"
+    )
+    (tmp_path / "prompt.md").write_text("Solve it.")
+    child = "nodes: [{id: solve, type: llm, params: {role: solver, prompt: !file prompt.md}}]\n"
+    (tmp_path / "child.yaml").write_text(child)
+    parent = """\
+nodes:
+  - {id: part, type: workflow, params: {workflow: child.yaml}}
+  - {id: ask, type: llm, params: {model: strong, prompt: x}}
+"""
+    gm.run(played.graph(parent), run_id="m")
+    graph = gm.open_run("m").manifest["graph"]
+    assert {path.rpartition("/")[2]: text for path, text in graph["texts"].items()} == {
+        "w.yaml": parent,
+        "child.yaml": child,
+        "prompt.md": "Solve it.",
+    }
+    assert graph["resolved"] == {
+        "solver": {"model": "scripted/big", "params": {"seed": 7, "temperature": 0.5}},
+        "strong": {"model": "scripted/big", "params": {"seed": 7}},
+    }

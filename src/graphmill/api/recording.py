@@ -26,7 +26,7 @@ from graphmill.engine.results.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.cache import open_answer_store
-from graphmill.graph.models.nodes import models_used
+from graphmill.graph.models.nodes import models_resolved, models_used
 from graphmill.graph.node_type import Context
 from graphmill.journal.cache import SUFFIX, AnswerCache
 from graphmill.journal.intake import Identify, ItemDraft
@@ -237,8 +237,14 @@ def _again(graph: Callable[[Any], Any], effect: Effect, entry: Entry) -> ItemDra
 
 
 def _chosen(graph: Graph) -> dict[str, Any]:
-    """Return a workflow's model choices, the models it calls and, if it has no file, its text."""
-    found = {"choices": graph.choices.to_json(), "models": list(models_used(graph)), "written": _plain(graph.written)}
+    """Return a workflow's text, its model choices, the models it calls and what its roles and names of models mean."""
+    found = {
+        "choices": graph.choices.to_json(),
+        "models": list(models_used(graph)),
+        "resolved": _plain(models_resolved(graph)),
+        "written": _plain(graph.written),
+        "texts": dict(graph.texts),
+    }
     return {name: value for name, value in found.items() if value}
 
 

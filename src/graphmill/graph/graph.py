@@ -134,7 +134,7 @@ class Graph(Programmed):
     """A workflow, to be passed to ``gm.batch``: nodes by id in listed order, and the edges between them.
 
     ``given`` are inputs fixed for every job, ``choices`` override its models. ``written`` is the workflow itself if it was
-    given as data, without a file.
+    given as data, without a file; ``texts`` are those of its files by path: its own, its children's and what they include.
     """
 
     name: str
@@ -147,6 +147,7 @@ class Graph(Programmed):
     given: Mapping[str, Any] = field(default_factory=_nothing)
     choices: Choices = NO_CHOICES
     written: Mapping[str, Any] | None = None
+    texts: Mapping[str, str] = field(default_factory=_nothing)
     notes: tuple[FileProblem, ...] = ()
     # By the policy's id, since hashing it takes longer.
     _plans: dict[int, tuple[Policy, GraphPlan]] = field(default_factory=dict, repr=False)

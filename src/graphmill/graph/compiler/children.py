@@ -34,7 +34,7 @@ Compile = Callable[[Document, At, Problems, "Library"], ChildWorkflow | None]
 
 
 class Library:
-    """Compiles each document once and collects the problems of all of them."""
+    """Compiles each document once and collects the problems and the texts of all of them."""
 
     def __init__(self, compile_one: Compile) -> None:
         self._compile = compile_one
@@ -42,6 +42,7 @@ class Library:
         self._open: dict[Path, str] = {}
         self._level = 0
         self._problems: list[Problems] = []
+        self.texts: dict[str, str] = {}
 
     @property
     def has_problems(self) -> bool:
@@ -52,6 +53,7 @@ class Library:
         """Compile a document; None if it is not a workflow, which is reported."""
         problems = Problems(document)
         self._problems.append(problems)
+        self.texts |= document.texts
         if document.root is None:
             return self.inside(document, (), problems)
         path = _real(Path(document.path))

@@ -40,7 +40,7 @@ def compile_workflow(document: Document) -> Graph:
     problems.raise_if_any()
     if compiled is None or compiled.graph is None:
         raise InternalError(f"{document.path} gave neither a graph nor a problem")
-    return replace(compiled.graph, notes=tuple(problems.notes))
+    return replace(compiled.graph, notes=tuple(problems.notes), texts=MappingProxyType(library.texts))
 
 
 def _compile(document: Document, at: At, problems: Problems, library: Library) -> ChildWorkflow | None:

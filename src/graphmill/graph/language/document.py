@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -16,18 +17,28 @@ from graphmill.core.yaml import compose_yaml
 from graphmill.graph.language.places import At, JsonPlaces, NoPlaces, Place, Places, TextPlaces, YamlPlaces
 
 MOST_BYTES = 10_000_000
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 class Document:
     """The data of one workflow file, or of a workflow given as Python data, with the positions of its parts.
 
-    ``path`` is the file as it was named, ``root`` its folder, None without a file; ``what`` messages call it.
+    ``path`` is the file as it was named, ``root`` its folder, None without a file; ``what`` messages call it. ``texts`` are
+    the file's own text and those of the files it includes, by path.
     """
 
     def __init__(
-        self, path: str, data: Any, *, places: Places, root: Path | None = None, what: str = "workflow"
+        self,
+        path: str,
+        data: Any,
+        *,
+        places: Places,
+        root: Path | None = None,
+        what: str = "workflow",
+        texts: Mapping[str, str] = NO_TEXTS,
     ) -> None:
         self.path = path
+        self.texts = texts
         self.data = data
         self.root = root
         self.what = what
@@ -41,12 +52,16 @@ class Document:
         name, text = str(path), _read(Path(path), what)
         if len(text) > MOST_BYTES:
             raise WorkflowError(name, [FileProblem(name, 0, 0, too_large(what))])
-        read = _read_json if Path(path).suffix.lower() == ".json" else _read_yaml
+        included = Included(name)
         try:
-            data, places = read(name, text)
+            if Path(path).suffix.lower() == ".json":
+                data, places = _read_json(name, text)
+            else:
+                data, places = _read_yaml(name, text, included)
         except TextError as error:
             raise WorkflowError(name, [FileProblem(name, error.line, error.column, error.reason)]) from error
-        return cls(name, data, places=places, root=Path(path).absolute().parent, what=what)
+        texts = {name: _as_text(text)} | included.texts
+        return cls(name, data, places=places, root=Path(path).absolute().parent, what=what, texts=texts)
 
     @classmethod
     def from_data(cls, data: Any, path: str | Path | None = None) -> Document:
@@ -123,8 +138,7 @@ def _read_json(name: str, text: bytes) -> tuple[Any, Places]:
     return json_data(text), JsonPlaces(name, text)
 
 
-def _read_yaml(name: str, text: bytes) -> tuple[Any, Places]:
-    included = Included(name)
+def _read_yaml(name: str, text: bytes, included: Included) -> tuple[Any, Places]:
     data, root = compose_yaml(text, {"!file": included.value})
     if included.problems:
         raise WorkflowError(name, included.problems)
@@ -158,6 +172,7 @@ class Included:
         self._folder = Path(path).parent.resolve()
         self._read: dict[Path, tuple[Any, Places]] = {}
         self.places: dict[int, Places] = {}
+        self.texts: dict[str, str] = {}
         self.problems: list[FileProblem] = []
 
     def value(self, node: yaml.Node) -> Any:
@@ -178,7 +193,9 @@ class Included:
             raise ValueError("must be followed by a file name, as in !file prompt.md")
         file = self._inside(node.value)
         if file not in self._read:
-            self._read[file] = _data(self._beside(node.value), _bytes(file, node.value), file.suffix.lower())
+            path, text = self._beside(node.value), _bytes(file, node.value)
+            self._read[file] = _data(path, text, file.suffix.lower())
+            self.texts[path] = _as_text(text)
         return self._read[file]
 
     def _inside(self, name: str) -> Path:
@@ -194,6 +211,10 @@ class Included:
 
     def _beside(self, name: str) -> str:
         return str(Path(self._path).parent / name)
+
+
+def _as_text(text: bytes) -> str:
+    return text.decode(errors="replace")
 
 
 def _bytes(file: Path, name: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.core.errors import Unavailable, UsageError
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.suggest import suggestion
-from graphmill.graph.models.models import Choices, Models
+from graphmill.graph.models.models import DEFAULT, Choices, Models
 from graphmill.graph.models.target import ModelTarget, missing_variables
 from graphmill.graph.node_params import is_open
 
@@ -47,6 +47,20 @@ def models_used(graph: Graph) -> tuple[str, ...]:
     if models is None:
         return ()
     return tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
+
+
+def models_resolved(graph: Graph) -> dict[str, dict[str, Any]]:
+    """Return what each role and each name that nodes use for a model means, with its params, if known before there are items."""
+    models = graph.models()
+    if models is None:
+        return {}
+    resolved: dict[str, dict[str, Any]] = {}
+    for node in graph.model_nodes():
+        if _is_known(node):
+            target = _of(models, node)
+            name = node.raw_params.get("role") or node.raw_params.get("model") or DEFAULT
+            resolved[name] = {"model": target.lane, "params": {**target.defaults, **target.chosen}}
+    return resolved
 
 
 def unset_models(graph: Graph) -> tuple[str, ...]:
