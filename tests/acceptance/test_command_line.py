@@ -220,14 +220,6 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
         (["batch", "doubling.yaml", "nte=1", "-s", "items.jsonl"], "did you mean 'note'?"),
         (["batch", "doubling.yaml", "note", "-s", "items.jsonl"], "NAME=VALUE"),
         (
-            ["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "0"],
-            "--concurrency",
-        ),
-        (
-            ["batch", "doubling.yaml", "-s", "items.jsonl", "-c", "many"],
-            "--concurrency",
-        ),
-        (
             ["batch", "doubling.yaml", "-s", "items.jsonl", "--timeout", "0"],
             "--timeout must be a number of seconds > 0",
         ),
@@ -235,30 +227,13 @@ def test_a_damaged_source_is_exit_65_with_its_place_and_what_was_done_is_kept(pr
             ["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "few"],
             "--max-failures must be a number such as 10",
         ),
-        (["batch", "doubling.yaml", "-s", "items.jsonl", "--max-failures", "200%"], "0% to 100%, got '200%'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "out.xlsx"], "cannot tell the format of 'out.xlsx'"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "no/such/out.csv"], "no folder"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "./items.jsonl"], "would overwrite the items"),
         (["batch", "doubling.yaml", "-s", "items.jsonl", "-o", "-", "--json"], "both write to standard output"),
         (
-            ["batch", "doubling.yaml", "-s", "items.jsonl", "--retries", "-1"],
-            "--retries",
-        ),
-        (
-            ["batch", "doubling.yaml", "-s", "items.jsonl", "--temperature", "hot"],
-            "--temperature",
-        ),
-        (
-            ["batch", "doubling.yaml", "-s", "items.jsonl", "--temperature", "inf"],
-            "--temperature",
-        ),
-        (
             ["batch", "doubling.yaml", "-s", "items.jsonl", "--samples", "0"],
             "--samples",
-        ),
-        (
-            ["batch", "doubling.yaml", "-s", "items.jsonl", "--on-change", "kep"],
-            "--on-change",
         ),
         (["runs", "--limit", "0"], "--limit"),
         (["btch"], "'btch' (did you mean 'batch'?)"),

@@ -94,11 +94,6 @@ def test_a_value_that_would_name_another_path_is_refused_or_arrives_as_it_is(tmp
         assert log == []
 
 
-def test_dots_beside_other_text_are_only_dots(tmp_path, server, log):
-    answered(tmp_path, {"url": f"{server.url}/v${{value}}/a.${{value}}"}, "..")
-    assert log[0].parts == ["v..", "a..."]
-
-
 @pytest.mark.parametrize(
     ("value", "target"),
     [
@@ -112,11 +107,6 @@ def test_dots_beside_other_text_are_only_dots(tmp_path, server, log):
 def test_a_template_by_itself_is_a_whole_url(tmp_path, server, log, value, target):
     answered(tmp_path, {"url": "${value}", "allow_hosts": ["127.0.0.1"]}, f" {server.url}{value}\n")
     assert log[0].target == target
-
-
-def test_a_template_at_the_beginning_may_be_the_first_part_of_a_url(tmp_path, server, log):
-    answered(tmp_path, {"url": "${value}/users/${value}", "allow_hosts": [server.place]}, f"{server.url}/api")
-    assert log[0].parts == ["api", "users", f"{server.url}/api"]
 
 
 @pytest.mark.parametrize(

@@ -125,36 +125,7 @@ def test_an_unsafe_step_that_says_retry_is(flow, flaky):
     assert (result.error.kind, len(flaky)) == ("timeout", 3)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "retry: {attempts: 0}",
-        "retry: {attemps: 1}",
-        "retry: {backoff: random}",
-        "retry: 3",
-        "timeout: 0",
-        "timeout: x",
-        "effect: safe",
-        "on_ambiguous: drop",
-        "tiemout: 5",
-    ],
-)
-def test_a_rule_that_is_none_is_refused(flow, rule):
-    assert "workflow.yaml:1:" in flow.problem(f"nodes: [{{id: a, type: value, {rule}}}]")
-
-
 # python.
-
-
-def test_code_has_a_fresh_namespace_each_time(flow):
-    text = """
-        nodes:
-          - id: each
-            type: code
-            params: {inputs: {n: "${item}"}, code: "result = 'left' in globals()\\nleft = n"}
-            batch: {items: [1, 2, 3]}
-    """
-    assert [each["result"] for each in flow.output(text)["results"]] == [False] * 3
 
 
 def test_code_that_leaves_partial_writes_starts_from_a_clean_namespace_at_its_next_attempt(flow):
@@ -212,14 +183,6 @@ def test_a_function_is_async_or_plain_and_gives_result_and_stdout(flow):
             "stdout": "",
             "stderr": "",
         }
-
-
-def test_code_gives_what_it_printed(flow):
-    assert flow.output("""nodes: [{id: a, type: code, params: {code: "print('é')\\nresult = None"}}]""") == {
-        "result": None,
-        "stdout": "é\n",
-        "stderr": "",
-    }
 
 
 def test_code_that_kills_its_process_is_tried_again_and_harms_nothing_else(flow):

@@ -434,17 +434,6 @@ def test_a_node_id_an_input_and_an_alias_can_not_share_a_name(flow):
         assert any(f"workflow.yaml:{line}:" in problem and word in problem for problem in problems), problems
 
 
-def test_aliases_of_different_batches_may_be_equal(flow):
-    assert flow.output(
-        """
-        nodes:
-          - {id: one, type: value, params: {x: "${user}"}, batch: {items: [1], as: user}}
-          - {id: two, type: value, params: {x: "${user}"}, batch: {items: [2], as: user}}
-        outputs: {x: ["${one.results[0].x}", "${two.results[0].x}"]}
-        """
-    ) == {"x": [1, 2]}
-
-
 def test_without_declared_outputs_the_last_listed_node_that_ran_gives_them(flow):
     workflow = """
         inputs: {on: {required: true}}
@@ -473,20 +462,6 @@ def test_what_went_well_can_not_take_the_error_edge(flow):
         edges: [{from: a, to: b, action: error}]
     """
     assert "reserved for failures" in flow.result(text).output["said"]
-
-
-def test_a_skipped_chain_may_be_long(flow):
-    count = 3000
-    nodes = "".join(f"  - {{id: n{number}, type: value, params: {{n: {number}}}}}\n" for number in range(count))
-    edges = "".join(f"  - {{from: n{number}, to: n{number + 1}}}\n" for number in range(count - 1))
-    text = "nodes:\n  - {id: pick, type: branch, params: {on: 1, cases: {1: stop}, default: go}}\n"
-    text += (
-        nodes
-        + "edges:\n  - {from: pick, to: n0, action: go}\n"
-        + edges
-        + f"outputs: {{n: '${{n{count - 1}.n ?? 0}}'}}\n"
-    )
-    assert flow.output(text) == {"n": 0}
 
 
 @pytest.mark.parametrize("action", ["end", "default", "stop"])

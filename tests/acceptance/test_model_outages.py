@@ -446,12 +446,3 @@ def test_results_do_not_replace_the_workflow_that_makes_them(tmp_path):
         code, _, said = run(tmp_path, *command)
         assert (code, "would overwrite the workflow" in said) == (2, True), said
     assert (tmp_path / "w.json").read_text() == workflow
-
-
-def test_standard_input_is_read_once_also_beside_a_file_of_its_name(tmp_path):
-    (tmp_path / "-").write_text("")
-    (tmp_path / "w.yaml").write_text("inputs: {text: {}}\nnodes: [{id: v, type: value, params: {value: '${text}'}}]")
-    code, out, said = run(
-        tmp_path, "batch", "w.yaml", "-s", "-", "-o", "out.jsonl", stdin=b'{"id": "1", "text": "a"}\n'
-    )
-    assert (code, [row["id"] for row in rows(tmp_path / "out.jsonl")]) == (0, ["1"]), out + said

@@ -60,11 +60,6 @@ def test_a_prompt_is_asked_for_each_item_with_no_workflow_file(project):
     assert "scripted/quick" in err
 
 
-def test_a_prompt_that_is_empty_is_refused_in_words_of_the_command(project):
-    code, _, err = run(project, "batch", "--prompt", " ", "-m", "fast", "-s", "items.jsonl")
-    assert (code, err.startswith("error: --prompt is empty; in a shell write it in '…'")) == (2, True), err
-
-
 def test_such_a_run_can_be_resumed_and_retried_without_its_prompt(project):
     write_items(project, [{"id": "a", "text": "tea"}, {"id": "b", "text": "bad"}])
     assert run(project, "batch", "--prompt", "${text}", "-m", "fast", "-s", "items.jsonl", "--run-id", "r")[0] == 3

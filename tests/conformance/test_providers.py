@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from graphmill.core.errors import AttemptError, Throttled, Transient, Unavailable
-from graphmill.core.model_call import FinishReason, Message, ModelRequest, Origin
+from graphmill.core.model_call import FinishReason, Message, ModelRequest
 from graphmill.core.usage import RateLimit, Usage
 from graphmill.graph.registry import find_provider, provider_registry
 from support import http_server, model_server
@@ -387,8 +387,3 @@ def test_the_same_faults_by_a_script_are_of_the_same_kinds(tmp_path, row):
     assert type(error) is (ERRORS[row] if row in ERRORS else WIRE[row][0])
     assert row == "silence" or not isinstance(error, Throttled | Transient) or error.retry_after_s == 7
     assert error.usage.requests == 1
-
-
-def test_a_script_answers_too(tmp_path):
-    response = Caller(SCRIPTED, "")(msgspec.structs.replace(REQUEST, origin=Origin(item="a")))
-    assert (response.text, response.error(), response.usage.requests) == (PROMPT, None, 1)

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-import graphmill as gm
 from graphmill.core.errors import InternalError, Permanent
 from graphmill.graph.node_type import Output
 from support.node_steps import call_of, check, output_of_step, problem_of
@@ -92,11 +91,6 @@ def test_a_failed_end_is_a_permanent_failure_with_its_reason():
         assert str(caught.value) == message
 
 
-def test_a_value_without_a_case_fails_for_good():
-    with pytest.raises(Permanent, match='no case for "other" among right, unsure, half, wrong'):
-        output_of_step("end", on="other", cases=ENDS)
-
-
 def test_an_end_without_any_case_is_a_problem():
     assert problem_of("end", on="${x}")[0] == ("cases",)
 
@@ -107,18 +101,6 @@ def test_a_value_node_gives_its_params_as_they_are_resolved(tmp_path):
     nodes: [{id: v, type: value, params: {type: "${it}", "any key": {deep: ["x ${it}", 1.5, null, true]}}}]
     """
     assert output_of(load_workflow(tmp_path, text), 3) == {"type": 3, "any key": {"deep": ["x 3", 1.5, None, True]}}
-
-
-def test_a_value_node_may_have_no_params(tmp_path):
-    for params in ("", ", params: {}", ", params: null"):
-        graph = load_workflow(tmp_path, f"nodes: [{{id: v, type: value{params}}}]")
-        assert gm.batch(graph, [{}]).collect() == [{}]
-
-
-def test_the_value_type_gives_its_params_by_reference():
-    params = {"any key": [1, {"deep": None}]}
-    assert output_of_step("value", **params).values == params
-    assert output_of_step("value", **params).values["any key"] is params["any key"]
 
 
 def test_a_child_is_a_path_a_name_or_a_mapping():

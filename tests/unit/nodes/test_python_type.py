@@ -3,24 +3,11 @@ import os
 
 import pytest
 
-import graphmill as gm
 from graphmill.core.fingerprint import function_fingerprint
 from graphmill.graph.registry import find_node_type
-from support.node_steps import call_of, check, problem_of, result_of_step
-
-
-def outputs(result):
-    return {"result": result, "stdout": "", "stderr": ""}
-
+from support.node_steps import call_of, problem_of, result_of_step
 
 # --- functions ---
-
-
-def test_a_function_gets_containers_of_its_own(module):
-    name = module("def spoil(made): made['list'].append(2); made['new'] = 1; return sorted(made)")
-    made = {"list": [1]}
-    assert result_of_step("python", function=f"{name}:spoil", inputs={"made": made}).output == outputs(["list", "new"])
-    assert made == {"list": [1]}
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -51,36 +38,9 @@ def test_a_function_s_fingerprint_is_its_own_and_code_s_is_among_its_params(modu
 # --- what is found when the workflow is compiled ---
 
 
-def test_inputs_are_held_against_the_function_s_signature(module):
-    name = module("def f(it, other=1): return it")
-    check("python", function=f"{name}:f", inputs={"it": "${x}"})
-    check("python", function=f"{name}:f", inputs="${all}")
-    at, message = problem_of("python", function=f"{name}:f", inputs={"its": 1})
-    assert at == ("inputs",)
-    assert message.startswith("the inputs do not fit f(it, other=1): ")
-    assert problem_of("python", function=f"{name}:f")[0] == ("inputs",)
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        ("json:laods", "json has no 'laods' (did you mean 'loads'?)"),
-        ("json:${f}", "json has no '${f}'"),
-        ("json", "function must be module:name, got 'json'"),
-    ],
-)
-def test_a_function_that_is_not_there_is_a_problem(function, message):
-    assert problem_of("python", function=function) == (("function",), message)
-
-
 def test_one_of_code_and_function_is_wanted():
     assert problem_of("python") == ((), "code or function is required")
     assert problem_of("python", code="result = 1", function="json:loads") == (
         (),
         "give either code or function, not both",
     )
-
-
-def test_params_that_show_to_be_wrong_when_it_runs_fail_for_good(module):
-    with pytest.raises(gm.Permanent, match="invalid params for python: inputs: must be a mapping, got a list"):
-        call_of("python", function="json:loads", inputs=[1])

@@ -183,11 +183,6 @@ def test_logprobs_are_read():
     assert read(OPENAI_ANSWER).logprobs is None
 
 
-def test_content_in_parts_is_one_text():
-    parts = [{"type": "text", "text": "Pa"}, {"type": "text", "text": "ris."}]
-    assert read(changed(OPENAI_ANSWER, "choices", 0, "message", "content", to=parts)).text == "Paris."
-
-
 @pytest.mark.parametrize(
     "used",
     [

@@ -11,7 +11,6 @@ from graphmill.graph.language.document import Document
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.reader import read_spec
 from graphmill.graph.workflow import load_data
-from support.compiling import compiled
 
 
 def workflow(count, edges=None, **more):
@@ -28,18 +27,6 @@ def test_without_edges_nodes_are_a_chain_in_listed_order():
     assert graph.nodes["n1"].incoming == (Edge(source="n0", target="n1", action=ANY_ACTION),)
     assert graph.nodes["n1"].outgoing == (Edge(source="n1", target="n2", action=ANY_ACTION),)
     assert load_data(workflow(3, [])).nodes["n0"].outgoing == graph.nodes["n0"].outgoing
-
-
-def test_with_edges_the_starts_are_the_nodes_that_none_leads_to():
-    graph = load_data(workflow(4, [edge(0, 2), edge(1, 2), edge(2, 3, "error")]))
-    assert graph.starts == ("n0", "n1")
-    assert [each.source for each in graph.nodes["n2"].incoming] == ["n0", "n1"]
-    assert graph.nodes["n3"].incoming[0].action == "error"
-    assert load_data(workflow(2, [edge(0, 1)], start_node="n0")).starts == ("n0",)
-
-
-def test_one_node_alone_is_the_start():
-    assert load_data(workflow(1)).starts == ("n0",)
 
 
 def test_edges_may_differ_in_their_action_only(tmp_path):
@@ -83,22 +70,3 @@ def test_each_knot_of_cycles_is_told():
         "n0 → n1 → n0",
         "n2 → n3 → n4 → n2",
     ]
-
-
-def test_what_can_have_failed_lies_behind_an_error_edge(tmp_path):
-    compiled(
-        tmp_path,
-        """
-        nodes:
-          - {id: a, type: value}
-          - {id: b, type: value, params: {y: 1}}
-          - {id: rescue, type: value, params: {why: "${a.error.message}"}}
-          - {id: join, type: value, params: {x: "${b.y ?? a.error.kind}"}}
-        edges:
-          - {from: a, to: b}
-          - {from: a, to: rescue, action: error}
-          - {from: b, to: join}
-          - {from: rescue, to: join}
-        outputs: {why: "${a.error ?? null}"}
-        """,
-    )
