@@ -19,11 +19,11 @@ from graphmill.core.suggest import suggestion
 _MOST_NAMES = 20
 
 
-class Missing:
+class MissingField:
     """The value of a field that a row does not have."""
 
 
-MISSING = Missing()
+MISSING = MissingField()
 
 
 def field_inside(value: Any, name: str) -> Any:

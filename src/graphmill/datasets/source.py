@@ -47,7 +47,7 @@ class RowPart(Protocol):
         """Count the rows; None if that is not possible or takes long."""
 
 
-class Origin(Protocol):
+class ItemsOrigin(Protocol):
     """Where rows come from."""
 
     @property
@@ -164,7 +164,7 @@ class Source:
     ``bad_rows`` names rows that the last iteration has skipped, at most a few; ``bad_count`` is how many there were.
     """
 
-    origin: Origin
+    origin: ItemsOrigin
     selection: ItemSelection
     skips_bad_rows: bool = False
     bad_rows: list[str] = field(default_factory=list)
@@ -327,7 +327,7 @@ def noted_source(note: Any) -> Source | None:
     return source(**note)
 
 
-def _origin(name: str, format: str | None, journal: str | Path | None, files: tuple[str, ...]) -> Origin:  # noqa: A002
+def _origin(name: str, format: str | None, journal: str | Path | None, files: tuple[str, ...]) -> ItemsOrigin:  # noqa: A002
     if format is not None and format not in READERS:
         raise UsageError(f"no source format {format!r}{suggestion(format, READERS)}; formats are {', '.join(READERS)}")
     if name == "-":
