@@ -262,3 +262,43 @@ def test_a_workflow_without_a_score_is_shown_by_its_counts_alone(agents, tmp_pat
     (tmp_path / "plain.yaml").write_text("inputs: {id: {}}\nnodes: [{id: a, type: value, params: {x: '${id}'}}]")
     write_items(tmp_path, [{"id": "p1"}])
     assert "p1" not in run(tmp_path, "batch", "plain.yaml", "--source", "items.jsonl")[2]
+
+
+def test_one_problem_is_solved_and_the_debate_printed(agents, tmp_path):
+    agents.verifier = passing_in(2)
+    said = answered(tmp_path, "run", NAME, "problem=problem p1", "domain=math")
+    assert [line.strip() for line in said.splitlines() if line.strip()] == [
+        "round 1",
+        "solver · own/solver",
+        "I guess wildly: attempt 1 at problem p1 gives \\boxed{1}.",
+        "Confidence: 0.1",
+        "verifier · own/verifier",
+        "critique: flaw 1",
+        "scores: correctness 0.1, completeness 0.8, clarity 0.9",
+        "confidence: 0.7",
+        "passed: false",
+        "round 2",
+        "solver · own/solver",
+        "Now by hand: attempt 2 at problem p1 gives \\boxed{2}.",
+        "Confidence: 0.2",
+        "verifier · own/verifier",
+        "critique: flaw 2",
+        "scores: correctness 0.2, completeness 0.8, clarity 0.9",
+        "confidence: 0.7",
+        "passed: true",
+        "judge · own/judge",
+        "reasoning: it is right",
+        "strengths:",
+        "- short",
+        "weaknesses: none",
+        "score: 0.9",
+        "2 rounds (passed, best 2) · score 0.9",
+        "solution: 2",
+    ]
+
+
+def test_without_recorded_prompts_the_debate_is_printed_too_and_a_failed_agent_says_why(agents, tmp_path):
+    agents.judge = broken
+    _, out, _ = run(tmp_path, "run", NAME, "problem=problem p1", "--no-record-prompts")
+    assert "attempt 1 at problem p1" in out
+    assert "failed: permanent: " in out

@@ -39,10 +39,13 @@ from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.executor import Run
 from graphmill.engine.monitor.tracing import flush_telemetry
+from graphmill.journal.item_name import find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import Store, fixed
 from graphmill.report.batch_text import batch_lines, batches_of
+from graphmill.report.debate import debate_text, is_debate
+from graphmill.report.item_trace import steps_of_item
 from graphmill.report.report import Report, StoredResults, report_record
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
@@ -262,7 +265,7 @@ class SingleForeground(Foreground):
             require_stdout()
             return
         if result.is_success:
-            typer.echo(_for_stdout(output_text(result.output)))
+            typer.echo(_for_stdout(self._output_text(report, result.output)))
         print_stderr(list(self._about(report, result, error)))
         if result.is_success:
             require_stdout()
@@ -281,6 +284,14 @@ class SingleForeground(Foreground):
         for batch in batches_of(self._trace(report), result.output):
             yield from (f"  {line}" for line in batch_lines(batch))
         yield from self.next_lines(report, error)
+
+    def _output_text(self, report: Report, output: Any) -> str:
+        if report.run_id is None or not is_debate(output):
+            return output_text(output)
+        with self._open_store() as store:
+            run = store.archive.find(report.run_id)
+            history = find_item(store.archive, run, JOB_ID, with_calls=True).history
+            return debate_text(output, steps_of_item(run.id, JOB_ID, history))
 
     def _trace(self, report: Report) -> TracePart:
         """Read the steps of a job that is recorded."""
