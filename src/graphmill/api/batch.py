@@ -153,7 +153,15 @@ async def score_after(
         return await score_run(opened, report, plans, **hooks)
 
 
-async def score_run(journal: Journal, report: Report, plans: Sequence[PassPlan], **hooks: Unpack[BatchHooks]) -> Report:
+async def score_run(
+    journal: Journal,
+    report: Report,
+    plans: Sequence[PassPlan],
+    *,
+    by: Sequence[str] = (),
+    cluster: str | None = None,
+    **hooks: Unpack[BatchHooks],
+) -> Report:
     """Execute scoring passes over a run, one after the other; return the run's report with their reports and figures."""
     passes = []
     for plan in plans:
@@ -163,7 +171,7 @@ async def score_run(journal: Journal, report: Report, plans: Sequence[PassPlan],
             await plan.graph.scorer.close()
         if passes[-1].stopped is not None:
             break
-    figures = await asyncio.to_thread(figures_of_run, journal.archive, plans[0].run)
+    figures = await asyncio.to_thread(figures_of_run, journal.archive, plans[0].run, by=by, cluster=cluster)
     return replace(report, passes=tuple(passes), scores=tuple(figures))
 
 

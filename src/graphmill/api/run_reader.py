@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmill.api.recording import JournalRef, open_briefly
@@ -15,6 +15,8 @@ from graphmill.journal.journal import Journal
 from graphmill.journal.records import Query
 from graphmill.journal.store import fixed
 from graphmill.report.item_trace import trace_of_item
+from graphmill.report.scores import figures_of_run, with_scores
+from graphmill.scoring.figures import ScoreFigures
 
 
 class RunReader:
@@ -41,11 +43,25 @@ class RunReader:
         return self._manifest
 
     def results(self, *, status: str | None = None, offset: int = 0, limit: int | None = None) -> Iterator[Result]:
-        """Iterate over the results in input order, read as they are needed: all, or those of one status."""
+        """Iterate over the results in input order, read as they are needed: all, or those of one status.
+
+        In a scored run each has its scores by scorer, as ``metadata["scores"]``.
+        """
         query = _query(status, offset, limit)
         with open_briefly(self._journal) as opened:
-            for entry in opened.archive.entries(opened.archive.find(self._id), query):
+            run = opened.archive.find(self._id)
+            for entry in with_scores(opened.archive, run, opened.archive.entries(run, query)):
                 yield entry.result
+
+    def scores(self, *, by: Sequence[str] | str = (), cluster: str | None = None) -> list[ScoreFigures]:
+        """Return the figures of each scorer of the run, also ``by`` fields of its items, such as "level".
+
+        ``cluster`` names a field whose values are shared by items that depend on one another: intervals are then over
+        these.
+        """
+        fields = [by] if isinstance(by, str) else list(by)
+        with open_briefly(self._journal) as opened:
+            return figures_of_run(opened.archive, opened.archive.find(self._id), by=fields, cluster=cluster)
 
     def traces(self, *, status: str | None = None, offset: int = 0, limit: int | None = None) -> Iterator[Trace]:
         """Iterate over the traces of items that have a result, in input order, read as they are needed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 from graphmill.api.batch import BatchHooks, require_known, score_run
@@ -17,12 +18,14 @@ from graphmill.scoring.score_pass import ScoredFields
 from graphmill.scoring.scorer import find_scorers
 
 
-async def ascore(
+async def ascore(  # noqa: PLR0913  one parameter per choice
     run_id: str | RunRecord,
     scorers: Any,
     *,
     answer: str | None = None,
     target: str | None = None,
+    by: Sequence[str] | str = (),
+    cluster: str | None = None,
     journal: JournalRef | None = None,
     policy: Policy | None = None,
     concurrency: int | None = None,
@@ -34,6 +37,9 @@ async def ascore(
     take of an item they declare by the names of their parameters: ``answer``, ``target``, ``problem``, ``trace``. ``answer``
     names the field of the outputs that is compared, by default the first there is of answer, solution, response and
     result; ``target`` the field of the items that is right, by default ground_truth, answer or target.
+
+    Figures ``by`` fields of the items, such as "level", are in the report too. With ``cluster``, a field whose values are
+    shared by items that depend on one another, intervals are over these.
 
     Each scorer is an ordinary recorded run, named ``RUN+SCORER``: it can be resumed, and to score a run again scores only
     what has changed. No model is called, unless the scorer does so.
@@ -49,7 +55,7 @@ async def ascore(
             plan_pass(opened, run, scorer, policy=policy, concurrency=concurrency, fields=fields) for scorer in found
         ]
         report = await asyncio.to_thread(stored_report, lambda: open_briefly(journal), run)
-        return await score_run(opened, report, plans, **hooks)
+        return await score_run(opened, report, plans, by=(by,) if isinstance(by, str) else by, cluster=cluster, **hooks)
 
 
 score = blocking(ascore)

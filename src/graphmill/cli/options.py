@@ -148,6 +148,18 @@ Force = Annotated[
 Concurrency = Annotated[
     int | None, typer.Option("--concurrency", "-c", metavar="N", help="Maximum attempts at once.", show_default=False)
 ]
+By = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIELD", help="Scores by this field of the items too. Repeatable.", show_default=False),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIELD",
+        help="Items with the same value in this field depend on one another; intervals are over these groups.",
+        show_default=False,
+    ),
+]
 Adaptive = Annotated[
     bool | None,
     typer.Option(

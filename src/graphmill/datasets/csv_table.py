@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, BinaryIO
 
 from graphmill.core.json import to_json
-from graphmill.datasets.row import ROW_FIELDS, Row
+from graphmill.datasets.row import ROW_FIELDS, SCORES, Row
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
@@ -156,9 +156,15 @@ def _flat(row: Row) -> Iterator[tuple[str, Any]]:
     """Split mappings into one column per field; deeper values become JSON text."""
     for name, value in row.items():
         if isinstance(value, dict) and value:
-            yield from ((f"{name}.{field}", _cell(entry)) for field, entry in value.items())
+            parts = _parts_of_scores(value) if name == SCORES else value
+            yield from ((f"{name}.{field}", _cell(entry)) for field, entry in parts.items())
         else:
             yield name, _cell(value)
+
+
+def _parts_of_scores(scores: Row) -> Row:
+    """Make a column for each part of each score."""
+    return {f"{scorer}.{part}": entry for scorer, score in scores.items() for part, entry in score.items()}
 
 
 def _cell(value: Any) -> Any:

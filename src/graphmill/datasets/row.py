@@ -8,6 +8,7 @@ from graphmill.core.result import Failure, Result
 from graphmill.core.usage import counts_json
 
 Row = dict[str, Any]
+SCORES = "scores"  # where the scores of a result stand, in its metadata and in its row
 
 ROW_FIELDS = (
     "id",
@@ -21,12 +22,13 @@ ROW_FIELDS = (
     "usage",
     "cost_usd",
     "metadata",
+    SCORES,
 )
 
 
 def row_of(result: Result) -> Row:
     """Return a result as a row; docs/results.md describes the fields."""
-    return {
+    row = {
         "id": result.job_id,
         "status": str(result.status),
         "input": result.input,
@@ -39,6 +41,10 @@ def row_of(result: Result) -> Row:
         "cost_usd": result.cost_usd,
         "metadata": result.metadata,
     }
+    if SCORES in result.metadata:  # of a run that was scored
+        row["metadata"] = {name: value for name, value in result.metadata.items() if name != SCORES}
+        row[SCORES] = result.metadata[SCORES]
+    return row
 
 
 def _error(error: Failure) -> Row:

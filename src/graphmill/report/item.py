@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphmill.core.job import row_number
@@ -11,10 +11,12 @@ from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.records import RECORD_PROMPTS, AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
 from graphmill.journal.resume import is_answered
+from graphmill.journal.store import Archive
 from graphmill.report.batch_text import batch_lines, batches_of
 from graphmill.report.conversation import call_record
 from graphmill.report.item_trace import steps_of_item
 from graphmill.report.run_view import run_name
+from graphmill.report.scores import StoredScores, item_score_lines
 from graphmill.report.text import (
     align_columns,
     count_text,
@@ -30,12 +32,14 @@ from graphmill.report.text import (
 )
 from graphmill.report.trace import TracePart, read_body, trace_of
 from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
+from graphmill.scoring.score import Score
 
 _VALUE_CHARS = 2000
 _WHOLE = 1_000_000_000
 _ID_CHARS = 80
 _SHORT_CHARS = 80
 _LINE_CHARS = 200
+_NO_SCORES: Mapping[str, Score] = {}
 
 
 def item_trace(run: RunRecord, item_id: str, history: ItemHistory) -> TracePart:
@@ -43,7 +47,20 @@ def item_trace(run: RunRecord, item_id: str, history: ItemHistory) -> TracePart:
     return trace_of(history.steps, history.attempts, steps_of_item(run.id, item_id, history))
 
 
-def item_lines(run: RunRecord, item_id: str, history: ItemHistory, *, is_full: bool = False) -> list[str]:
+def item_scores(archive: Archive, run: RunRecord, history: ItemHistory) -> Mapping[str, Score]:
+    """Return the scores of an item by scorer."""
+    current = _current(history)
+    return {} if current is None else StoredScores(archive, run).of(current)
+
+
+def item_lines(
+    run: RunRecord,
+    item_id: str,
+    history: ItemHistory,
+    scores: Mapping[str, Score] = _NO_SCORES,
+    *,
+    is_full: bool = False,
+) -> list[str]:
     """Show an item: its status, what went in and came out, and how it got there; nothing is shortened if ``is_full``."""
     trace = item_trace(run, item_id, history)
     current = _current(history)
@@ -55,6 +72,7 @@ def item_lines(run: RunRecord, item_id: str, history: ItemHistory, *, is_full: b
         lines.append("  its run does not record prompts (record_prompts: false)")
     if current is not None:
         lines += _result_lines(current.result, _WHOLE if is_full else _VALUE_CHARS)
+    lines += _section("scores", item_score_lines(scores))
     lines += _table("attempts that failed", [_attempt_row(row) for row in _failed_attempts(history)])
     lines += _table("answers", [_answer_row(row) for row in history.steps if row.is_answer])
     lines += _section("batches", _batch_lines(trace, None if current is None else current.result.output))
@@ -181,7 +199,9 @@ def _generation_row(entry: Entry) -> tuple[str, ...]:
     return f"generation {entry.generation}", str(result.status), local_time(entry.at), one_line(text, _SHORT_CHARS)
 
 
-def item_record(run: RunRecord, item_id: str, history: ItemHistory) -> dict[str, Any]:
+def item_record(
+    run: RunRecord, item_id: str, history: ItemHistory, scores: Mapping[str, Score] = _NO_SCORES
+) -> dict[str, Any]:
     """Return everything about an item as data."""
     current, suspect = _current(history), history.suspect or SuspectRow(b"", 0, 0)
     steps = steps_of_item(run.id, item_id, history)
@@ -193,6 +213,7 @@ def item_record(run: RunRecord, item_id: str, history: ItemHistory) -> dict[str,
         "wanted_generation": history.wanted,
         "crashes": suspect.crashes,
         "crashes_alone": suspect.alone,
+        "scores": {name: score.to_json() for name, score in scores.items()},
         "results": [_entry_record(entry) for entry in history.entries],
         "attempts": attempt_records(history.attempts),
         "answers": [_answer_record(row) for row in history.steps if row.is_answer],

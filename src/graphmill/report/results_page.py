@@ -13,12 +13,14 @@ from graphmill.core.json import to_json
 from graphmill.core.money import cost_text
 from graphmill.core.result import Result, Status
 from graphmill.core.suggest import suggestion
-from graphmill.datasets.row import ROW_FIELDS, row_of
+from graphmill.datasets.row import ROW_FIELDS, SCORES, row_of
 from graphmill.datasets.selection import MISSING, FieldFilter, field_inside
 from graphmill.journal.records import Entry, Query, RunRecord
 from graphmill.journal.store import Archive
+from graphmill.report.scores import with_scores
 from graphmill.report.table import NOTHING, Column, table_lines
 from graphmill.report.text import failure_text, status_text
+from graphmill.scoring.score import WRONG
 
 USUAL_COLUMNS = ("row", "id", "status", "score", "rounds", "cost", "input", "output")
 _TITLES = {"row": "#"}
@@ -77,8 +79,12 @@ def results_page(archive: Archive, run: RunRecord, query: ResultsQuery) -> Resul
 def _selected(archive: Archive, run: RunRecord, query: ResultsQuery) -> Iterator[Entry]:
     selection = query.selection()
     if not query.filters:
-        return archive.entries(run, replace(selection, offset=query.offset, limit=query.limit + 1))
-    return islice(_filtered(archive.entries(run, selection), query.filters), query.offset, None)
+        return with_scores(
+            archive, run, archive.entries(run, replace(selection, offset=query.offset, limit=query.limit + 1))
+        )
+    return islice(
+        _filtered(with_scores(archive, run, archive.entries(run, selection)), query.filters), query.offset, None
+    )
 
 
 def _filtered(entries: Iterator[Entry], filters: Sequence[FieldFilter]) -> Iterator[Entry]:
@@ -118,12 +124,21 @@ def _output_number(result: Result, name: str) -> Any:
 
 
 def value_of(row: Mapping[str, Any], name: str) -> Any:
-    """Return a field of a row: its own, one of its outputs, of its inputs or of its metadata; dots lead into a value."""
-    for base in (row, *(row.get(part) for part in ("output", "input", "metadata"))):
+    """Return a field of a row: its own, one of its outputs, inputs or metadata, or a score; dots lead into a value."""
+    scores = row.get(SCORES) or {}
+    if name in scores:
+        return _short_score(scores[name])
+    for base in (row, *(row.get(part) for part in ("output", "input", "metadata", SCORES))):
         found = field_inside(base, name)
         if found is not MISSING and not (base is row and found is None and name in _SHORT):
             return found
     return MISSING
+
+
+def _short_score(score: Mapping[str, Any]) -> Any:
+    """Return what a table shows of a score: its name or, if it is neither right nor wrong, how much it is."""
+    is_share = score["outcome"] == WRONG and score["value"]
+    return score["value"] if is_share else score["outcome"]
 
 
 def _names(row: Mapping[str, Any]) -> Iterator[str]:
@@ -138,7 +153,7 @@ def results_lines(page: ResultsPage, columns: Sequence[str] = (), width: int | N
     """Draw the page as a table, and say how to see more of it."""
     if not page.rows:
         return [_nothing(page.query)]
-    names = columns or USUAL_COLUMNS
+    names = columns or _usual_columns(page.rows)
     rows = [
         [_cell(row, result, name, is_wide=width is not None) for name in names]
         for row, result in zip(page.rows, page.results, strict=True)
@@ -149,6 +164,13 @@ def results_lines(page: ResultsPage, columns: Sequence[str] = (), width: int | N
     if page.has_more:
         lines.append(f"...and more; add --offset {page.query.offset + len(page.rows)}")
     return lines
+
+
+def _usual_columns(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Return the columns with one for each scorer of the run, after the status."""
+    scorers = dict.fromkeys(name for row in rows for name in row.get(SCORES) or ())
+    at = USUAL_COLUMNS.index("score")
+    return [*USUAL_COLUMNS[:at], *scorers, *USUAL_COLUMNS[at:]]
 
 
 def _nothing(query: ResultsQuery) -> str:

@@ -16,7 +16,9 @@ from graphmill.journal.records import HELD, Query, RunRecord, RunState
 from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
 from graphmill.report.run_view import NAME_CHARS, RunView, graph_name, run_record, status_lines, view_of
+from graphmill.report.scores import figures_of_run, score_lines
 from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, error_lines, local_time, one_line, size_text
+from graphmill.scoring.figures import ScoreFigures
 
 _HEAD = (" ", "id", "state", "started", "graph", "items", "size")
 _DAMAGE_CHARS = 80
@@ -105,18 +107,20 @@ def runs_record(view: RunsView) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """A run, how many bytes it takes, and its first failures."""
+    """A run, how many bytes it takes, its first failures, and the figures of its scores."""
 
     view: RunView
     size: int
     first: Sequence[Result]
+    scores: Sequence[ScoreFigures] = ()
 
 
-def run_page(store: Store, run: RunRecord) -> RunPage:
-    """Read what the page on a run shows."""
+def run_page(store: Store, run: RunRecord, *, by: Sequence[str] = (), cluster: str | None = None) -> RunPage:
+    """Read what the page on a run shows; ``by`` and ``cluster`` are fields for the figures of its scores."""
     failed = Query(statuses=FAILURES, limit=ERRORS_SHOWN)
     first = [entry.result for entry in store.archive.entries(run, failed)]
-    return RunPage(view=view_of(store.archive, run), size=store.size(run), first=first)
+    scores = figures_of_run(store.archive, run, by=by, cluster=cluster)
+    return RunPage(view=view_of(store.archive, run), size=store.size(run), first=first, scores=scores)
 
 
 def page_lines(page: RunPage) -> list[str]:
@@ -126,6 +130,7 @@ def page_lines(page: RunPage) -> list[str]:
     lines = [
         *status_lines(view),
         *error_lines(page.first, view.failed),
+        *score_lines(page.scores),
         "",
         f"manifest, generation {run.generation}, {size_text(page.size)} in the journal:",
         *_manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(view.models)}),
@@ -178,6 +183,7 @@ def page_record(page: RunPage) -> dict[str, Any]:
         "bytes": page.size,
         "manifest": page.view.run.manifest,
         "failures": [failure_record(result) for result in page.first],
+        "scores": [figures.to_json() for figures in page.scores],
     }
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from graphmill.core.errors import UsageError
 from graphmill.core.result import Result
-from graphmill.journal.records import Query, RunRecord
+from graphmill.core.suggest import suggestion
+from graphmill.datasets.row import SCORES
+from graphmill.datasets.selection import MISSING, field_inside
+from graphmill.journal.records import Entry, Query, RunRecord
 from graphmill.journal.store import Archive
-from graphmill.scoring.figures import ScoredSample, ScoreFigures, figures_of
+from graphmill.report.text import align_columns, count_text, one_line
+from graphmill.scoring.figures import ACCEPTED, TRUTH, Figure, RaterAgreement, ScoredSample, ScoreFigures, figures_of
 from graphmill.scoring.score import INFRASTRUCTURE, Score
-from graphmill.scoring.score_pass import SCORED
+from graphmill.scoring.score_pass import SCORED, ScoredFields, is_score_of
+
+_RESAMPLED = "resampled"
+_VALUE_CHARS = 40
 
 
 def passes_of(archive: Archive, run: RunRecord) -> list[RunRecord]:
@@ -19,42 +28,182 @@ def passes_of(archive: Archive, run: RunRecord) -> list[RunRecord]:
     return [each for each in archive.runs() if each.manifest.get("of") == run.id]
 
 
-def score_in(result: Result) -> Score | None:
-    """Return the score that a result of a pass holds; None if its scorer failed."""
-    if not result.is_success or not isinstance(result.output, Mapping):
-        return None
-    return msgspec.convert(result.output, Score)
-
-
-def figures_of_run(archive: Archive, run: RunRecord) -> list[ScoreFigures]:
-    """Return the figures of all scorers of a run."""
-    passes = passes_of(archive, run)
-    expected = sum(count.number for count in archive.counts(run) if count.status in SCORED) - run.orphans
-    if run.total is not None:
-        expected = max(expected, run.total)
-    return [
-        figures_of(_samples(archive, each), scorer=scorer_name(each), run_id=each.id, expected=expected)
-        for each in passes
-    ]
-
-
 def scorer_name(run: RunRecord) -> str:
     """Return the name of a pass's scorer."""
     return str(run.manifest["graph"]["name"])
 
 
-def _samples(archive: Archive, run: RunRecord) -> Iterator[ScoredSample]:
+class StoredScores:
+    """The scores of a run's results by scorer; ask for them in input order."""
+
+    def __init__(self, archive: Archive, run: RunRecord) -> None:
+        self.passes = passes_of(archive, run)
+        self._readers = [_PassReader(archive, each) for each in self.passes]
+
+    def of(self, entry: Entry) -> dict[str, Score]:
+        """Return the scores of a result: none that was made for an earlier answer."""
+        found = {}
+        for run, reader in zip(self.passes, self._readers, strict=True):
+            score = reader.find(entry)
+            if score is not None:
+                found[scorer_name(run)] = score
+        return found
+
+
+class _PassReader:
+    """Reads the scores of one pass beside the results of its run: both are in input order."""
+
+    def __init__(self, archive: Archive, run: RunRecord) -> None:
+        self._archive = archive
+        self._run = run
+        self._fields = msgspec.convert(run.manifest.get("scored", {}), ScoredFields)
+        self._entries: Iterator[Entry] | None = None
+        self._next: Entry | None = None
+        self._here: dict[bytes, Result] = {}
+
+    def find(self, entry: Entry) -> Score | None:
+        position = entry.result.position
+        if self._entries is None:
+            self._entries = self._archive.entries(self._run, Query(statuses=SCORED, from_position=position))
+            self._next = next(self._entries, None)
+        if all(result.position < position for result in self._here.values()):
+            self._here = {}
+        while self._next is not None and self._next.result.position <= position:
+            if self._next.result.position == position:
+                self._here[self._next.key] = self._next.result
+            self._next = next(self._entries, None)
+        scored = self._here.get(entry.key)
+        if scored is None or not is_score_of(scored.input, entry.result, self._fields):
+            return None
+        return score_in(scored)
+
+
+def score_in(result: Result) -> Score:
+    """Return the score that a result of a pass holds; where the scorer failed, nothing is known of the answer."""
+    if result.error is None and isinstance(result.output, Mapping):
+        return msgspec.convert(result.output, Score)
+    why = "" if result.error is None else f"the scorer failed: {result.error.message}"
+    return Score(value=None, explanation=why, metadata={"outcome": INFRASTRUCTURE})
+
+
+def with_scores(archive: Archive, run: RunRecord, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Add to each result of a scored run its scores, as ``metadata["scores"]``."""
+    scores = StoredScores(archive, run)
+    if not scores.passes:
+        yield from entries
+        return
+    for entry in entries:
+        found = {name: score.to_json() for name, score in scores.of(entry).items()}
+        metadata = {**entry.result.metadata, SCORES: found}
+        yield entry._replace(result=msgspec.structs.replace(entry.result, metadata=metadata))
+
+
+def figures_of_run(
+    archive: Archive, run: RunRecord, *, by: Sequence[str] = (), cluster: str | None = None
+) -> list[ScoreFigures]:
+    """Return the figures of all scorers of a run, also by fields of its items; intervals are over clusters, if named."""
+    scores = StoredScores(archive, run)
+    names = [scorer_name(each) for each in scores.passes]
+    if not names:
+        return []
+    samples: dict[str, list[ScoredSample]] = {name: [] for name in names}
+    wanted = _WantedFields([*by, *([] if cluster is None else [cluster])])
+    count = 0
     for entry in archive.entries(run, Query(statuses=SCORED)):
-        if not entry.is_orphaned:
-            yield sample_of(entry.result)
+        if entry.is_orphaned:
+            continue
+        count += 1
+        found = scores.of(entry)
+        fields = wanted.of(entry.result)
+        for name, score in found.items():
+            samples[name].append(_sample(entry.result, name, found, score, fields[: len(by)], fields[len(by) :]))
+    wanted.require_found()
+    expected = max(count, run.total or 0)
+    return [
+        figures_of(
+            samples[name], scorer=name, run_id=each.id, missing=max(0, expected - len(samples[name])), by=tuple(by)
+        )
+        for name, each in zip(names, scores.passes, strict=True)
+    ]
 
 
-def sample_of(result: Result) -> ScoredSample:
-    """Return a result of a pass as a sample; where the grader failed, nothing is known of the answer."""
-    score = score_in(result)
-    if score is None:
-        return ScoredSample(item_id=result.item_id, value=None, outcome=INFRASTRUCTURE)
-    return ScoredSample(item_id=result.item_id, value=score.value, outcome=score.outcome, answer=score.answer)
+def _sample(
+    result: Result,
+    name: str,
+    found: Mapping[str, Score],
+    score: Score,
+    fields: tuple[Any, ...],
+    cluster: tuple[Any, ...],
+) -> ScoredSample:
+    return ScoredSample(
+        item_id=result.item_id,
+        value=score.value,
+        outcome=score.outcome,
+        answer=score.answer if result.sample else None,  # only needed to count votes
+        fields=fields,
+        cluster=str(cluster[0]) if cluster else None,
+        ratings=_ratings(result, {other: each for other, each in found.items() if other != name}),
+        confidence=_share(_in_output(result, "confidence")),
+        is_resampled=bool(result.metadata.get(_RESAMPLED)),
+    )
+
+
+def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
+    """Return who accepted an answer: the verifier and the judge of its workflow, and other scorers."""
+    found = {}
+    passed, judged = _in_output(result, "passed"), _share(_in_output(result, "score"))
+    if isinstance(passed, bool):
+        found["verifier"] = passed
+    if judged is not None:
+        found["judge"] = judged >= ACCEPTED
+    for name, score in others.items():
+        if score.outcome != INFRASTRUCTURE:
+            found[f"scorer {name}"] = (score.value or 0.0) >= ACCEPTED
+    return found
+
+
+def _in_output(result: Result, name: str) -> Any:
+    return result.output.get(name) if isinstance(result.output, Mapping) else None
+
+
+def _share(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= 1 else None
+
+
+class _WantedFields:
+    """Values of fields of items: of their metadata, their own, or of what came out; dots lead into a value."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._unknown = set(names)
+        self._known: dict[str, None] = {}
+
+    def of(self, result: Result) -> tuple[Any, ...]:
+        if not self._names:
+            return ()
+        given = result.input if isinstance(result.input, Mapping) else {}
+        places = (given.get("metadata"), given, result.output)
+        values = []
+        for name in self._names:
+            value = next((found for place in places if (found := field_inside(place, name)) is not MISSING), MISSING)
+            if value is not MISSING:
+                self._unknown.discard(name)
+            values.append(None if value is MISSING else value)
+        if self._unknown and not self._known:
+            self._known = {str(name): None for place in places if isinstance(place, Mapping) for name in place}
+        return tuple(values)
+
+    def require_found(self) -> None:
+        """Refuse a field that no item has."""
+        if self._unknown and self._known:
+            name = min(self._unknown)
+            raise UsageError(
+                f"no item has a field {name!r:.80}{suggestion(name, self._known)}; fields: {', '.join(self._known)}"
+            )
+
+
+# -- as text
 
 
 def headlines(figures: Sequence[ScoreFigures]) -> list[str]:
@@ -66,11 +215,25 @@ def headlines(figures: Sequence[ScoreFigures]) -> list[str]:
 
 def score_lines(figures: Sequence[ScoreFigures]) -> list[str]:
     """Say what each scorer found: its figures, and what was wrong with the other answers."""
-    lines = []
-    for each in figures:
-        lines.append(f"{each.scorer}: {each}")
-        lines += [f"  {line}" for line in (_counts(each), " · ".join(map(str, each.others))) if line]
-    return lines
+    return [line for each in figures for line in _lines(each)]
+
+
+def _lines(figures: ScoreFigures) -> Iterator[str]:
+    yield f"{figures.scorer}: {figures}"
+    yield f"  {_counts(figures)}"
+    yield from (f"  {figure}" for figure in figures.figures)
+    rows = [
+        (f"{group.field} {one_line(str(group.value), _VALUE_CHARS)}", *_group(group.figure)) for group in figures.groups
+    ]
+    yield from (f"  {line}" for line in align_columns(rows))
+    yield from (f"  {_agreement(each)}" for each in figures.agreements)
+    if figures.calibration is not None:
+        found = figures.calibration
+        yield f"  confidence of {count_text(found.items, 'answer')}: ece {found.ece:.3f}, brier {found.brier:.3f}"
+
+
+def _group(figure: Figure) -> tuple[str, str]:
+    return str(figure), count_text(figure.items, "item")
 
 
 def _counts(figures: ScoreFigures) -> str:
@@ -79,4 +242,33 @@ def _counts(figures: ScoreFigures) -> str:
         parts.append(f"{figures.left_out:,} left out: the infrastructure failed")
     if figures.missing:
         parts.append(f"{figures.missing:,} not scored")
+    if figures.resampled:
+        parts.append(f"{figures.resampled:,} resampled")
     return " · ".join(parts)
+
+
+def _agreement(found: RaterAgreement) -> str:
+    each = found.agreement
+    text = f"{found.rater} agrees with {'it' if found.other == TRUTH else found.other} on {each.agreed:.3f}"
+    if each.kappa is not None:
+        text += f", kappa {each.kappa:.3f}"
+    if found.other == TRUTH:
+        if each.false_accept is not None:
+            text += f", accepts {each.false_accept:.3f} of the wrong"
+        if each.false_reject is not None:
+            text += f", rejects {each.false_reject:.3f} of the right"
+    return f"{text} ({count_text(each.items, 'answer')})"
+
+
+def item_score_lines(scores: Mapping[str, Score]) -> list[str]:
+    """Show the scores of one item: the outcome, the answer that was compared, and why."""
+    return align_columns(
+        [
+            (name, score.outcome, _value(score), one_line(str(score.answer or ""), _VALUE_CHARS), score.explanation)
+            for name, score in scores.items()
+        ]
+    )
+
+
+def _value(score: Score) -> str:
+    return "" if score.value in (None, 0, 1) else f"{score.value:.2f}"

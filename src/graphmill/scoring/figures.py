@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -14,8 +15,11 @@ import msgspec
 from graphmill.core.json import canonical
 from graphmill.scoring.score import CORRECT, INFRASTRUCTURE, UNDECIDED, WRONG
 from graphmill.scoring.statistics import (
-    Interval,
+    Agreement,
+    Calibration,
+    agreement,
     bootstrap_interval,
+    calibration,
     majority,
     pass_at_k,
     pass_hat_k,
@@ -23,21 +27,39 @@ from graphmill.scoring.statistics import (
 )
 
 MOST_LEFT_OUT = 0.01  # a larger share of items without a score makes the figures incomplete
+TRUTH = "truth"
+ACCEPTED = 0.5  # from this score on a judge accepts an answer
 
 
 class ScoredSample(msgspec.Struct, frozen=True, kw_only=True):
-    """The score of one sample of an item. ``cluster`` holds items that depend on one another."""
+    """The score of one sample of an item, and what else is known of it.
+
+    ``fields`` are the item's values of the fields by which figures are wanted, ``cluster`` names items that depend on one
+    another. ``ratings`` say who else accepted the answer, ``confidence`` how sure its author was.
+    """
 
     item_id: str
     value: float | None
     outcome: str
     answer: Any = None
+    fields: tuple[Any, ...] = ()
     cluster: Hashable = None
+    ratings: Mapping[str, bool] = {}
+    confidence: float | None = None
+    is_resampled: bool = False
 
     @property
     def is_left_out(self) -> bool:
         """Whether it says nothing about the answer."""
         return self.outcome == INFRASTRUCTURE
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the answer is right."""
+        return self.value == 1
+
+
+Item = Sequence[ScoredSample]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +75,23 @@ class Figure:
     def __str__(self) -> str:
         return f"{self.name} {self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as data."""
-        return {"name": self.name, "value": self.value, "low": self.low, "high": self.high, "items": self.items}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFigure:
+    """The headline of the items that have this value in this field."""
+
+    field: str
+    value: Any
+    figure: Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterAgreement:
+    """How well one rater of the answers agrees with another, or with the truth."""
+
+    rater: str
+    other: str
+    agreement: Agreement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +101,11 @@ class ScoreFigures:
     ``headline`` is pass@1: the share of right answers or, with several samples, its mean over items; ``mean`` where scores
     are not only 0 and 1. It is None if nothing was scored. What the grader could not decide counts as wrong there, and as
     right in ``upper``. ``outcomes`` counts answers by name, ``left_out`` those without a score: the infrastructure failed.
-    ``missing`` are items of the run that have no score yet.
+    ``missing`` are those that have no score yet, or an old one; ``resampled`` those that were answered again because the
+    first answer was refused, cut or unfitting.
+
+    ``figures`` are those of several samples, ``groups`` the headline by the fields that were asked for. ``agreements``
+    compare the verifier, the judge and other scorers with this one; ``calibration`` stated confidence with it.
     """
 
     scorer: str
@@ -75,9 +115,13 @@ class ScoreFigures:
     outcomes: Mapping[str, int]
     left_out: int
     missing: int = 0
+    resampled: int = 0
     headline: Figure | None
     upper: float | None = None
-    others: Sequence[Figure] = field(default=())
+    figures: Sequence[Figure] = ()
+    groups: Sequence[GroupFigure] = ()
+    agreements: Sequence[RaterAgreement] = ()
+    calibration: Calibration | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -95,34 +139,28 @@ class ScoreFigures:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""
-        return {
-            "scorer": self.scorer,
-            "run": self.run_id,
-            "items": self.items,
-            "samples": self.samples,
-            "is_complete": self.is_complete,
-            "headline": None if self.headline is None else self.headline.to_json(),
-            "upper": self.upper,
-            "outcomes": dict(self.outcomes),
-            "left_out": self.left_out,
-            "missing": self.missing,
-            "figures": [figure.to_json() for figure in self.others],
-        }
+        return asdict(self) | {"is_complete": self.is_complete}
 
 
 def figures_of(
-    samples: Iterable[ScoredSample], *, scorer: str, run_id: str = "", expected: int | None = None
+    samples: Iterable[ScoredSample],
+    *,
+    scorer: str,
+    run_id: str = "",
+    missing: int = 0,
+    by: Sequence[str] = (),
 ) -> ScoreFigures:
-    """Sum up what a scorer found; ``expected`` is how many samples the run has, scored or not."""
+    """Sum up what a scorer found; ``by`` names the fields that each sample has."""
     outcomes: Counter[str] = Counter()
     by_item: dict[str, list[ScoredSample]] = {}
+    resampled = 0
     for sample in samples:
         outcomes[sample.outcome] += 1
+        resampled += sample.is_resampled
         if not sample.is_left_out:
             by_item.setdefault(sample.item_id, []).append(sample)
     left_out = outcomes.pop(INFRASTRUCTURE, 0)
     items = list(by_item.values())
-    scored = sum(outcomes.values())
     return ScoreFigures(
         scorer=scorer,
         run_id=run_id,
@@ -130,68 +168,60 @@ def figures_of(
         samples=max(map(len, items), default=0),
         outcomes=dict(sorted(outcomes.items(), key=_order)),
         left_out=left_out,
-        missing=0 if expected is None else max(0, expected - scored - left_out),
-        headline=_headline(items),
+        missing=missing,
+        resampled=resampled,
+        headline=_headline(items) if items else None,
         upper=_upper(items) if outcomes[UNDECIDED] else None,
-        others=list(_of_samples(items)),
+        figures=list(_of_samples(items)),
+        groups=list(_groups(items, by)),
+        agreements=list(_agreements(items)),
+        calibration=_calibration(items),
     )
 
 
 def _order(outcome: tuple[str, int]) -> tuple[int, int]:
     """Right answers first, then wrong ones, then the rest by number."""
     name, count = outcome
-    first = {CORRECT: 0, WRONG: 1}.get(name, 2)
-    return first, -count
+    return {CORRECT: 0, WRONG: 1}.get(name, 2), -count
 
 
-def _value(sample: ScoredSample) -> float:
-    return sample.value or 0.0
-
-
-def _is_binary(items: Sequence[Sequence[ScoredSample]]) -> bool:
+def _is_binary(items: Sequence[Item]) -> bool:
     return all(sample.value in (0, 1, None) for item in items for sample in item)
 
 
-def _headline(items: Sequence[Sequence[ScoredSample]]) -> Figure | None:
-    if not items:
-        return None
-    name = "pass@1" if _is_binary(items) else "mean"
-    return _mean(name, items, lambda item: math.fsum(map(_value, item)) / len(item))
+def _headline(items: Sequence[Item]) -> Figure:
+    return _mean("pass@1" if _is_binary(items) else "mean", items, _mean_value)
 
 
-def _upper(items: Sequence[Sequence[ScoredSample]]) -> float:
+def _mean_value(item: Item) -> float:
+    return math.fsum(sample.value or 0.0 for sample in item) / len(item)
+
+
+def _upper(items: Sequence[Item]) -> float:
     means = (math.fsum(1.0 if each.value is None else each.value for each in item) / len(item) for item in items)
     return math.fsum(means) / len(items)
 
 
-def _mean(
-    name: str, items: Sequence[Sequence[ScoredSample]], value_of: Callable[[Sequence[ScoredSample]], float]
-) -> Figure:
-    """Return the mean over items, with Wilson's interval for a share of independent items."""
+def _mean(name: str, items: Sequence[Item], value_of: Callable[[Item], float]) -> Figure:
+    """Return the mean over items; its interval is Wilson's for a share of independent items, else a bootstrap."""
     values = [value_of(item) for item in items]
     clusters = [item[0].cluster for item in items]
-    is_share = all(value in (0, 1) for value in values)
     if any(cluster is not None for cluster in clusters):
         interval = bootstrap_interval(values, clusters)
-    elif is_share:
+    elif all(value in (0, 1) for value in values):
         interval = wilson_interval(sum(values), len(values))
     else:
         interval = bootstrap_interval(values)
-    return _figure(name, values, interval)
-
-
-def _figure(name: str, values: Sequence[float], interval: Interval) -> Figure:
     mean = math.fsum(values) / len(values)
     return Figure(name=name, value=mean, low=interval.low, high=interval.high, items=len(values))
 
 
-def _of_samples(items: Sequence[Sequence[ScoredSample]]) -> Iterator[Figure]:
+def _of_samples(items: Sequence[Item]) -> Iterator[Figure]:
     """Return what several samples of each item tell: the most frequent answer, at least one right of k, all right of k."""
     most = max(map(len, items), default=0)
     if most < 2 or not _is_binary(items):
         return
-    full = [item for item in items if len(item) == most]
-    yield _mean(f"maj@{most}", full, _majority)
+    yield _mean(f"maj@{most}", [item for item in items if len(item) == most], _majority)
     for k in _ks(most):
         enough = [item for item in items if len(item) >= k]
         yield _mean(f"pass@{k}", enough, partial(_chance, pass_at_k, k))
@@ -203,14 +233,50 @@ def _ks(most: int) -> list[int]:
     return [*powers, most]
 
 
-def _chance(of: Callable[[int, int, int], float], k: int, item: Sequence[ScoredSample]) -> float:
-    return of(len(item), _right(item), k)
+def _chance(of: Callable[[int, int, int], float], k: int, item: Item) -> float:
+    return of(len(item), sum(sample.is_right for sample in item), k)
 
 
-def _right(item: Sequence[ScoredSample]) -> int:
-    return sum(sample.value == 1 for sample in item)
-
-
-def _majority(item: Sequence[ScoredSample]) -> float:
+def _majority(item: Item) -> float:
     answers = [None if sample.answer is None else canonical(sample.answer) for sample in item]
-    return majority(answers, [sample.value == 1 for sample in item])
+    return majority(answers, [sample.is_right for sample in item])
+
+
+def _groups(items: Sequence[Item], by: Sequence[str]) -> Iterator[GroupFigure]:
+    for at, name in enumerate(by):
+        found: dict[bytes, list[Item]] = {}
+        for item in items:
+            found.setdefault(canonical(item[0].fields[at]), []).append(item)
+        groups = [(members[0][0].fields[at], members) for members in found.values()]
+        for value, members in sorted(groups, key=lambda group: _place(group[0])):
+            yield GroupFigure(field=name, value=value, figure=_headline(members))
+
+
+def _place(value: Any) -> tuple[bool, float, str]:
+    """Sort numbers by size, then texts, and what has no value last."""
+    if isinstance(value, int | float):
+        return False, value, ""
+    return value is None, math.inf, str(value)
+
+
+def _agreements(items: Sequence[Item]) -> Iterator[RaterAgreement]:
+    samples = [sample for item in items for sample in item]
+    raters = list(dict.fromkeys(name for sample in samples for name in sample.ratings))
+    for rater in raters:
+        rated = [sample for sample in samples if rater in sample.ratings]
+        truth = [sample.is_right for sample in rated]
+        yield RaterAgreement(
+            rater=rater, other=TRUTH, agreement=agreement([sample.ratings[rater] for sample in rated], truth)
+        )
+    for one, other in combinations(raters, 2):
+        both = [sample.ratings for sample in samples if one in sample.ratings and other in sample.ratings]
+        if both:
+            found = agreement([ratings[one] for ratings in both], [ratings[other] for ratings in both])
+            yield RaterAgreement(rater=one, other=other, agreement=found)
+
+
+def _calibration(items: Sequence[Item]) -> Calibration | None:
+    stated = [
+        (sample.confidence, sample.is_right) for item in items for sample in item if sample.confidence is not None
+    ]
+    return calibration([confidence for confidence, _ in stated], [right for _, right in stated])

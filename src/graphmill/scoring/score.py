@@ -41,4 +41,4 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""
-        return msgspec.structs.asdict(self) | {"metadata": dict(self.metadata)}
+        return msgspec.structs.asdict(self) | {"metadata": dict(self.metadata), "outcome": self.outcome}

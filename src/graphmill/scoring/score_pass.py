@@ -111,6 +111,12 @@ def item_to_score(result: Result, takes: frozenset[str], fields: ScoredFields) -
     return item
 
 
+def is_score_of(item: Mapping[str, Any], result: Result, fields: ScoredFields) -> bool:
+    """Whether this item of a pass was made of this result; another one may have taken its place since."""
+    given = {name: value for name, value in item.items() if name != "trace"}
+    return given == item_to_score(result, frozenset(given), fields)
+
+
 def score_without_scorer(item: Mapping[str, Any]) -> Score | None:
     """Return the score of an item that failed; None if it has to be scored.
 

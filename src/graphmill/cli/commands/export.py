@@ -16,6 +16,7 @@ from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.run_view import RunView, view_of
+from graphmill.report.scores import with_scores
 from graphmill.report.text import count_text, one_line
 
 _NAME_CHARS = 80
@@ -77,7 +78,7 @@ class _CountedResults:
         self.count = 0
 
     def __iter__(self) -> Iterator[Result]:
-        for entry in self._archive.entries(self._run, self._query):
+        for entry in with_scores(self._archive, self._run, self._archive.entries(self._run, self._query)):
             yield entry.result
             self.count += 1
 

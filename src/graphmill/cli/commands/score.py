@@ -8,14 +8,14 @@ import typer
 
 from graphmill import api
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.options import Concurrency, Journal, RunName, journal_place, open_existing
+from graphmill.cli.options import By, Cluster, Concurrency, Journal, RunName, journal_place, open_existing
 from graphmill.cli.terminal import AsJson
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.report.run_view import graph_name
 from graphmill.scoring.scorer import find_scorers
 
 
-def score(
+def score(  # noqa: PLR0913  one parameter per option
     run: RunName,
     *,
     scorers: Annotated[
@@ -36,6 +36,8 @@ def score(
         str | None,
         typer.Option(metavar="FIELD", help="The field of the items that has the right answer.", show_default=False),
     ] = None,
+    by: By = None,
+    cluster: Cluster = None,
     concurrency: Concurrency = None,
     journal: Journal = None,
     as_json: AsJson = False,
@@ -66,6 +68,8 @@ def score(
                 answer=answer,
                 target=target,
                 journal=OpenJournal(store),
+                by=by or (),
+                cluster=cluster,
                 concurrency=concurrency,
                 **watching,
             )

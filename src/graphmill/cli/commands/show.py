@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import Journal, OptionalItem, RunName, open_existing
+from graphmill.cli.options import By, Cluster, Journal, OptionalItem, RunName, open_existing
 from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
@@ -14,7 +14,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.journal.item_name import NamedItem, find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.store import Archive
-from graphmill.report.item import item_lines, item_record, item_trace
+from graphmill.report.item import item_lines, item_record, item_scores, item_trace
 from graphmill.report.run_pages import page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
 from graphmill.report.trace import TracePart
@@ -32,6 +32,8 @@ def show(
         typer.Option(metavar="PATH", help="Show this step in full, or this part of the trace.", show_default=False),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show long messages and answers whole.")] = False,
+    by: By = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
     journal: Journal = None,
 ) -> None:
@@ -50,11 +52,13 @@ def show(
             part = _part(found, named, step)
             answer, lines = {"run": found.id, "id": named.id, **part_record(part)}, step_lines(part)
         elif item is None:
-            page = run_page(store, found)
+            page = run_page(store, found, by=by or (), cluster=cluster)
             answer, lines = page_record(page), page_lines(page)
         else:
             named = find_item(store.archive, found, item, with_calls=True)
-            answer, lines = item_record(found, *named), item_lines(found, *named, is_full=full)
+            scores = item_scores(store.archive, found, named.history)
+            answer = item_record(found, *named, scores)
+            lines = item_lines(found, *named, scores, is_full=full)
     if as_json:
         print_json(answer)
     else:

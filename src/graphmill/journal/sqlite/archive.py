@@ -218,6 +218,8 @@ def _filter_of(query: Query) -> Callable[[Stored], bool]:
         position, status, kind = head[3:6]
         if query.position is not None and position != query.position:
             return False
+        if position < query.from_position:
+            return False
         if query.is_degraded and kind not in FLAGGED_DEGRADED:
             return False
         if query.or_partial and kind in FLAGGED_PARTIAL:
