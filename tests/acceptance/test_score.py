@@ -197,3 +197,100 @@ def test_the_command_scores_a_run_by_the_start_of_its_id(tmp_path):
     assert found["scores"][0]["headline"]["value"] == 0.8
     assert found["scores"][0]["outcomes"] == {"correct": 8, "wrong": 2}
     assert run(tmp_path, "score", "k7f2", "--scorer", "nothing")[0] == 2
+
+
+# -- where scores are shown
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A scored run in the usual journal."""
+    scored(tmp_path / ".graphmill" / "runs.db", scorers=["numeric", "exact"])
+    return tmp_path
+
+
+def test_results_exports_and_readers_join_the_scores(project):
+    lines = answered(project, "results", "k7f2", "--limit", 2).splitlines()
+    assert lines[0].split()[:5] == ["#", "id", "status", "numeric", "exact"]
+    assert [line.split()[3] for line in lines[1:3]] == ["wrong", "correct"]
+    wrong = json.loads(answered(project, "results", "k7f2", "--filter", "numeric=wrong", "--json"))["items"]
+    assert [row["id"] for row in wrong] == ["p0", "p5"]
+    assert wrong[1]["scores"]["numeric"]["answer"] == 7
+    page = json.loads(answered(project, "results", "k7f2", "--limit", 1, "--offset", 7, "--json"))["items"]
+    assert page[0]["scores"]["numeric"]["outcome"] == "correct"
+    row = json.loads(answered(project, "export", "k7f2", "-", "--format", "jsonl").splitlines()[5])
+    assert (row["id"], row["scores"]["numeric"]["value"], row["scores"]["exact"]["outcome"]) == ("p5", 0.0, "wrong")
+    table = answered(project, "export", "k7f2", "-", "--format", "csv").splitlines()
+    assert "scores.numeric.value" in table[0]
+    results = list(gm.open_run("k7f2", project / ".graphmill" / "runs.db").results(offset=5, limit=1))
+    assert results[0].metadata["scores"]["numeric"]["value"] == 0.0
+
+
+def test_pages_of_a_run_and_of_an_item_show_scores_also_by_field(project):
+    page = answered(project, "show", "k7f2", "--by", "level")
+    assert "numeric: pass@1 0.800 [0.490, 0.943]" in page
+    assert "level 0   pass@1 0.800 [0.376, 0.964]   5 items" in page
+    record = json.loads(answered(project, "show", "k7f2", "--by", "level", "--json"))["scores"][0]
+    assert [(group["value"], group["figure"]["items"]) for group in record["groups"]] == [(0, 5), (1, 5)]
+    assert "numeric   wrong      7" in answered(project, "show", "k7f2", "p5")
+    code, _, err = run(project, "show", "k7f2", "--by", "lvel")
+    assert code == 2
+    assert "'lvel' (did you mean 'level'?)" in err
+
+
+def test_runs_lists_a_pass_under_its_run(project):
+    gm.batch(solve, ITEMS, run_id="later", journal=project / ".graphmill" / "runs.db")
+    gm.score("k7f2", "choice", journal=project / ".graphmill" / "runs.db")
+    lines = answered(project, "runs").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["k7f2", "k7f2+numeric", "k7f2+exact", "k7f2+choice", "later"]
+    assert "10/10 items succeeded · pass@1 0.800" in lines[2]
+    record = json.loads(answered(project, "runs", "--json"))["runs"][1]
+    assert (record["of"], record["score"]["value"]) == ("k7f2", 0.8)
+
+
+def test_a_score_of_an_earlier_answer_is_not_shown(store):
+    scored(store)
+    gm.batch(lambda item: {"answer": "1"}, ITEMS, run_id="k7f2", journal=store, on_change="invalidate")
+    reader = gm.open_run("k7f2", store)
+    found = reader.scores()[0]
+    assert (found.headline, found.missing, found.is_complete) == (None, 10, False)
+    assert next(reader.results()).metadata["scores"] == {}
+    assert headline(gm.score("k7f2", "numeric", journal=store)) == 0.1
+
+
+def test_samples_of_an_item_are_one_item_in_every_figure(store):
+    made = iter(range(1000))
+
+    def sometimes(item):
+        return {"answer": item["ground_truth"] if next(made) % 2 else "0"}
+
+    gm.batch(sometimes, ITEMS, run_id="k7f2", journal=store, samples=4, concurrency=1)
+    found = gm.score("k7f2", "numeric", journal=store).scores[0]
+    assert (found.items, found.samples, found.outcomes) == (10, 4, {"wrong": 20, "correct": 20})
+    figures = {figure.name: round(figure.value, 3) for figure in [found.headline, *found.figures]}
+    assert figures == {"pass@1": 0.5, "maj@4": 0.5, "pass@2": 0.833, "pass^2": 0.167, "pass@4": 1.0, "pass^4": 0.0}
+
+
+def test_verifier_judge_and_confidence_are_compared_with_the_truth(store):
+    def debate(item):
+        number = int(item["id"][1:])
+        return {**solve(item), "passed": number != 1, "score": 0.9 if number % 5 else 0.1, "confidence": 0.8}
+
+    found = scored(store, debate).scores[0]
+    agreed = {(each.rater, each.other): each.agreement for each in found.agreements}
+    verifier, judge = agreed["verifier", "truth"], agreed["judge", "truth"]
+    assert (verifier.agreed, verifier.false_accept, verifier.false_reject) == (0.7, 1.0, 0.125)
+    assert (judge.agreed, judge.kappa) == (1.0, 1.0)
+    assert ("verifier", "judge") in agreed
+    assert (found.calibration.items, round(found.calibration.ece, 6)) == (10, 0.0)
+
+
+def test_intervals_are_over_clusters_if_they_are_named(store):
+    items = [item | {"source": number // 5} for number, item in enumerate(ITEMS)]
+    gm.batch(
+        lambda item: {"answer": item["ground_truth"] if item["source"] else "0"}, items, run_id="k7f2", journal=store
+    )
+    plain = gm.score("k7f2", "numeric", journal=store).scores[0].headline
+    clustered = gm.score("k7f2", "numeric", cluster="source", journal=store).scores[0].headline
+    assert (plain.value, clustered.value) == (0.5, 0.5)
+    assert clustered.high - clustered.low > plain.high - plain.low

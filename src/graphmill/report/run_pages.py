@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from shlex import quote
 from typing import Any
@@ -16,7 +16,7 @@ from graphmill.journal.records import HELD, Query, RunRecord, RunState
 from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
 from graphmill.report.run_view import NAME_CHARS, RunView, graph_name, run_record, status_lines, view_of
-from graphmill.report.scores import figures_of_run, score_lines
+from graphmill.report.scores import figures_of_run, headline_of_pass, score_lines
 from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, error_lines, local_time, one_line, size_text
 from graphmill.scoring.figures import ScoreFigures
 
@@ -42,14 +42,20 @@ class RunsView:
 
 
 def runs_view(store: Store, runs: Sequence[RunRecord], *, limit: int) -> RunsView:
-    """Count the results of the newest of these runs; a damaged one is marked and does not affect the others."""
-    newest = runs[max(0, len(runs) - limit) :]
-    return RunsView(runs=[_view_and_size(store, run) for run in newest], older=len(runs) - len(newest))
+    """Count the results of the newest of these runs, each followed by its scoring passes.
+
+    A damaged one is marked and does not affect the others.
+    """
+    ids = {run.id for run in runs}
+    own = [run for run in runs if run.manifest.get("of") not in ids]
+    newest = own[max(0, len(own) - limit) :]
+    listed = [each for run in newest for each in (run, *(one for one in runs if one.manifest.get("of") == run.id))]
+    return RunsView(runs=[_view_and_size(store, run) for run in listed], older=len(own) - len(newest))
 
 
 def _view_and_size(store: Store, run: RunRecord) -> tuple[RunView, int | None]:
     try:
-        return view_of(store.archive, run), store.size(run)
+        return replace(view_of(store.archive, run), score=headline_of_pass(store.archive, run)), store.size(run)
     except DamagedError as error:
         return RunView(run=run, counts={}, kinds={}, elapsed_s=run.elapsed_s, damage=str(error)), None
 
@@ -87,6 +93,8 @@ def _short_row(row: Sequence[str]) -> tuple[str, ...]:
 def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
     run = view.run
     state, items = str(run.status), view.summary()
+    if view.score is not None:
+        items += f" · {view.score}"
     if view.damage:
         state, items = "damaged", one_line(view.damage, _DAMAGE_CHARS)
     return (

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -27,6 +27,7 @@ from graphmill.report.text import (
     waiting_lines,
 )
 from graphmill.report.usage import usage_lines, usage_record
+from graphmill.scoring.figures import Figure
 
 NAME_CHARS = 40
 _ID_CHARS = 64
@@ -42,7 +43,8 @@ class RunView:
 
     ``degraded`` items succeeded although something inside failed, ``partial`` ones with less than all. ``rate`` is
     results per second of a running run.
-    ``waiting`` are the first items that wait for an answer. With ``damage`` the counts are not valid.
+    ``waiting`` are the first items that wait for an answer, ``score`` is the headline of a scoring pass where that is
+    read. With ``damage`` the counts are not valid.
     """
 
     run: RunRecord
@@ -54,6 +56,7 @@ class RunView:
     rate: float | None = None
     waiting: Sequence[Result] = ()
     damage: str = ""
+    score: Figure | None = None
 
     @property
     def name(self) -> str:
@@ -283,6 +286,8 @@ def run_record(view: RunView) -> dict[str, Any]:
         "id": run.id,
         "state": run.state,
         "cause": run.status.cause,
+        "of": run.manifest.get("of"),
+        "score": None if view.score is None else asdict(view.score),
         "is_live": run.is_live,
         "reason": view.reason,
         "graph": graph_name(run.manifest),

@@ -20,7 +20,9 @@ from graphmill.scoring.score import INFRASTRUCTURE, Score
 from graphmill.scoring.score_pass import SCORED, ScoredFields, is_score_of
 
 _RESAMPLED = "resampled"
+_AGENTS = ("verifier", "judge")
 _VALUE_CHARS = 40
+_MOST_LISTED = 10_000
 
 
 def passes_of(archive: Archive, run: RunRecord) -> list[RunRecord]:
@@ -127,6 +129,17 @@ def figures_of_run(
     ]
 
 
+def headline_of_pass(archive: Archive, run: RunRecord) -> Figure | None:
+    """Return the headline of a pass for a list of runs; None if it is none, or larger than what a list may read."""
+    if "of" not in run.manifest or run.rows > _MOST_LISTED:
+        return None
+    samples = []
+    for entry in archive.entries(run, Query(statuses=SCORED)):
+        score, item_id = score_in(entry.result), entry.result.item_id
+        samples.append(ScoredSample(item_id=item_id, value=score.value, outcome=score.outcome))
+    return figures_of(samples, scorer=scorer_name(run)).headline
+
+
 def _sample(
     result: Result,
     name: str,
@@ -153,9 +166,9 @@ def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
     found = {}
     passed, judged = _in_output(result, "passed"), _share(_in_output(result, "score"))
     if isinstance(passed, bool):
-        found["verifier"] = passed
+        found[_AGENTS[0]] = passed
     if judged is not None:
-        found["judge"] = judged >= ACCEPTED
+        found[_AGENTS[1]] = judged >= ACCEPTED
     for name, score in others.items():
         if score.outcome != INFRASTRUCTURE:
             found[f"scorer {name}"] = (score.value or 0.0) >= ACCEPTED
@@ -226,7 +239,8 @@ def _lines(figures: ScoreFigures) -> Iterator[str]:
         (f"{group.field} {one_line(str(group.value), _VALUE_CHARS)}", *_group(group.figure)) for group in figures.groups
     ]
     yield from (f"  {line}" for line in align_columns(rows))
-    yield from (f"  {_agreement(each)}" for each in figures.agreements)
+    shown = (each for each in figures.agreements if each.other == TRUTH or (each.rater, each.other) == _AGENTS)
+    yield from (f"  {_agreement(each)}" for each in shown)
     if figures.calibration is not None:
         found = figures.calibration
         yield f"  confidence of {count_text(found.items, 'answer')}: ece {found.ece:.3f}, brier {found.brier:.3f}"
