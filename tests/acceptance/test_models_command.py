@@ -10,8 +10,8 @@ from support.model_server import ModelServer, reply, said
 
 SCRIPT = """
 rules:
-  - {contains: bad, fault: refusal}
-  - {contains: "who", answer: "${item}"}
+  - {text: bad, fault: refusal}
+  - {text: "who", answer: "${item}"}
   - {model: gone, fault: model_missing}
 """
 
@@ -127,7 +127,7 @@ def test_a_prompt_may_stand_in_a_file_and_a_schema_makes_its_answers_data(projec
     }
     (project / "stars.json").write_text(json.dumps(schema))
     (project / "s.yaml").write_text(
-        "rules: [{contains: ham, answer: 'none'}, {contains: \"Rate:\\ntea\", answer: '{\"stars\": 4}'}]\n"
+        "rules: [{text: ham, answer: 'none'}, {text: \"Rate:\\ntea\", answer: '{\"stars\": 4}'}]\n"
     )
     arguments = [
         "batch",
@@ -264,9 +264,9 @@ def test_a_prompt_that_names_no_field_is_for_one_item_unless_asked_for(project):
         ),
         (
             ["batch", "--prompt", "${text}", "-m", "lost/m", "-s", "items.jsonl"],
-            "calls lost/m: cannot read the script lost.yaml",
+            "calls lost/m: no rehearsal file 'lost.yaml'",
         ),
-        (["batch", "--prompt", "${text}", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml is not valid: "),
+        (["batch", "--prompt", "${text}", "-m", "odd/m", "-s", "items.jsonl"], "odd.yaml:1:"),
     ],
 )
 def test_mistakes_are_exit_2_with_the_remedy(project, arguments, said):

@@ -119,8 +119,8 @@ class TestModels:
         gm.batch(played.graph(ASK), [{"id": "a", "n": 1}], samples=3)
         assert sorted((each.seed, each.origin.sample, each.origin.item) for each in played.asked) == [
             (7, 1, "a"),
-            (8, 2, "a#2"),
-            (9, 3, "a#3"),
+            (8, 2, "a"),
+            (9, 3, "a"),
         ]
 
     def test_without_a_seed_none_is_sent(self, played):
@@ -163,8 +163,8 @@ class TestGoingOn:
         played.by, played.asked = None, []
         report = gm.retry("r")
         assert sorted((each.origin.item, each.origin.sample, each.seed) for each in played.asked) == [
-            ("a#2", 2, 8),
-            ("b#2", 2, 8),
+            ("a", 2, 8),
+            ("b", 2, 8),
         ]
         assert [(result.job_id, result.sample, result.status) for result in report.results()] == [
             (f"{name}{end}", sample, "succeeded") for name in "ab" for sample, end in enumerate(["", "#2", "#3"], 1)

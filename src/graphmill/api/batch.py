@@ -15,6 +15,7 @@ import msgspec
 from graphmill.api.items import id_rule, job_among_items, repeat_samples, require_fields, require_id, require_samples
 from graphmill.api.reader import ResultReader
 from graphmill.api.recording import JournalRef, Recording, cache_for_run, open_briefly, plan_recording
+from graphmill.api.rehearsal import Rehearse, collecting_notes, rehearsing
 from graphmill.api.score_plan import PassPlan, plan_pass
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapt_graph
@@ -62,6 +63,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     notes: Mapping[str, Any] | None = None,
     record_prompts: bool | None = None,
     scorers: Any = (),
+    rehearse: Rehearse | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run a graph over items and report how it went.
@@ -82,6 +84,9 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as ambiguous. With
     ``record_prompts=False`` the run does not record what is sent to models and what they answer.
 
+    With ``rehearse`` no model is called: True answers from each call's schema, or repeats its prompt; a file of rules,
+    ``module:function``, or a function of a ModelRequest answers otherwise.
+
     ``scorers`` score a recorded batch when it has ended: names such as "math", "module:function", functions; see gm.score.
     The report has their figures in ``scores``.
 
@@ -98,39 +103,40 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     function = function_of(graph)
     require_fields(function, items)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
-    recording = None
     judges = find_scorers(scorers)
     if judges and run_id is None and journal is None:
         raise UsageError("scorers need a recorded batch; pass run_id or journal")
     if answers and run_id is None:
         raise UsageError("answers need the run_id of the run whose items wait for them")
-    if run_id is not None or journal is not None:
-        recording = plan_recording(
-            journal,
-            graph=function,
-            items=items,
-            policy=policy,
-            options={"id_field": id_field, **(notes or {}), **scorers_note(judges)},
-            run_id=run_id,
-            total=total,
-            on_change=on_change,
-            answers=answers,
-            effect=effect,
-            version=version,
-            samples=samples,
-            record_prompts=record_prompts,
+    with rehearsing(rehearse):
+        recording = None
+        if run_id is not None or journal is not None:
+            recording = plan_recording(
+                journal,
+                graph=function,
+                items=items,
+                policy=policy,
+                options={"id_field": id_field, **(notes or {}), **scorers_note(judges)},
+                run_id=run_id,
+                total=total,
+                on_change=on_change,
+                answers=answers,
+                effect=effect,
+                version=version,
+                samples=samples,
+                record_prompts=record_prompts,
+            )
+        bind = _binder(function, id_rule(items, id_field), effect, samples)
+        if samples > 1:
+            count = known_length(items) if total is None else total
+            items = repeat_samples(items, samples)
+            if count is not None:
+                total = count * samples
+        report = await execute(
+            function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
         )
-    bind = _binder(function, id_rule(items, id_field), effect, samples)
-    if samples > 1:
-        count = known_length(items) if total is None else total
-        items = repeat_samples(items, samples)
-        if count is not None:
-            total = count * samples
-    report = await execute(
-        function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
-    )
-    report = replace(report, samples=samples)
-    return await score_after(report, judges, journal, **hooks)
+        report = replace(report, samples=samples)
+        return await score_after(report, judges, journal, **hooks)
 
 
 batch = blocking(abatch)
@@ -221,10 +227,11 @@ async def _execute_recorded(
 
 
 async def _read(run: Run, reader: ResultReader, on_start: Callable[[Run], Any] | None) -> None:
-    async with run:
-        if on_start is not None:
-            on_start(run)
-        await reader.read_all()
+    with collecting_notes(reader.notes):
+        async with run:
+            if on_start is not None:
+                on_start(run)
+            await reader.read_all()
     if reader.is_cancelled:
         raise asyncio.CancelledError
 

@@ -155,7 +155,7 @@ class _PreparedCall:
         return await find_cached(self._target, self._of(context), context, **self._given)
 
     def _of(self, context: Context) -> ModelRequest:
-        return msgspec.structs.replace(self._request, origin=origin_of(context))
+        return msgspec.structs.replace(self._request, origin=origin_of(context, self._given["role"]))
 
     async def ask_here(self) -> dict[str, Any]:
         """Make the call inside a step of a job."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
 from graphmill.engine.executor import Run
 from graphmill.engine.policy import Policy
+from graphmill.graph.models.rehearsal import current_rehearsal
 from graphmill.report.report import Report, StoredResults
 from graphmill.report.text import ERRORS_SHOWN
 
@@ -38,6 +40,7 @@ class ResultReader:
         self._first_errors: list[Result] = []
         self._taken: list[Result] = []
         self._writing: asyncio.Future[None] | None = None
+        self.notes: list[str] = []
         self.error: RunError | None = None
         self.is_cancelled = False
 
@@ -67,10 +70,13 @@ class ResultReader:
             errors=tuple(self._first_errors),
             policy=self._policy,
             stored=None if self._kept is None else tuple(sorted(self._kept, key=lambda result: result.position)),
+            is_rehearsal=current_rehearsal.get() is not None,
         )
-        if self._stored is None or self._run.id is None or isinstance(self.error, JournalError):
-            return report
-        return self._stored(self._run.id).complete(report)
+        if self._stored is not None and self._run.id is not None and not isinstance(self.error, JournalError):
+            report = self._stored(self._run.id).complete(report)
+        if report.stopped is None and report.is_complete and report.done_now == report.statistics.done:
+            return replace(report, notes=tuple(self.notes))
+        return report
 
     async def _finish_once_cancelled(self, work: Callable[[], Any]) -> None:
         """Finish the work even if cancelled once; a second cancellation ends it."""

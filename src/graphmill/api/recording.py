@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 
 from graphmill.api.items import Single, id_rule, job_among_items, repeat_samples
 from graphmill.api.model_changes import ModelChange, describe_model_changes
+from graphmill.api.rehearsal import rehearsal_note, require_same
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
@@ -47,11 +49,12 @@ class Recording:
         self._place = _hold(journal)
         self._opened: Journal | None = None
         self._begin = begin
+        self._context = copy_context()  # it is begun in another thread, but in the same rehearsal
 
     def begin(self) -> Recorder:
         """Open the journal and take over the run; blocks."""
         self._opened = opened(self._place)
-        return self._begin(self._opened)
+        return self._context.run(self._begin, self._opened)
 
     @property
     def file(self) -> Path | None:
@@ -139,6 +142,7 @@ def plan_recording(  # noqa: PLR0913
                 **options,
                 **_samples_note(samples),
                 **_prompts_note(graph, record_prompts),
+                **rehearsal_note(),
                 "effect": effect,
                 "version": version,
             },
@@ -176,6 +180,7 @@ def _compared(plan: RecordingPlan, journal: Journal, graph: Callable[[Any], Any]
         run = journal.find(plan.run_id)
     if run is None:
         return plan
+    require_same(run)
     words, remedy = describe_model_changes(run, graph)
     return replace(plan, run=run, words=words, remedy=remedy)
 

@@ -9,6 +9,7 @@ from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, pol
 from graphmill.api.items import Single, require_fields, require_id
 from graphmill.api.model_changes import ModelChange, ModelParams, change_models
 from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
+from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.score import score_again
 from graphmill.api.score_plan import graph_of_pass, is_pass
 from graphmill.core.errors import UsageError
@@ -66,39 +67,43 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     series = items
     if items is None:
         series = source_of(run)
-    if graph is None:
-        graph = graph_of(run)
-    function = function_of(graph)
-    other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
-    if other is not None:
-        function = other.graph
-    if items is not None:  # maybe another file, all of whose items would fail
-        require_id(items, options.get("id_field"))
-        require_fields(function, items)
-    rules = policy_for(
-        function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation
-    )
-    recording = plan_recording(
-        journal,
-        graph=function,
-        items=series,
-        policy=rules,
-        options={"id_field": None}
-        | {name: value for name, value in options.items() if name not in ("effect", "version")}
-        | dict(notes or {}),
-        run_id=run.id,
-        run=run,
-        total=total,
-        on_change=on_change or "refuse",
-        other=other,
-        answers=answers,
-        effect=options.get("effect", "repeatable"),
-        version=options.get("version"),
-        is_elsewhere=True,
-        samples=options.get("samples", 1),
-    )
-    report = await execute(function, series, rules, recording, **hooks)
-    return await score_after(report, scorers_of(run), journal, **hooks)
+    with rehearsing_as(run):
+        if graph is None:
+            graph = graph_of(run)
+        function = function_of(graph)
+        other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
+        if other is not None:
+            function = other.graph
+        if items is not None:  # maybe another file, all of whose items would fail
+            require_id(items, options.get("id_field"))
+            require_fields(function, items)
+        rules = policy_for(
+            function,
+            policy or policy_from(run.manifest.get("policy", {})),
+            concurrency=concurrency,
+            isolation=isolation,
+        )
+        recording = plan_recording(
+            journal,
+            graph=function,
+            items=series,
+            policy=rules,
+            options={"id_field": None}
+            | {name: value for name, value in options.items() if name not in ("effect", "version")}
+            | dict(notes or {}),
+            run_id=run.id,
+            run=run,
+            total=total,
+            on_change=on_change or "refuse",
+            other=other,
+            answers=answers,
+            effect=options.get("effect", "repeatable"),
+            version=options.get("version"),
+            is_elsewhere=True,
+            samples=options.get("samples", 1),
+        )
+        report = await execute(function, series, rules, recording, **hooks)
+        return await score_after(report, scorers_of(run), journal, **hooks)
 
 
 async def aretry(  # noqa: PLR0913
@@ -134,34 +139,38 @@ async def aretry(  # noqa: PLR0913
         )
     run = _found(journal, run_id)
     options = run.manifest.get("options", {})
-    if is_pass(run):
-        graph = graph_of_pass(run, graph)
-    elif graph is None:
-        graph = graph_of(run, f"gm.retry({run.id!r}, graph=function)")
-    function = function_of(graph)
-    words: Mapping[str, str] = {}
-    other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
-    if other is not None:
-        function, on_change, words = other.graph, other.on_change, other.words
-    rules = policy_for(
-        function, policy or policy_from(run.manifest.get("policy", {})), concurrency=concurrency, isolation=isolation
-    )
-    recording = plan_retry(
-        journal,
-        graph=function,
-        policy=rules,
-        run_id=run.id,
-        selection=Selection(items=_names(items), kinds=_kinds(kinds), partial=partial),
-        on_change=on_change or "refuse",
-        words=words,
-        effect=options.get("effect", "repeatable"),
-        version=options.get("version"),
-        options={**options, **(notes or {})},
-    )
-    report = await execute(function, [], rules, recording, **hooks)
-    if is_pass(run):
-        return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
-    return await score_after(report, scorers_of(run), journal, **hooks)
+    with rehearsing_as(run):
+        if is_pass(run):
+            graph = graph_of_pass(run, graph)
+        elif graph is None:
+            graph = graph_of(run, f"gm.retry({run.id!r}, graph=function)")
+        function = function_of(graph)
+        words: Mapping[str, str] = {}
+        other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
+        if other is not None:
+            function, on_change, words = other.graph, other.on_change, other.words
+        rules = policy_for(
+            function,
+            policy or policy_from(run.manifest.get("policy", {})),
+            concurrency=concurrency,
+            isolation=isolation,
+        )
+        recording = plan_retry(
+            journal,
+            graph=function,
+            policy=rules,
+            run_id=run.id,
+            selection=Selection(items=_names(items), kinds=_kinds(kinds), partial=partial),
+            on_change=on_change or "refuse",
+            words=words,
+            effect=options.get("effect", "repeatable"),
+            version=options.get("version"),
+            options={**options, **(notes or {})},
+        )
+        report = await execute(function, [], rules, recording, **hooks)
+        if is_pass(run):
+            return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
+        return await score_after(report, scorers_of(run), journal, **hooks)
 
 
 resume = blocking(aresume)

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from graphmill.api.batch import BatchHooks, GraphLike, abatch, function_of, require_known
 from graphmill.api.items import Single
 from graphmill.api.recording import JournalRef
+from graphmill.api.rehearsal import Rehearse
 from graphmill.core.job import JOB_ID, Effect
 from graphmill.core.result import Result, Status, StopReason
 from graphmill.engine.bridge import blocking
@@ -32,6 +33,7 @@ async def arun(  # noqa: PLR0913  one parameter per choice
     version: str | None = None,
     notes: Mapping[str, Any] | None = None,
     record_prompts: bool | None = None,
+    rehearse: Rehearse | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Result:
     """Run one job and return its result.
@@ -59,6 +61,7 @@ async def arun(  # noqa: PLR0913  one parameter per choice
         version=version,
         notes=notes,
         record_prompts=record_prompts,
+        rehearse=rehearse,
         **hooks,
     )
     return only_result(report, item)

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from graphmill.api.batch import BatchHooks, require_known, score_run
 from graphmill.api.recording import JournalRef, open_briefly
+from graphmill.api.rehearsal import scoring_as
 from graphmill.api.score_plan import fields_of_pass, graph_of_pass, plan_pass
 from graphmill.core.errors import UsageError
 from graphmill.engine.bridge import blocking
@@ -51,11 +52,15 @@ async def ascore(  # noqa: PLR0913  one parameter per choice
     fields = ScoredFields(answer=answer, target=target)
     with open_briefly(journal) as opened:
         run = run_id if isinstance(run_id, RunRecord) else opened.archive.find(run_id)
-        plans = [
-            plan_pass(opened, run, scorer, policy=policy, concurrency=concurrency, fields=fields) for scorer in found
-        ]
-        report = await asyncio.to_thread(stored_report, lambda: open_briefly(journal), run)
-        return await score_run(opened, report, plans, by=(by,) if isinstance(by, str) else by, cluster=cluster, **hooks)
+        with scoring_as(run):
+            plans = [
+                plan_pass(opened, run, scorer, policy=policy, concurrency=concurrency, fields=fields)
+                for scorer in found
+            ]
+            report = await asyncio.to_thread(stored_report, lambda: open_briefly(journal), run)
+            return await score_run(
+                opened, report, plans, by=(by,) if isinstance(by, str) else by, cluster=cluster, **hooks
+            )
 
 
 score = blocking(ascore)

@@ -16,6 +16,7 @@ from graphmill.api.batch import BatchHooks
 from graphmill.api.items import Single
 from graphmill.api.model_changes import ModelParams, change_models, require_nodes
 from graphmill.api.reader import RunError
+from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.resume import graph_of
 from graphmill.api.run import only_result
 from graphmill.cli.display import Display
@@ -25,6 +26,7 @@ from graphmill.cli.terminal import (
     ExitCode,
     json_line,
     print_error,
+    print_note,
     print_stderr,
     printable,
     require_stdout,
@@ -39,6 +41,7 @@ from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.executor import Run
 from graphmill.engine.monitor.tracing import flush_telemetry
+from graphmill.graph.models.rehearsal import current_rehearsal
 from graphmill.journal.item_name import find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
@@ -49,7 +52,7 @@ from graphmill.report.item_trace import steps_of_item
 from graphmill.report.report import Report, StoredResults, report_record
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
-from graphmill.report.text import count_text, job_lines, output_text
+from graphmill.report.text import REHEARSAL, count_text, job_lines, output_text
 from graphmill.report.trace import TracePart, trace_of
 from graphmill.report.usage import usage_record
 
@@ -100,6 +103,8 @@ class Foreground:
             report, error = self._run(work, target, display, interruption, writes_from_journal=writes_from_journal)
         written = None if file is None else file.written
         is_printed = self._print_summary(report, error, written)
+        for note in report.notes:
+            print_note(note)
         if file is not None and written is not None and file.is_partial:
             print_stderr([f"the run did not finish; its results are in {written.name}"])
         if writes_from_journal and interruption.is_hurried:
@@ -126,7 +131,8 @@ class Foreground:
 
         def start(run: Run) -> None:
             interruption.watch(run)
-            parts = [self.title, run.id and f"run {run.id}", *self.details]
+            rehearsal = REHEARSAL if current_rehearsal.get() else ""
+            parts = [self.title, run.id and f"run {run.id}", rehearsal, *self.details]
             if started:  # the run has ended, and its scoring passes follow
                 parts = ["scoring", f"run {run.id}"]
             started.append(run)
@@ -261,7 +267,8 @@ class SingleForeground(Foreground):
             result = msgspec.structs.replace(result, duration_s=report.statistics.elapsed_s)
         if self.as_json:
             usage = usage_record(report.statistics.usage)
-            typer.echo(json_line(row_of(result) | {"run": report.run_id, "usage": usage}))
+            about = {"run": report.run_id, "rehearsal": report.is_rehearsal, "usage": usage}
+            typer.echo(json_line(row_of(result) | about))
             require_stdout()
             return
         if result.is_success:
@@ -347,7 +354,8 @@ def model_details(
         return models
     require_nodes(run)
     params = ModelParams(temperature=choices["temperature"], max_tokens=choices["max_tokens"])
-    other = change_models(run, graph_of(run), choices["models"], on_change, **params)
+    with rehearsing_as(run):
+        other = change_models(run, graph_of(run), choices["models"], on_change, **params)
     changes = tuple(other.words.values()) or models
     fate = {"keep": "kept", "invalidate": "redone"}.get(other.on_change)
     if results and fate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from importlib import import_module
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from graphmill.cli.signals import exit_at_once, on_signals
@@ -101,6 +102,10 @@ _EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 )
 
 
+_REHEARSE = "--rehearse"
+_SCRIPT = re.compile(r"[^-=].*\.(ya?ml|json)|[^\W\d][\w.]*:[\w.]+", re.IGNORECASE)
+
+
 class LazyCommands(TyperGroup):
     """A group that knows its commands by name and imports only the one that is run."""
 
@@ -137,6 +142,24 @@ class LazyCommands(TyperGroup):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
+class _Command(TyperCommand):
+    """A command whose option ``--rehearse`` may stand alone or have a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the arguments."""
+        return super().parse_args(ctx, _with_bare_rehearse(args))
+
+
+def _with_bare_rehearse(args: list[str]) -> list[str]:
+    """Give ``--rehearse`` an empty value where none follows: what is neither a file of rules nor module:function is none."""
+    made: list[str] = []
+    for number, arg in enumerate(args):
+        after = args[number + 1] if number + 1 < len(args) else ""
+        is_bare = arg == _REHEARSE and "--" not in made and not _SCRIPT.fullmatch(after)
+        made.append(f"{_REHEARSE}=" if is_bare else arg)
+    return made
+
+
 def _app_of(name: str) -> typer.Typer:
     """Import a command as an application of its own; one that has subcommands is one already."""
     module, _ = COMMANDS[name]
@@ -144,7 +167,7 @@ def _app_of(name: str) -> typer.Typer:
     if isinstance(command, typer.Typer):
         return command
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command()(command)
+    app.command(cls=_Command)(command)
     return app
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphmill.api.rehearsal import rehearsing
 from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.core.json import from_json
 from graphmill.core.suggest import file_suggestion
@@ -50,6 +51,24 @@ Journal = Annotated[
 NoJournal = Annotated[bool, typer.Option("--no-journal", help="Record nothing. The run cannot be resumed.")]
 NoPrompts = Annotated[
     bool, typer.Option("--no-record-prompts", help="Do not record what is sent to models and what they answer.")
+]
+
+
+def _begin_rehearsal(context: typer.Context, given: str | None) -> str | None:
+    """Rehearse until the command ends; the option alone means answers from schemas and prompts."""
+    context.with_resource(rehearsing(True if given == "" else given))
+    return given
+
+
+Rehearse = Annotated[
+    str | None,
+    typer.Option(
+        "--rehearse",
+        metavar="[FILE]",
+        help="Call no model: answer from schemas and prompts, or by the rules in FILE (or module:function).",
+        callback=_begin_rehearsal,
+        show_default=False,
+    ),
 ]
 RunId = Annotated[
     str | None,

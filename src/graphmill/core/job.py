@@ -90,6 +90,11 @@ def sample_id(item_id: str, sample: int) -> str:
     return item_id if sample <= 1 else f"{item_id}#{sample}"
 
 
+def item_of_sample(job_id: str, sample: int) -> str:
+    """Return the id of the item that a job is a sample of."""
+    return job_id if sample <= 1 else job_id.removesuffix(f"#{sample}")
+
+
 def row_number(position: int) -> int:
     """Return the number by which people know the item at this position of the source: rows count from 1."""
     return position + 1

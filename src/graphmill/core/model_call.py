@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, Literal
 
 import msgspec
@@ -63,13 +64,16 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Which step makes the call; it is not sent."""
+    """Which step makes the call; it is not sent. ``input`` is that of its job, the whole item."""
 
     item: str = ""
     path: str = ""
+    node: str = ""
+    role: str = ""
     round: int = 1
     sample: int = 0
     attempt: int = 1
+    input: Any = None
 
 
 NO_ORIGIN = Origin()
@@ -95,6 +99,13 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     logprobs: int | None = None
     extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
     origin: Origin = NO_ORIGIN
+
+    def chance(self, salt: str = "") -> float:
+        """Draw a number below 1, always the same for the same prompt in the same attempt of a step of an item."""
+        origin = self.origin
+        step = f"{origin.item}|{origin.path}|{origin.round}|{origin.sample}|{origin.attempt}"
+        text = f"{salt}|{step}|{self.messages[-1].text}"
+        return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=7).digest(), "big") / 2**56
 
 
 class FinishReason(StrEnum):

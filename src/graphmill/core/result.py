@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from graphmill.core.job import item_of_sample
 from graphmill.core.usage import cost_usd
 
 
@@ -166,7 +167,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def item_id(self) -> str:
         """The id of the item, which all its samples share."""
-        return self.job_id if self.sample <= 1 else self.job_id.removesuffix(f"#{self.sample}")
+        return item_of_sample(self.job_id, self.sample)
 
     @property
     def is_failure(self) -> bool:

@@ -17,6 +17,7 @@ from graphmill.engine.policy import Policy
 from graphmill.graph.inputs import is_of_type, type_problem
 from graphmill.graph.models.models import NO_CHOICES, Choices, Models
 from graphmill.graph.models.nodes import nodes_within, require_use
+from graphmill.graph.models.rehearsal import Rehearsal, current_rehearsal
 from graphmill.graph.node_params import given_params
 from graphmill.graph.registry import find_node_type
 from graphmill.graph.run.job import run_job
@@ -149,14 +150,15 @@ class Graph(Programmed):
     written: Mapping[str, Any] | None = None
     texts: Mapping[str, str] = field(default_factory=_nothing)
     notes: tuple[FileProblem, ...] = ()
-    # By the policy's id, since hashing it takes longer.
-    _plans: dict[int, tuple[Policy, GraphPlan]] = field(default_factory=dict, repr=False)
+    # By the policy's id, since hashing it takes longer, and for each rehearsal.
+    _plans: dict[tuple[int, Rehearsal | None], tuple[Policy, GraphPlan]] = field(default_factory=dict, repr=False)
 
     def program(self, value: Any, policy: Policy) -> Program:
         """Start a job over one item."""
-        known = self._plans.get(id(policy))
+        key = id(policy), current_rehearsal.get()
+        known = self._plans.get(key)
         if known is None:
-            known = self._plans[id(policy)] = (
+            known = self._plans[key] = (
                 policy,
                 GraphPlan(self, policy.retry, policy.timeout_s, models=self.models()),
             )

@@ -71,6 +71,10 @@ class StepContext(Protocol):
         """Which sample of its item the job is, from 1; 0 if it is done only once."""
 
     @property
+    def job_input(self) -> Any:
+        """The input of its job."""
+
+    @property
     def timeout_s(self) -> float | None:
         """How long the attempt may take."""
 
@@ -134,6 +138,11 @@ class Context:
         return self._context.sample
 
     @property
+    def job_input(self) -> Any:
+        """The input of the job, the whole item; it must not be changed."""
+        return self._context.job_input
+
+    @property
     def idempotency_key(self) -> str:
         """The key to send with a request that must not happen twice."""
         return self._context.idempotency_key()
@@ -193,6 +202,7 @@ class _NoStep:
     number = 1
     item = ""
     sample = 0
+    job_input: Any = None
     timeout_s: float | None = None
     job_time_s = 0.0
 

@@ -17,6 +17,7 @@ from graphmill.engine.jobs.context import ASK
 Spent = Mapping[str, Usage]
 _ASKED = f"{ASK}#"
 _BATCH_NAMED_SO = f"{ASK}#batch"  # the summary of a batch node that has this id
+REHEARSE = "rehearse"  # an option in manifests: the script that answers in place of models
 RECORD_PROMPTS = "record_prompts"  # an option in manifests; without it a run records what is sent to models
 
 

@@ -174,7 +174,7 @@ class LlmNode(NodeType[LlmParams]):
         if params.output_schema is not None:
             schema = schema_of(params.output_schema)
         request = request_of(
-            target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context)
+            target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context, params.role)
         )
         cache = target.cache
         if cache is None:

@@ -17,10 +17,11 @@ from graphmill.engine.results.statistics import Statistics, Tally
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.journal.store import Archive
-from graphmill.report.run_view import first_waiting, samples_of
+from graphmill.report.run_view import first_waiting, is_rehearsal, samples_of
 from graphmill.report.scores import headlines, score_lines, with_scores
 from graphmill.report.text import (
     ERRORS_SHOWN,
+    REHEARSAL,
     duration_text,
     error_lines,
     group_lines,
@@ -53,6 +54,8 @@ class Report:
     ``done_now`` counts the results of this process, ``orphans`` those whose items are no longer in the source.
     ``samples`` is how often each item was run. ``scores`` are the figures of a scored run, and ``passes`` the reports of
     the scoring passes of this process.
+    ``is_rehearsal`` says that a script answered in place of models; ``notes``
+    then has its rules that never matched.
     """
 
     run_id: str | None = None
@@ -69,6 +72,8 @@ class Report:
     samples: int = 1
     scores: tuple[ScoreFigures, ...] = ()
     passes: tuple[Report, ...] = ()
+    is_rehearsal: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -88,7 +93,8 @@ class Report:
 
     def summary(self) -> str:
         """Say in one line how many items succeeded."""
-        return summary_line(self.statistics, samples=self.samples)
+        line = summary_line(self.statistics, samples=self.samples)
+        return f"{line} ({REHEARSAL})" if self.is_rehearsal else line
 
     def closing_line(self) -> str:
         """Say how it ended: the summary, why it stopped if it did, and how long it took."""
@@ -237,6 +243,8 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
     return {
         "run": report.run_id,
         "summary": report.summary(),
+        "rehearsal": report.is_rehearsal,
+        "notes": list(report.notes),
         "done_now": report.done_now,
         "orphans": report.orphans,
         "stopped": report.stopped,
@@ -283,6 +291,7 @@ class StoredResults:
                 is_complete=run.state is RunState.FINISHED,
                 stored=self,
                 samples=samples_of(run),
+                is_rehearsal=is_rehearsal(run),
                 waiting=first_waiting(archive, run) if statistics.waiting else (),
             )
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
 from graphmill.engine.scheduling.health import NOTHING_ANSWERED
-from graphmill.journal.records import SOURCE_FAILED, Query, RunRecord, RunState
+from graphmill.journal.records import REHEARSE, SOURCE_FAILED, Query, RunRecord, RunState
 from graphmill.journal.resume import is_answered
 from graphmill.journal.store import Archive
 from graphmill.report.text import (
     ERRORS_SHOWN,
+    REHEARSAL,
     clock_text,
     counts_line,
     duration_text,
@@ -158,14 +159,24 @@ class RunView:
             samples=samples_of(self.run),
         )
         if self.left is None:
-            return f"{line} so far"
-        return line
+            line += " so far"
+        return f"{line} ({REHEARSAL})" if self.is_rehearsal else line
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether a script answered in place of models."""
+        return is_rehearsal(self.run)
 
 
 def samples_of(run: RunRecord) -> int:
     """Say how often a run does each item."""
     found: int = run.manifest.get("options", {}).get("samples", 1)
     return found
+
+
+def is_rehearsal(run: RunRecord) -> bool:
+    """Say whether a script answered in place of the run's models."""
+    return REHEARSE in run.manifest.get("options", {})
 
 
 def is_single(run: RunRecord) -> bool:
@@ -291,6 +302,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         "is_live": run.is_live,
         "reason": view.reason,
         "graph": graph_name(run.manifest),
+        "rehearsal": view.is_rehearsal,
         "created_at": iso_time(run.created_at),
         "changed_at": iso_time(run.changed_at),
         "elapsed_s": round(view.elapsed_s, 3),

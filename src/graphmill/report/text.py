@@ -13,6 +13,7 @@ from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.engine.results.statistics import MOST_DISTINCT, ErrorGroup, Statistics
 
 ERRORS_SHOWN = 5
+REHEARSAL = "rehearsal"
 _ID_CHARS = 40
 _LIVE_ID_CHARS = 14
 _ROUNDS_CHARS = len("2 rounds")

@@ -67,7 +67,7 @@ def test_the_first_rule_that_fits_answers_by_item_round_and_attempt(write):
         - {item: a, round: 2, answer: "second of ${item}"}
         - {item: [b, 7], attempt: 1, fault: server_error}
         - {path: solve, sample: 1, answer: {verdict: 1}}
-        - {contains: there, model: echo, answer: "${item}/${path}/${round}/${sample}/${attempt}: ${prompt}"}
+        - {text: there, model: echo, answer: "${item}/${path}/${round}/${sample}/${attempt}: ${prompt}"}
         """
     )
     first, second, failed, third, structured = answers(
@@ -78,6 +78,36 @@ def test_the_first_rule_that_fits_answers_by_item_round_and_attempt(write):
     assert type(failed) is Transient
     assert third.text == "7//1/0/2: hello there"
     assert structured.text == '{"verdict":1}'
+
+
+def test_patterns_match_whole_names_and_parts_of_messages(write):
+    address = write(
+        """
+        rules:
+        - {item: "a*z", answer: ends}
+        - {item: ["b", "c*"], node: "*verify", role: judge, answer: judge}
+        - {path: "debate@2/*", answer: second}
+        - {text: "h*o th", round: [2, 3], answer: found}
+        - {text: "${input.secret}", answer: knows}
+        - {answer: other}
+        """
+    )
+    knowing = replace(of("e", input={"secret": "lo t"}))
+    asked = [
+        of("abz"),
+        of("abzc"),
+        of("c1", node="my-verify", role="judge"),
+        of("d1", node="my-verify", role="judge"),
+        of("x", path="debate@2/solve"),
+        of("x", round=3),
+        of("x", round=4),
+        knowing,
+        of("e", input={"secret": "hell t"}),
+        of("a"),
+    ]
+    assert texts(address, *asked) == [
+        "ends", "other", "judge", "other", "second", "found", "other", "knows", "other", "other",
+    ]  # fmt: skip
 
 
 def test_what_is_put_into_an_answer_is_not_read_again(write):
@@ -97,7 +127,7 @@ def test_a_share_is_drawn_alike_each_time_and_anew_for_each_attempt(write):
 
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - {"silence"}))
 def test_every_fault_ends_a_call_and_none_is_a_success(write, fault):
-    (answer,) = answers(write(f"rules: [{{fault: {fault}, answer: half of it}}]"), ASK)
+    (answer,) = answers(write(f"rules: [{{fault: {fault}}}]"), ASK)
     assert answer.error() is not None if isinstance(answer, ModelResponse) else isinstance(answer, Exception)
 
 
@@ -151,10 +181,18 @@ def test_latencies_follow_their_curve():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rules: [{fault: trottled}]", "no fault 'trottled' (did you mean 'throttled'?)"),
-        ("rulez: []", "Object contains unknown field `rulez`"),
-        ("rules: [{share: 2}]", "Expected `float` <= 1.0 - at `$.rules[0].share`"),
-        ("rules: [", "script.yaml is not valid: "),
+        ("rules: [{fault: trottled}]", "script.yaml:1:17: "),
+        ("rulez: []", "(did you mean 'rules'?)"),
+        ("rules: [{share: 2}]", "<= 1, got 2"),
+        ("rules: [7]", "script.yaml:1:9: a rule must be a mapping"),
+        ("latency: {median: 1}", "'median_s' is missing"),
+        ("rules: [{round: [1, x]}]", "an integer"),
+        ("rules: [{item: {a: 1}}]", "any text"),
+        ("rules: [{answer: '${ite}'}]", "did you mean 'item'?"),
+        ("rules: [{text: '${'}]", "script.yaml:1:16: "),
+        ("rules: [{fault: down, answer: x}]", "remove one"),
+        ("[]", "rules must be a mapping"),
+        ("rules: [", "script.yaml:2:1: "),
     ],
 )
 def test_a_script_with_a_mistake_is_unavailable_and_says_where(write, text, message):
@@ -165,10 +203,8 @@ def test_a_script_with_a_mistake_is_unavailable_and_says_where(write, text, mess
 
 def test_a_script_that_is_not_there_is_unavailable():
     (error,) = answers("nowhere/script.yaml", ASK)
-    assert (type(error), str(error)) == (
-        Unavailable,
-        "cannot read the script nowhere/script.yaml: No such file or directory",
-    )
+    assert type(error) is Unavailable
+    assert "'nowhere/script.yaml'" in str(error)
 
 
 def test_a_function_answers_text_data_or_a_response_and_may_raise(tmp_path, monkeypatch):
@@ -199,7 +235,7 @@ def no(request):
     assert str(error) == "never"
     (error,) = answers("my_models:nobody", ASK)
     assert type(error) is Unavailable
-    assert "cannot load the function my_models:nobody: AttributeError" in str(error)
+    assert "cannot load the function my_models:nobody: my_models has no 'nobody'" in str(error)
 
 
 @pytest.mark.parametrize(

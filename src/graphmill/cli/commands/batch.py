@@ -31,6 +31,7 @@ from graphmill.cli.options import (
     NoPrompts,
     Offset,
     Output,
+    Rehearse,
     Retries,
     RunId,
     Sample,
@@ -166,6 +167,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     journal: Journal = None,
     no_journal: NoJournal = False,
     no_record_prompts: NoPrompts = False,
+    rehearse: Rehearse = None,  # noqa: ARG001  begun by the option itself
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow over the items of a source.

@@ -22,6 +22,7 @@ from graphmill.cli.options import (
     Models,
     NoJournal,
     NoPrompts,
+    Rehearse,
     Retries,
     RunId,
     Seed,
@@ -61,6 +62,7 @@ def run(  # noqa: PLR0913  one parameter per option
     journal: Journal = None,
     no_journal: NoJournal = False,
     no_record_prompts: NoPrompts = False,
+    rehearse: Rehearse = None,  # noqa: ARG001  begun by the option itself
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow once and print its outputs.

@@ -37,6 +37,7 @@ Attempt: TypeAlias = "LoopAttempt | ThreadAttempt | ProcessAttempt"  # it report
 _Interrupted: TypeAlias = "LoopAttempt | _EndingCalls"  # it is abandoned if its grace period ends first
 AttemptEnded = Callable[[AttemptState, Any, BaseException | None], None]  # with its value or its error
 C = TypeVar("C", bound="Closable")
+T = TypeVar("T")
 
 _current: ContextVar[Workers] = ContextVar("graphmill_workers")
 
@@ -121,6 +122,10 @@ class Workers:
         """Make a task with a context of its own."""
         # Not loop.create_task: an eager task factory would run user code here, and start job within job within job.
         return Task(work, loop=self.loop, context=self._context.copy())
+
+    def call(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function in the context in which the run was started."""
+        return self._context.run(function, *args)
 
     def in_context(self, function: Callable[[], Any]) -> Callable[[], Any]:
         """Wrap a function so that it runs in a context of its own."""

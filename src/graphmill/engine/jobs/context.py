@@ -78,6 +78,11 @@ class AttemptContext:
         return self.attempt.step.job.sample
 
     @property
+    def job_input(self) -> Any:
+        """The input of the job; nobody may change it."""
+        return self.attempt.step.job.input
+
+    @property
     def timeout_s(self) -> float | None:
         """How long the attempt may take."""
         return self.attempt.step.rules.timeout_s

@@ -188,7 +188,10 @@ class Driver:
             self.resume(branch)
             return
         has_recording = self._lives.begin_recall(job)
-        branch = job.main = Branch(job, graph.program(job.job.input, self._policy), None)
+        program = self._workers.call(
+            graph.program, job.job.input, self._policy
+        )  # the journal's thread may have woken us
+        branch = job.main = Branch(job, program, None)
         branch.life = self._lives.run_job(branch)
         if has_recording:
             record = job.record

@@ -118,7 +118,7 @@ class Document:
         return f"{at[-1] + 1} in the list"
 
 
-_SINGULAR = {"nodes": "node", "edges": "edge", "inputs": "input", "outputs": "output"}
+_SINGULAR = {"nodes": "node", "edges": "edge", "inputs": "input", "outputs": "output", "rules": "rule"}
 
 
 def _read(path: Path, what: str) -> bytes:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from graphmill.core.json import canonical, digest
-from graphmill.core.model_call import ModelRequest
+from graphmill.core.model_call import NO_ORIGIN, ModelRequest
 from graphmill.graph.models.answer import AnswerSchema
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.node_type import Context
@@ -40,7 +40,7 @@ def content_key(target: ModelTarget, request: ModelRequest, schema: AnswerSchema
 
 def request_data(request: ModelRequest, schema: AnswerSchema | None) -> list[Any]:
     """Return a request as data, without its origin; a temperature of 0 equals 0.0."""
-    sent: dict[str, Any] = msgspec.to_builtins(request)
+    sent: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(request, origin=NO_ORIGIN))
     del sent["origin"]
     for name in _REAL:
         if isinstance(sent[name], int):

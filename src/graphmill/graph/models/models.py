@@ -10,6 +10,8 @@ from typing import Any
 from graphmill.core.errors import UsageError
 from graphmill.core.suggest import suggestion
 from graphmill.engine.jobs.program import StepRules
+from graphmill.graph.models.rehearsal import NAME as REHEARSAL
+from graphmill.graph.models.rehearsal import PROTOCOL, current_rehearsal
 from graphmill.graph.models.settings import FILE_NAME, ModelSetting, ProviderSetting, Settings, settings_here
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.registry import find_provider, provider_registry
@@ -97,6 +99,7 @@ class Models:
     def __init__(self, settings: Settings, choices: Choices = NO_CHOICES) -> None:
         self.settings = settings
         self.choices = choices
+        self.rehearsal = current_rehearsal.get()
         self.rules: dict[tuple[int, str], StepRules] = {}  # of steps, by those of their node and their lane
         self._found: dict[tuple[Any, Any], ModelTarget] = {}
 
@@ -111,8 +114,15 @@ class Models:
             self._setting(model, role, is_node=is_node)  # raises
         known = self._found.get((model, role))
         if known is None:
-            known = self._found[model, role] = self._target(self._setting(model, role, is_node=is_node))
+            known = self._found[model, role] = self._called(self._setting(model, role, is_node=is_node))
         return known
+
+    def _called(self, found: ModelSetting) -> ModelTarget:
+        """Return what calls of a model go to: in a rehearsal, to its script."""
+        target = self._target(found)
+        if self.rehearsal is None:
+            return target
+        return self.rehearsal.target(target, find_provider(PROTOCOL))
 
     def of(self, params: Mapping[str, Any]) -> ModelTarget:
         """Return what a node with these params calls."""
@@ -154,10 +164,16 @@ class Models:
             return self._of_role(role, own)
         if model is not None:
             return self._by_name(model)
+        return self._default(role, is_node=is_node)
+
+    def _default(self, role: str | None, *, is_node: bool) -> ModelSetting:
+        """Return what calls without a model mean, or those of a role that has none; a rehearsal needs no model."""
+        if role is None and DEFAULT in self.settings.models:
+            return self._by_name(DEFAULT)
+        if self.rehearsal is not None:
+            return ModelSetting(model=f"{REHEARSAL}/{role or DEFAULT}")
         if role is not None:
             raise UsageError(self._no_role(role, is_node=is_node))
-        if DEFAULT in self.settings.models:
-            return self._by_name(DEFAULT)
         raise UsageError(_no_model(is_node=is_node))
 
     def _no_role(self, role: str, *, is_node: bool) -> str:
@@ -193,6 +209,8 @@ class Models:
     def _target(self, found: ModelSetting) -> ModelTarget:
         name, _, model = found.model.partition("/")
         setting = self.settings.providers.get(name)
+        if name == REHEARSAL and self.rehearsal is not None:  # no model is configured
+            setting = ProviderSetting(protocol=PROTOCOL)
         try:
             provider = find_provider(name if setting is None else setting.protocol)
         except ValueError as error:

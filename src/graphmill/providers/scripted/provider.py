@@ -1,19 +1,20 @@
-"""The provider ``scripted``: answers by rules or by a function and calls nobody, to rehearse or test a run."""
+"""The provider ``scripted``, which a rehearsal asks in place of every model: it answers by rules or a function, and calls nobody."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
-from graphmill.core.errors import AttemptError, Transient, Unavailable, describe_error
+from graphmill.core.errors import AttemptError, Permanent, Transient, Unavailable, cut
 from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, ModelRequest, ModelResponse
 from graphmill.core.usage import Usage
+from graphmill.graph.models.rehearsal import current_rehearsal, run_notes
+from graphmill.graph.models.settings import project_file
+from graphmill.graph.named import find_named
 from graphmill.http.failures import kind_of_status
 from graphmill.providers.http_provider import ErrorDetails, build_error
 from graphmill.providers.scripted.sample import sample_value
@@ -24,14 +25,14 @@ from graphmill.providers.scripted.script import (
     Rule,
     Script,
     build_fault,
-    draw_chance,
     read_script,
+    scope_of,
 )
 
 ScriptFunction = Callable[[ModelRequest], Any]
 _MINUTE_S = 60.0
 _CHARS_PER_TOKEN = 4
-_PLACEHOLDER = re.compile(r"\$\{(item|path|round|sample|attempt|prompt)\}")
+_ANY = Rule()  # repeats the prompt, or answers with what the schema allows
 
 
 class Scripted:
@@ -48,8 +49,8 @@ class Scripted:
     is_cached = False
 
     def require(self, address: str) -> None:
-        """Check a script before the first item; Unavailable says why it cannot be played."""
-        _load_script(address)
+        """Check a script or find a function before the first item; Unavailable says what is wrong."""
+        _load(address)
 
     def open(self) -> ScriptedServers:
         """Make what the calls of a run share."""
@@ -93,15 +94,19 @@ class ScriptedServers:
 
     def __init__(self) -> None:
         self._servers: dict[str, ScriptedServer | ScriptFunction] = {}
+        self._notes = None if current_rehearsal.get() is None else run_notes.get()
 
     async def close(self) -> None:
-        """Close nothing."""
+        """Note the rules that were of no use."""
+        for server in self._servers.values():
+            if isinstance(server, ScriptedServer) and self._notes is not None:
+                self._notes += server.unused_rules()
 
     async def answer(self, request: ModelRequest, address: str, timeout_s: float | None) -> ModelResponse:
         """Answer as the script or the function at this address says."""
         server = self._servers.get(address)
         if server is None:
-            server = self._servers[address] = _open_server(address)
+            server = self._servers[address] = _open(address)
         try:
             async with asyncio.timeout(timeout_s):
                 if isinstance(server, ScriptedServer):
@@ -118,13 +123,14 @@ class ScriptedServer:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        self._matched: set[int] = set()
         self._at_once = 0
         self._started: deque[float] = deque()
 
     async def answer(self, request: ModelRequest) -> ModelResponse:
         """Answer by the rule that applies, after its latency; or refuse at once what is too much."""
         self._throttle(request)
-        rule = self._script.rule_for(request)
+        rule = self._rule_for(request)
         self._at_once += 1
         try:
             await asyncio.sleep(self._latency_s(request, rule))
@@ -134,10 +140,26 @@ class ScriptedServer:
             self._at_once -= 1
         if rule.fault is not None and rule.fault not in ENDS:
             raise build_fault(rule.fault, rule.retry_after_s)
-        text = _answer_text(rule.answer, request)
+        text = _answer_text(rule, request)
         if rule.fault is None:
             return _build_response(text, request)
         return _build_response(text[: len(text) // 2], request, ENDS[rule.fault])
+
+    def unused_rules(self) -> list[str]:
+        """Say which rules matched no request."""
+        rules = enumerate(self._script.rules)
+        return [f"{rule.place}: this rule never matched" for number, rule in rules if number not in self._matched]
+
+    def _rule_for(self, request: ModelRequest) -> Rule:
+        """Return the first rule that matches and whose share this request is in."""
+        scope = scope_of(request)
+        for number, rule in enumerate(self._script.rules):
+            if not rule.matches(request, scope):
+                continue
+            self._matched.add(number)
+            if rule.share == 1.0 or request.chance(f"{self._script.seed} rule {number}") < rule.share:
+                return rule
+        return _ANY
 
     def _latency_s(self, request: ModelRequest, rule: Rule) -> float:
         latency = rule.latency
@@ -145,13 +167,13 @@ class ScriptedServer:
             latency = self._script.latency
         if not isinstance(latency, Latency):
             return latency
-        return latency.seconds(draw_chance(request, f"{self._script.seed} latency"), self._at_once)
+        return latency.seconds(request.chance(f"{self._script.seed} latency"), self._at_once)
 
     def _throttle(self, request: ModelRequest) -> None:
         throttle, now = self._script.throttle, asyncio.get_running_loop().time()
         while self._started and self._started[0] <= now - _MINUTE_S:
             self._started.popleft()
-        if throttle.share and draw_chance(request, f"{self._script.seed} throttle") < throttle.share:
+        if throttle.share and request.chance(f"{self._script.seed} throttle") < throttle.share:
             raise build_fault("throttled", throttle.retry_after_s)
         if throttle.at_once is not None and self._at_once >= throttle.at_once:
             raise build_fault("throttled", throttle.retry_after_s)
@@ -172,17 +194,23 @@ def _count_tokens(chars: int) -> int:
     return -(-chars // _CHARS_PER_TOKEN)
 
 
-def _answer_text(answer: Any, request: ModelRequest) -> str:
-    prompt = request.messages[-1].text
-    if answer is None and request.schema is not None:
+def _answer_text(rule: Rule, request: ModelRequest) -> str:
+    if rule.answer is not None:
+        return _text(rule.answer.resolve(scope_of(request)))
+    if request.schema is not None:
         return to_json(sample_value(request.schema))
-    if answer is None:
-        return prompt
-    if not isinstance(answer, str):
+    return request.messages[-1].text
+
+
+def _text(answer: Any) -> str:
+    if isinstance(answer, str):
+        return answer
+    try:
         return to_json(answer)
-    known = {name: str(getattr(request.origin, name)) for name in ("item", "path", "round", "sample", "attempt")}
-    known["prompt"] = prompt
-    return _PLACEHOLDER.sub(lambda found: known[found[1]], answer)
+    except (TypeError, ValueError) as error:
+        raise Permanent(
+            f"scripted: an answer must be text or JSON data, got {answer!r:.80}: {cut(str(error), 200)}"
+        ) from None
 
 
 async def _call(function: ScriptFunction, request: ModelRequest) -> ModelResponse:
@@ -191,27 +219,27 @@ async def _call(function: ScriptFunction, request: ModelRequest) -> ModelRespons
         given = await given
     if isinstance(given, ModelResponse):
         return given
-    if not isinstance(given, str):
-        given = to_json(given)
-    return _build_response(given, request)
+    return _build_response(_text(given), request)
 
 
-def _load_script(address: str) -> Script | None:
-    """Read the script at an address; None if the address is a function. Unavailable says what is wrong."""
+def _open(address: str) -> ScriptedServer | ScriptFunction:
+    found = _load(address)
+    return ScriptedServer(found) if isinstance(found, Script) else found
+
+
+def _load(address: str) -> Script | ScriptFunction:
+    """Read the script, or import the function, at an address; Unavailable says what is wrong."""
     if not address:
-        return Script()
+        rehearsal = current_rehearsal.get()
+        return Script() if rehearsal is None or rehearsal.function is None else rehearsal.function
     module, colon, _ = address.partition(":")
     if not colon or "/" in module or address.endswith((".yaml", ".yml", ".json")):
         return read_script(address)
-    return None
-
-
-def _open_server(address: str) -> ScriptedServer | ScriptFunction:
-    if (script := _load_script(address)) is not None:
-        return ScriptedServer(script)
-    module, _, name = address.partition(":")
+    settings = project_file()
     try:
-        function: ScriptFunction = getattr(import_module(module), name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a module is a user's code
-        raise Unavailable(f"scripted: cannot load the function {address}: {describe_error(error)}") from None
-    return function
+        found = find_named(address, None if settings is None else settings.parent, what="a script")
+    except ValueError as error:
+        raise Unavailable(f"scripted: cannot load the function {address}: {error}") from None
+    if not callable(found):
+        raise Unavailable(f"scripted: {address} is not a function, but {found!r:.80}")
+    return found  # type: ignore[no-any-return]
