@@ -27,39 +27,6 @@ _MAX_GATE_S = 60.0
 _MIN_S = 1e-6
 
 
-class _Level:
-    """Latencies at one limit, as logarithms: a heavy tail hardly moves their mean."""
-
-    __slots__ = ("_squares", "_total", "calls", "limit")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.calls = 0
-        self._total = 0.0
-        self._squares = 0.0
-
-    def add(self, seconds: float) -> None:
-        value = log(max(_MIN_S, seconds))
-        self.calls += 1
-        self._total += value
-        self._squares += value * value
-
-    @property
-    def mean(self) -> float:
-        return self._total / self.calls
-
-    @property
-    def variance(self) -> float:
-        """The variance of the mean."""
-        return max(0.0, self._squares / self.calls - self.mean**2) / self.calls
-
-    def is_worth_more_than(self, lower: _Level) -> bool:
-        """Whether it may give at least half of the speed that so many more slots should give."""
-        possible = log(self.limit / lower.limit)
-        gain = possible - (self.mean - lower.mean)
-        return gain + _DOUBT * sqrt(self.variance + lower.variance) >= possible / 2
-
-
 class Controller:
     """Finds how many attempts at once a server can handle.
 
@@ -75,142 +42,105 @@ class Controller:
     def __init__(self, *, ceiling: int) -> None:
         self.limit = min(_FIRST_LIMIT, ceiling)
         self.reason = "first guess"
-        self._gated_until = 0.0
-        self._may_probe = False
-        self._probe = 0  # the attempt that was let through the gate, while it runs
         self._ceiling = ceiling
         self._running = 0
         self._starts = 0
-        self._goal = self.limit  # what the limit rises to
-        self._pace = 0.0
-        self._climbed = 0.0
-        self._step = 2.0
-        self._holds = self.limit  # the highest limit that is known to hold
-        self._failed: float = inf  # the lowest above it known to fail
-        self._failures = 0
-        self._floor = _FIRST_FLOOR
-        self._score = 0.0  # throttles that the floor doesn't explain: a CUSUM, quick for a storm, slow for chance
-        self._is_cut = False
-        self._cut_at_start = 0
-        self._is_resting = False
-        self._rest_calls = 0.0
-        self._rest_until = 0.0
+        self._gate = _Gate()
+        self._climb = _Climb(self.limit)
+        self._bounds = _Bounds(self.limit)
+        self._throttles = _Throttles()
+        self._rest = _Rest()
+        self._cuts = _Cuts()
         self._lower: _Level | None = None
         self._higher: _Level | None = None  # while it looks below a limit
-        self._is_first = True  # until a limit was judged or cut
-        self._is_first_cut = False
-        self._open_level()
-        self._opened_at_start = self.limit  # the first calls of all open connections
-        self._enough_calls = max(_MIN_CALLS, _FIRST_CALLS * self.limit)
+        # The first calls of all open connections don't count.
+        self._level = _Level(self.limit, opened_at_start=self.limit, calls_per_slot=_FIRST_CALLS)
 
     def change_ceiling(self, ceiling: int) -> None:
         """Change the highest limit."""
-        if self._failed == inf and self.limit == self._ceiling < ceiling:  # nothing is known above the old one
-            self.limit = self._goal = self._holds = min(_FIRST_LIMIT, ceiling)
+        if self._bounds.failed == inf and self.limit == self._ceiling < ceiling:  # nothing is known above the old one
             self._lower = self._higher = None
-            self._open_level()
+            self._hold(min(_FIRST_LIMIT, ceiling))
         self._ceiling = ceiling
-        if self.limit > ceiling or self._goal > ceiling:
-            self.limit = self._goal = self._holds = min(self.limit, ceiling)
-            self._open_level()
+        if self.limit > ceiling or self._climb.goal > ceiling:
+            self._hold(min(self.limit, ceiling))
 
     def started(self, now: float) -> Stamp:
         """Count a start; its end returns the stamp."""
         self._running += 1
         self._starts += 1
         if self._running >= self.limit:
-            self._is_used = True
-        if self._may_probe:
-            self._may_probe, self._probe = False, self._starts if now < self._gated_until else 0
+            self._level.is_used = True
+        self._gate.started(self._starts, now)
         return (self._starts, now)
 
     @property
     def gated_until(self) -> float:
         """When the next attempt may start. One attempt passes each gate: a response opens it, a refusal renews it."""
-        return 0.0 if self._may_probe else self._gated_until
+        return self._gate.opens_at
 
     def ended(self, stamp: Stamp, now: float, kind: Kind | None, retry_after_s: float | None = None) -> None:
         """Learn from the end of an attempt; only success (None) and throttling say anything."""
-        if not stamp[0]:
+        start, began = stamp
+        if not start:
             return  # it began before the limit adapted
+        gate_s = min(retry_after_s or 0.0, _MAX_GATE_S)
         self._running -= 1
-        if stamp[0] == self._probe:
-            self._probed(now, kind, retry_after_s or 0.0)
+        self._gate.ended(start, now, kind, gate_s)
         if kind is None:
-            self._succeeded(stamp[0], stamp[1], now)
+            self._succeeded(start, began, now)
         elif kind is Kind.THROTTLED:
-            self._throttled(stamp[0], now, retry_after_s or 0.0)
-
-    def _probed(self, now: float, kind: Kind | None, retry_after_s: float) -> None:
-        self._probe = 0
-        if kind is None:
-            self._gated_until = 0.0
-        elif kind is Kind.THROTTLED:
-            self._gated_until = now + min(retry_after_s, _MAX_GATE_S)
+            self._throttled(start, now, gate_s)
 
     def _succeeded(self, start: int, began: float, now: float) -> None:
-        self._rest_calls -= 1
-        if start <= self._cut_at_start:  # it began before the cut
+        self._rest.calls -= 1
+        if start <= self._cuts.at_start:  # it began before the cut
             return
-        if self._score > 0:
-            self._score = max(0.0, self._score - 2 * self._floor)
-        if self._goal <= self._holds:
-            self._floor = max(_MIN_FLOOR, self._floor - self._floor / _FLOOR_CALLS)
-        self._advance(start, began, now)
-
-    def _advance(self, start: int, began: float, now: float) -> None:
-        """Rise, rest, or learn about the present limit."""
-        if self.limit < self._goal:
-            self._climb()
-        elif self._is_resting:
-            if self._rest_calls <= 0 and now >= self._rest_until:
-                self._failed, self._step = inf, sqrt(_EDGE)
+        self._throttles.note_success(learns=self._is_at_known_limit)
+        if self.limit < self._climb.goal:
+            # The goal is reached within as many calls as there were slots: a storm is noticed after its first few calls.
+            if self._climb.step(is_used=self._level.is_used):
+                self.limit += 1
+                if self.limit == self._climb.goal:
+                    self._open_level()
+        elif self._rest.is_resting:
+            if self._rest.is_over(now):
+                self._bounds.forget_failure()
                 self._try_next()
-        elif start > self._opened_at_start:
+        elif start > self._level.opened_at_start:
             self._level.add(now - began)
-            if self._level.calls >= self._enough_calls and self._is_used:
+            if self._level.is_known:
                 self._judge()
 
-    def _throttled(self, start: int, now: float, retry_after_s: float) -> None:
-        if start <= self._cut_at_start:
-            self._rest_calls = min(self._rest_calls + _REST_CALLS, _MAX_REST_CALLS)
-            if self._is_first_cut:
+    def _throttled(self, start: int, now: float, gate_s: float) -> None:
+        if start <= self._cuts.at_start:
+            self._rest.extend()
+            if self._cuts.is_of_first_limit:
                 self._lower_to(self.limit - 1)
-            return
-        self._score += 1 - 2 * self._floor
-        if self._goal <= self._holds:
-            self._floor = min(_MAX_FLOOR, self._floor + (1 - self._floor) / _FLOOR_CALLS)
-        if self._score >= _ALARM:
-            gate_s = min(retry_after_s, _MAX_GATE_S)
-            self._gated_until, self._may_probe = now + gate_s, True
-            self._rest_until = now + _REST_TIMES * gate_s
+        elif self._throttles.note_throttle(learns=self._is_at_known_limit):
+            self._gate.close(now + gate_s)
+            self._rest.until = now + _REST_TIMES * gate_s
             self._cut(f"throttled too often at {self.limit}", throttles=_ALARM)
 
-    def _climb(self) -> None:
-        """Reach the goal within as many calls as there were slots: a storm is noticed after its first few calls."""
-        self._climbed += self._pace
-        if self._climbed >= 1 and self._is_used:
-            self._climbed -= 1
-            self.limit += 1
-            if self.limit == self._goal:
-                self._open_level()
+    @property
+    def _is_at_known_limit(self) -> bool:
+        """Whether the limit is known to hold: what is throttled here is the floor."""
+        return self._climb.goal <= self._bounds.holds
 
     def _open_level(self) -> None:
-        self._level = _Level(self.limit)
-        self._enough_calls = max(_MIN_CALLS, 2 * self.limit)
-        self._opened_at_start = self._starts
-        self._is_used = False
-        self._is_resting = False
+        self._level = _Level(self.limit, opened_at_start=self._starts)
+        self._rest.is_resting = False
 
     def _judge(self) -> None:
+        """Decide what follows, once enough is known about the present limit."""
         level, lower = self._level, self._lower
-        is_first, self._is_first, self._is_first_cut = self._is_first, False, False
-        self._score = max(0.0, self._score)
+        is_first = self._cuts.judge()
+        self._throttles.note_level()
         if is_first or self._higher is not None:
             if self._can_look_below(level):
                 return
-        elif self._is_cut or lower is None:
-            self._lower, self._is_cut = level, False
+        elif self._cuts.is_cut or lower is None:
+            self._lower, self._cuts.is_cut = level, False
         elif level.limit >= _EDGE * lower.limit and not level.is_worth_more_than(lower):
             self._cut(f"no faster above {lower.limit}")
             return
@@ -223,67 +153,254 @@ class Controller:
         if higher is not None:
             if higher.is_worth_more_than(level):
                 return False
-            self._failed, self._holds = higher.limit, level.limit
+            self._bounds.failed, self._bounds.holds = higher.limit, level.limit
         below = max(_LEAST_LIMIT, int(_BELOW * level.limit))
         if below >= level.limit:
             return False
         self._higher = level
-        self.limit = self._goal = below
+        self.limit = self._climb.goal = below
         self.reason = "compares a lower limit"
-        self._open_level()
-        self._enough_calls = max(_MIN_CALLS, below)
+        self._level = _Level(below, opened_at_start=self._starts, calls_per_slot=1)
+        self._rest.is_resting = False
         return True
 
     def _try_next(self) -> None:
-        limit = self.limit
-        if limit < self._holds:
-            self._aim(self._holds)
+        goal = self._bounds.next_goal(self.limit)
+        if goal is None:
+            self._rest.is_resting = True
             return
-        self._holds = limit
-        if self._failed == inf:
-            self._aim(max(limit + 1, round(limit * self._step)))
-            self._step = min(2.0, self._step**2)
-        elif self._failed > max(limit + 1, limit * _EDGE):
-            self._aim(round(sqrt(limit * self._failed)))
-        else:
-            self._is_resting = True
-
-    def _aim(self, goal: int) -> None:
         goal = min(goal, self._ceiling)
         if goal <= self.limit:
-            self._is_resting = True
-            self._rest_calls = _MAX_REST_CALLS
+            self._rest.is_resting = True
+            self._rest.calls = _MAX_REST_CALLS
             return
         if goal >= _EDGE * self.limit:
             self._lower = self._level
-        self._goal = goal
-        self._pace = (goal - self.limit) / self.limit
-        self._climbed = 0.0
-        self._is_used = False
+        self._climb.begin(self.limit, goal)
+        self._level.is_used = False
         self.reason = "found free room"
 
     def _cut(self, reason: str, *, throttles: float = 0.0) -> None:
-        if not self._is_cut:  # further cuts may follow; the first one says what failed
-            self._failed = self.limit
-            rest = min(max(0.0, self._rest_calls) + throttles * _REST_CALLS, _MAX_REST_CALLS)
-            self._failures = min(self._failures + 1, _SURE_FAILURES)
-            self._rest_calls = max(rest, _REST_TIMES * self.limit) * self._failures / _SURE_FAILURES
-        cut = max(1, int(_CUT * min(self.limit, self._holds)))
-        self._is_first_cut = self._is_first
-        if self._is_first:  # those that run were let in, unless they are throttled yet
-            self._is_first, cut = False, max(1, self._running)
-            self._failures = _SURE_FAILURES
+        if not self._cuts.is_cut:  # further cuts may follow; the first one says what failed
+            self._bounds.failed = self.limit
+            self._rest.begin(self.limit, throttles)
+        limit = int(_CUT * min(self.limit, self._bounds.holds))
+        if self._cuts.begin(self._starts):  # those that run were let in, unless they are throttled yet
+            limit = self._running
+            self._rest.failures = _SURE_FAILURES
         self.reason = reason
-        self._is_cut, self._higher = True, None
-        self._cut_at_start = self._starts
-        self._lower_to(cut)
+        self._higher = None
+        self._lower_to(limit)
 
     def _lower_to(self, limit: int) -> None:
         limit = max(1, limit)
-        if self._goal <= self._holds:
-            self._holds = limit
-        self.limit = self._goal = limit
-        self._score = -min(
-            _ALARM, 2 * self._floor * limit
-        )  # throttles return at once, successes of the same time later
+        if self._is_at_known_limit:
+            self._bounds.holds = limit
+        self.limit = self._climb.goal = limit
+        self._throttles.note_cut(limit)
         self._open_level()
+
+    def _hold(self, limit: int) -> None:
+        self.limit = self._climb.goal = self._bounds.holds = limit
+        self._open_level()
+
+
+class _Gate:
+    """The wait that a server asks for when it throttles too many calls."""
+
+    __slots__ = ("_may_pass", "_probe", "_until")
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._may_pass = False
+        self._probe = 0  # the attempt that was let through, while it runs
+
+    @property
+    def opens_at(self) -> float:
+        return 0.0 if self._may_pass else self._until
+
+    def close(self, until: float) -> None:
+        self._until, self._may_pass = until, True
+
+    def started(self, start: int, now: float) -> None:
+        if self._may_pass:
+            self._may_pass = False
+            self._probe = start if now < self._until else 0
+
+    def ended(self, start: int, now: float, kind: Kind | None, gate_s: float) -> None:
+        if start != self._probe:
+            return
+        self._probe = 0
+        if kind is None:
+            self._until = 0.0
+        elif kind is Kind.THROTTLED:
+            self._until = now + gate_s
+
+
+class _Climb:
+    """A rise to a goal, a little with each call that succeeds."""
+
+    __slots__ = ("_climbed", "_pace", "goal")
+
+    def __init__(self, goal: int) -> None:
+        self.goal = goal
+        self._pace = 0.0
+        self._climbed = 0.0
+
+    def begin(self, limit: int, goal: int) -> None:
+        self.goal = goal
+        self._pace = (goal - limit) / limit
+        self._climbed = 0.0
+
+    def step(self, *, is_used: bool) -> bool:
+        """Whether the limit rises by one now."""
+        self._climbed += self._pace
+        if self._climbed < 1 or not is_used:
+            return False
+        self._climbed -= 1
+        return True
+
+
+class _Bounds:
+    """What is known about limits: the highest that holds, the lowest above it that failed, and how far to go beyond."""
+
+    __slots__ = ("_step", "failed", "holds")
+
+    def __init__(self, limit: int) -> None:
+        self.holds = limit
+        self.failed: float = inf
+        self._step = 2.0
+
+    def forget_failure(self) -> None:
+        self.failed, self._step = inf, sqrt(_EDGE)
+
+    def next_goal(self, limit: int) -> int | None:
+        """Return what to try after a limit that holds; None near one that failed."""
+        if limit < self.holds:
+            return self.holds
+        self.holds = limit
+        if self.failed == inf:
+            goal = max(limit + 1, round(limit * self._step))
+            self._step = min(2.0, self._step**2)
+            return goal
+        if self.failed > max(limit + 1, limit * _EDGE):
+            return round(sqrt(limit * self.failed))
+        return None
+
+
+class _Throttles:
+    """How many more calls are throttled than the floor explains: a CUSUM, quick for a storm, slow for chance."""
+
+    __slots__ = ("_floor", "_score")
+
+    def __init__(self) -> None:
+        self._floor = _FIRST_FLOOR
+        self._score = 0.0
+
+    def note_success(self, *, learns: bool) -> None:
+        if self._score > 0:
+            self._score = max(0.0, self._score - 2 * self._floor)
+        if learns:
+            self._floor = max(_MIN_FLOOR, self._floor - self._floor / _FLOOR_CALLS)
+
+    def note_throttle(self, *, learns: bool) -> bool:
+        """Count a throttled call; return whether they are too many."""
+        self._score += 1 - 2 * self._floor
+        if learns:
+            self._floor = min(_MAX_FLOOR, self._floor + (1 - self._floor) / _FLOOR_CALLS)
+        return self._score >= _ALARM
+
+    def note_level(self) -> None:
+        self._score = max(0.0, self._score)
+
+    def note_cut(self, limit: int) -> None:
+        # Throttles return at once, successes of the same time later.
+        self._score = -min(_ALARM, 2 * self._floor * limit)
+
+
+class _Rest:
+    """How long no higher limit is tried, in calls and in time."""
+
+    __slots__ = ("calls", "failures", "is_resting", "until")
+
+    def __init__(self) -> None:
+        self.calls = 0.0
+        self.until = 0.0
+        self.failures = 0
+        self.is_resting = False
+
+    def begin(self, limit: int, throttles: float) -> None:
+        """Rest after a limit has failed that has cost so many throttles."""
+        calls = min(max(0.0, self.calls) + throttles * _REST_CALLS, _MAX_REST_CALLS)
+        self.failures = min(self.failures + 1, _SURE_FAILURES)
+        self.calls = max(calls, _REST_TIMES * limit) * self.failures / _SURE_FAILURES
+
+    def extend(self) -> None:
+        self.calls = min(self.calls + _REST_CALLS, _MAX_REST_CALLS)
+
+    def is_over(self, now: float) -> bool:
+        return self.calls <= 0 and now >= self.until
+
+
+class _Cuts:
+    """Whether the limit was cut since one was judged, and which attempts began before that."""
+
+    __slots__ = ("_is_first", "at_start", "is_cut", "is_of_first_limit")
+
+    def __init__(self) -> None:
+        self.at_start = 0
+        self.is_cut = False
+        self.is_of_first_limit = False
+        self._is_first = True  # until a limit was judged or cut
+
+    def begin(self, start: int) -> bool:
+        """Note a cut after so many starts; return whether it is of the first limit."""
+        self.at_start, self.is_cut = start, True
+        self.is_of_first_limit, self._is_first = self._is_first, False
+        return self.is_of_first_limit
+
+    def judge(self) -> bool:
+        """Note that a limit is judged; return whether it is the first."""
+        is_first, self._is_first, self.is_of_first_limit = self._is_first, False, False
+        return is_first
+
+
+class _Level:
+    """Latencies at one limit, as logarithms: a heavy tail hardly moves their mean."""
+
+    __slots__ = ("_enough_calls", "_squares", "_total", "calls", "is_used", "limit", "opened_at_start")
+
+    def __init__(self, limit: int, *, opened_at_start: int, calls_per_slot: int = 2) -> None:
+        self.limit = limit
+        self.opened_at_start = opened_at_start
+        self.is_used = False
+        self.calls = 0
+        self._enough_calls = max(_MIN_CALLS, calls_per_slot * limit)
+        self._total = 0.0
+        self._squares = 0.0
+
+    def add(self, seconds: float) -> None:
+        value = log(max(_MIN_S, seconds))
+        self.calls += 1
+        self._total += value
+        self._squares += value * value
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there were calls enough to judge it by."""
+        return self.calls >= self._enough_calls and self.is_used
+
+    @property
+    def mean(self) -> float:
+        return self._total / self.calls
+
+    @property
+    def variance(self) -> float:
+        """The variance of the mean."""
+        return max(0.0, self._squares / self.calls - self.mean**2) / self.calls
+
+    def is_worth_more_than(self, lower: _Level) -> bool:
+        """Whether it may give at least half of the speed that so many more slots should give."""
+        possible = log(self.limit / lower.limit)
+        gain = possible - (self.mean - lower.mean)
+        return gain + _DOUBT * sqrt(self.variance + lower.variance) >= possible / 2
