@@ -113,6 +113,40 @@ def test_runs_are_listed_newest_last_with_counts_and_sizes(tmp_path, humaneval):
     assert all(line.split()[-1] in ("B", "kB", "MB") for line in (first, second, third))
 
 
+def test_runs_are_told_apart_by_model_source_prompt_cost_and_tags(tmp_path, store):
+    note = {
+        "nodes": [{"id": "answer", "params": {"prompt": "Is this a question?\nAnswer in one word, please, at once."}}]
+    }
+    manifest = MANIFEST | {
+        "graph": {"kind": "workflow", "name": "prompt", "written": note, "models": ["own/small"]},
+        "source": {"path": "/data/reviews.csv"},
+        "options": {"tags": {"night": "1"}},
+    }
+    row = msgspec.structs.replace(succeeded("a", 0), spent={"own/small": Usage(requests=1, cost_nano=310_000_000)})
+    record(store, "asked", [row], manifest=manifest)
+    record(store, "other", [succeeded("a", 0)])
+    head, line, other = answered(tmp_path, "runs").splitlines()
+    assert head.split() == ["id", "state", "started", "graph", "model", "source", "items", "cost", "tags", "size"]
+    for part in ('"Is this a question? Answer in one wor…"', "own/small", "reviews.csv", "$0.31", "night=1"):
+        assert f"  {part}  " in line
+    assert "own/small" not in other
+    shown = answered(tmp_path, "show", "asked")
+    assert "  model own/small · source reviews.csv · tags night=1\n" in shown
+    found, _ = json.loads(answered(tmp_path, "runs", "--json"))["runs"]
+    assert (found["models"], found["source"], found["tags"]) == (["own/small"], "/data/reviews.csv", {"night": "1"})
+
+
+def test_named_runs_are_deleted_but_no_active_one(tmp_path, humaneval):
+    record(humaneval, "second", [succeeded("a", 0)])
+    ledger = begin(humaneval, "now", [succeeded("a", 0)], total=5)
+    assert "cancel now" in refused(tmp_path, "runs", "delete", "second", "now")
+    assert "1 run would be deleted" in answered(tmp_path, "runs", "delete", "second", "--dry-run")
+    assert answered(tmp_path, "runs", "delete", "sec", "k7").startswith("2 runs deleted, freed ")
+    assert [line.split()[:2] for line in answered(tmp_path, "runs").splitlines()[1:]] == [["*", "now"]]
+    ledger.release()
+    assert "holds no run 'second'" in refused(tmp_path, "runs", "delete", "second")
+
+
 def test_runs_can_be_chosen_by_state_and_the_newest_are_shown(tmp_path, store):
     for number in range(4):
         record(store, f"done-{number}", [])
@@ -248,14 +282,17 @@ def _rest(descriptor):
     return seen
 
 
-def test_a_run_is_shown_with_its_failures_its_manifest_and_the_commands_that_go_on(tmp_path, humaneval):
+def test_a_run_is_shown_with_its_results_its_failures_and_the_commands_that_go_on(tmp_path, humaneval):
     out = answered(tmp_path, "show", "k7f2")
     assert "162/164 items succeeded, 2 failed · 3 min 58 s\n" in out
     assert (
         "  HumanEval/162   timeout     no answer in 60 s (3 attempts)\n  HumanEval/163   permanent   the model refused (1 attempt)\n"
         in out
     )
-    assert "  policy.concurrency   10\n" in out
+    assert out.index("1  HumanEval/0  succeeded") < out.index("\nfailures:\n") < out.index("graphmill retry")
+    assert "\ngraphmill results k7f2 shows more\n" in out
+    assert "policy.concurrency" not in out
+    assert "  policy.concurrency   10\n" in answered(tmp_path, "show", "k7f2", "--manifest")
     assert "graphmill retry k7f2         runs the 2 failed items again\n" in out
     assert "graphmill export k7f2 FILE   writes 164 rows, as .jsonl, .json or .csv\n" in out
     assert "resume" not in out
@@ -274,7 +311,7 @@ def test_of_a_long_manifest_source_graph_and_models_come_first_and_no_part_hides
     }
     row = msgspec.structs.replace(succeeded("a", 0), spent={"own/m": Usage(requests=1)})
     record(store, "wide", [row], manifest=manifest)
-    shown = answered(tmp_path, "show", "wide").split("in the journal:\n")[1].split("\n\n")[0].splitlines()
+    shown = answered(tmp_path, "show", "wide", "--manifest").split("in the journal:\n")[1].split("\n\n")[0].splitlines()
     assert [line.split()[0] for line in shown[:7]] == [
         "source.path",
         "graph.name",

@@ -133,7 +133,7 @@ def test_a_run_whose_server_was_never_there_is_offered_another_model(tmp_path):
     assert code == 5, said
     assert "check the address, and that a server runs there (no call has succeeded yet)" in said
     assert "graphmill resume r --model OTHER" in said
-    assert re.search(r"^  models +own/m$", here.command("show", "r")[1], re.MULTILINE)
+    assert re.search(r"^  models +own/m$", here.command("show", "r", "--manifest")[1], re.MULTILINE)
 
 
 @pytest.mark.parametrize("protocol", APIS)

@@ -11,19 +11,44 @@ from typing import Any
 from graphmill.core.errors import DamagedError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import to_json
+from graphmill.core.money import cost_text
 from graphmill.core.result import FAILURES, Kind, Result, Status
+from graphmill.core.usage import NO_USAGE
 from graphmill.journal.records import HELD, Query, RunRecord, RunState
 from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
-from graphmill.report.run_view import NAME_CHARS, RunView, graph_name, run_record, status_lines, view_of
+from graphmill.report.results_page import ResultsPage, ResultsQuery, results_lines, results_page
+from graphmill.report.run_view import (
+    NAME_CHARS,
+    RunView,
+    graph_name,
+    prompt_of,
+    run_record,
+    source_name,
+    status_lines,
+    tags_of,
+    view_of,
+)
 from graphmill.report.scores import figures_of_run, headline_of_pass, score_lines
+from graphmill.report.table import NOTHING, Column, table_lines
 from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, error_lines, local_time, one_line, size_text
 from graphmill.scoring.figures import ScoreFigures
 
-_HEAD = (" ", "id", "state", "started", "graph", "items", "size")
-_DAMAGE_CHARS = 80
-_GRAPH_COLUMN = 4
-_LEAST_NAME_CHARS = 8
+_ITEMS_CHARS = 80
+_COLUMNS = (
+    Column(title="", most=1),
+    Column(title="id", most=64),
+    Column(title="state"),
+    Column(title="started"),
+    Column(title="graph", most=NAME_CHARS, can_shrink=True),
+    Column(title="model", most=NAME_CHARS, can_shrink=True, is_optional=True),
+    Column(title="source", most=NAME_CHARS, can_shrink=True, is_optional=True),
+    Column(title="items", most=_ITEMS_CHARS),
+    Column(title="cost", is_number=True, is_optional=True),
+    Column(title="tags", most=NAME_CHARS, can_shrink=True, is_optional=True),
+    Column(title="size", is_number=True),
+)
+_RESULTS_SHOWN = 5
 _FIRST_KEYS = ("source", "graph", "models", "options", "input", "seed", "policy", "commit", "versions")
 _MOST_ENTRIES = 50
 _MOST_IN_ONE = 15
@@ -63,31 +88,18 @@ def _view_and_size(store: Store, run: RunRecord) -> tuple[RunView, int | None]:
 def runs_lines(view: RunsView, width: int | None = None) -> list[str]:
     """Show the runs as a table, newest last, running ones with a star; shortened if it is wider than ``width``."""
     rows = [_row(run, bytes_) for run, bytes_ in view.runs]
-    lines = _table([_HEAD, *rows])
+    lines = table_lines(_COLUMNS, rows)
     if width is not None and max(map(len, lines)) > width:
-        lines = _narrow_table(rows, width)
+        lines = table_lines(_COLUMNS[:-1], [_short_row(row) for row in rows], width)
     if view.older:
         return [f"...and {view.older:,} older; --limit shows more", *lines]
     return lines
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    return align_columns(rows, gap="  ")
-
-
-def _narrow_table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
-    """Leave out the year, the size and repeated words; if that is not enough, cut the names of graphs."""
-    short = [_HEAD[:-1], *map(_short_row, rows)]
-    excess = max(map(len, _table(short))) - width
-    most = max(_LEAST_NAME_CHARS, max(len(row[_GRAPH_COLUMN]) for row in short) - excess)
-    return _table(
-        [(*row[:_GRAPH_COLUMN], one_line(row[_GRAPH_COLUMN], most), *row[_GRAPH_COLUMN + 1 :]) for row in short]
-    )
-
-
 def _short_row(row: Sequence[str]) -> tuple[str, ...]:
-    star, name, state, started, graph, items, _ = row
-    return star, name, state, started.partition("-")[2], graph, items.replace(" items succeeded", "")
+    """Leave out the year, the size and repeated words."""
+    star, name, state, started, *middle, items, cost, tags, _ = row
+    return star, name, state, started.partition("-")[2], *middle, items.replace(" items succeeded", ""), cost, tags
 
 
 def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
@@ -96,16 +108,38 @@ def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
     if view.score is not None:
         items += f" · {view.score}"
     if view.damage:
-        state, items = "damaged", one_line(view.damage, _DAMAGE_CHARS)
+        state, items = "damaged", view.damage
+    usage = sum(run.usage.values(), NO_USAGE)
     return (
-        "*" if run.is_live else " ",
+        "*" if run.is_live else "",
         view.name,
         state,
         local_time(run.created_at),
-        one_line(graph_name(run.manifest), NAME_CHARS) or "-",
+        _graph_text(run) or NOTHING,
+        _models_text(view.models),
+        source_name(run.manifest),
         items,
-        "-" if bytes_ is None else size_text(bytes_),
+        cost_text(usage.cost_nano, usage.unpriced if usage.cost_nano else 0),
+        _tags_text(run.manifest),
+        NOTHING if bytes_ is None else size_text(bytes_),
     )
+
+
+def _graph_text(run: RunRecord) -> str:
+    """Return the name of a graph or, if it is one prompt, the beginning of that."""
+    if prompt := prompt_of(run.manifest):
+        return f'"{one_line(" ".join(prompt.split()), NAME_CHARS - 2)}"'
+    return graph_name(run.manifest)
+
+
+def _models_text(models: Sequence[str]) -> str:
+    if len(models) <= 1:
+        return "".join(models)
+    return f"{models[0]} +{len(models) - 1}"
+
+
+def _tags_text(manifest: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in tags_of(manifest).items())
 
 
 def runs_record(view: RunsView) -> dict[str, Any]:
@@ -115,10 +149,11 @@ def runs_record(view: RunsView) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """A run, how many bytes it takes, its first failures, and the figures of its scores."""
+    """A run, how many bytes it takes, its first results and failures, and the figures of its scores."""
 
     view: RunView
     size: int
+    results: ResultsPage
     first: Sequence[Result]
     scores: Sequence[ScoreFigures] = ()
 
@@ -126,26 +161,50 @@ class RunPage:
 def run_page(store: Store, run: RunRecord, *, by: Sequence[str] = (), cluster: str | None = None) -> RunPage:
     """Read what the page on a run shows; ``by`` and ``cluster`` are fields for the figures of its scores."""
     failed = Query(statuses=FAILURES, limit=ERRORS_SHOWN)
-    first = [entry.result for entry in store.archive.entries(run, failed)]
-    scores = figures_of_run(store.archive, run, by=by, cluster=cluster)
-    return RunPage(view=view_of(store.archive, run), size=store.size(run), first=first, scores=scores)
+    return RunPage(
+        view=view_of(store.archive, run),
+        size=store.size(run),
+        results=results_page(store.archive, run, ResultsQuery(limit=_RESULTS_SHOWN)),
+        first=[entry.result for entry in store.archive.entries(run, failed)],
+        scores=figures_of_run(store.archive, run, by=by, cluster=cluster),
+    )
 
 
-def page_lines(page: RunPage) -> list[str]:
-    """Show a run's state and figures, its first failures, its manifest in short, and the next commands."""
-    view, run = page.view, page.view.run
-    graph = {name: value for name, value in run.manifest.get("graph", {}).items() if name != "models"}
-    lines = [
-        *status_lines(view),
-        *error_lines(page.first, view.failed),
-        *score_lines(page.scores),
-        "",
-        f"manifest, generation {run.generation}, {size_text(page.size)} in the journal:",
-        *_manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(view.models)}),
-    ]
+def page_lines(page: RunPage, width: int | None = None) -> list[str]:
+    """Show a run's state and usage, its scores, its first results and failures, and the next commands."""
+    view = page.view
+    lines = [*status_lines(view), *_about_lines(view), *score_lines(page.scores)]
+    if page.results.rows:
+        lines += ["", *results_lines(page.results, width=width)]
+        if page.results.has_more:
+            lines[-1] = f"graphmill results {quote(view.name)} shows more"
+    if page.first:
+        lines += ["", "failures:", *error_lines(page.first, view.failed)]
     if view.done or view.can_resume:
         lines += ["", *next_lines(view)]
     return lines
+
+
+def _about_lines(view: RunView) -> list[str]:
+    """Name the models, the source and the tags, as far as there are any."""
+    manifest = view.run.manifest
+    named = {
+        "model": ", ".join(view.models),
+        "source": source_name(manifest),
+        "tags": _tags_text(manifest),
+    }
+    text = " · ".join(f"{name} {one_line(value, _VALUE_CHARS)}" for name, value in named.items() if value)
+    return [f"  {text}"] if text else []
+
+
+def manifest_lines(page: RunPage) -> list[str]:
+    """Show what a run was started with."""
+    view, run = page.view, page.view.run
+    graph = {name: value for name, value in run.manifest.get("graph", {}).items() if name != "models"}
+    return [
+        f"run {view.name}, manifest of generation {run.generation}, {size_text(page.size)} in the journal:",
+        *_manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(view.models)}),
+    ]
 
 
 def _manifest_lines(manifest: Mapping[str, Any]) -> list[str]:
@@ -190,6 +249,7 @@ def page_record(page: RunPage) -> dict[str, Any]:
     return run_record(page.view) | {
         "bytes": page.size,
         "manifest": page.view.run.manifest,
+        "results": page.results.rows,
         "failures": [failure_record(result) for result in page.first],
         "scores": [figures.to_json() for figures in page.scores],
     }

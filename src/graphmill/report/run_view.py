@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from graphmill.core.result import FAILURES, Kind, Result, Status
@@ -206,6 +207,33 @@ def graph_name(manifest: Mapping[str, Any]) -> str:
     return ""
 
 
+def prompt_of(manifest: Mapping[str, Any]) -> str:
+    """Return the prompt of a run that consists of one; empty for any other."""
+    try:
+        (node,) = manifest["graph"]["written"]["nodes"]
+        prompt = node["params"]["prompt"]
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return prompt if isinstance(prompt, str) else ""
+
+
+def source_name(manifest: Mapping[str, Any]) -> str:
+    """Return a short name of where a run's items come from: a file without its folder, a dataset without its revision."""
+    source = manifest.get("source")
+    path = source.get("path") if isinstance(source, Mapping) else None
+    if not isinstance(path, str):
+        return ""
+    if path.startswith(("/", ".")):
+        return Path(path).name
+    return path.partition("@")[0]
+
+
+def tags_of(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tags that a run was started with."""
+    found = manifest.get("options", {}).get("tags")
+    return found if isinstance(found, Mapping) else {}
+
+
 def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> RunView:
     """Count a run's results; ``now`` is wall-clock time, by default the current one."""
     if now is None:
@@ -303,6 +331,10 @@ def run_record(view: RunView) -> dict[str, Any]:
         "reason": view.reason,
         "graph": graph_name(run.manifest),
         "rehearsal": view.is_rehearsal,
+        "prompt": prompt_of(run.manifest) or None,
+        "models": view.models,
+        "source": _source(run).get("path"),
+        "tags": dict(tags_of(run.manifest)),
         "created_at": iso_time(run.created_at),
         "changed_at": iso_time(run.changed_at),
         "elapsed_s": round(view.elapsed_s, 3),

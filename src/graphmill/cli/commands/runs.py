@@ -1,4 +1,4 @@
-"""``graphmill runs``: list recorded runs; ``graphmill runs prune``: delete old ones."""
+"""``graphmill runs``: list recorded runs; ``runs delete`` and ``runs prune``: delete some."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from graphmill.cli.options import Journal, age_s, open_existing, parent_option
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
 from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.journal.records import RunRecord, RunState
-from graphmill.journal.store import default_journal
+from graphmill.journal.store import Store, default_journal
 from graphmill.report.run_pages import RunsView, runs_lines, runs_record, runs_view
 from graphmill.report.run_view import run_name
 from graphmill.report.text import align_columns, count_text, local_time, size_text
 
 _SHOWN = 20
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")]
 
 runs = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -67,6 +68,36 @@ def _no_runs(journal: str | None, state: RunState | None) -> str:
 
 
 @runs.command()
+def delete(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or unique starts of ids.")],
+    *,
+    dry_run: DryRun = False,
+    journal: Journal = None,
+) -> None:
+    """Delete these runs, with their results.
+
+    An active run is not deleted, and neither is any other then: cancel it first.
+
+    Example: graphmill runs delete k7f2
+    """
+    with open_existing(journal or parent_option(context, "journal")) as store:
+        found = list({run.id: run for run in map(store.archive.find, names)}.values())
+        for run in found:
+            if run.is_live:
+                raise UsageError(f"run {run.id} is active; end it first: graphmill cancel {run.id}")
+        _delete(store, found, dry_run=dry_run)
+
+
+def _delete(store: Store, found: Sequence[RunRecord], *, dry_run: bool) -> None:
+    if dry_run:
+        print_lines(_plan_lines([(run, store.size(run)) for run in found]))
+    else:
+        freed = store.prune(found)  # also if there are none: an earlier prune may have been cut short
+        print_lines([f"{count_text(len(found), 'run')} deleted, freed {size_text(freed)}"])
+
+
+@runs.command()
 def prune(
     context: typer.Context,
     *,
@@ -77,7 +108,7 @@ def prune(
     keep: Annotated[
         int | None, typer.Option(metavar="N", help="Keep the newest N runs.", min=0, show_default=False)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    dry_run: DryRun = False,
     journal: Journal = None,
 ) -> None:
     """Delete old runs.
@@ -91,11 +122,7 @@ def prune(
     min_age_s = None if older is None else age_s(older)
     with open_existing(journal or parent_option(context, "journal")) as store:
         found = runs_to_delete(store.archive.runs(), now=time.time(), older_s=min_age_s, keep=keep or 0)
-        if dry_run:
-            print_lines(_plan_lines([(run, store.size(run)) for run in found]))
-        else:
-            freed = store.prune(found)  # also if there are none: an earlier prune may have been cut short
-            print_lines([f"{count_text(len(found), 'run')} deleted, freed {size_text(freed)}"])
+        _delete(store, found, dry_run=dry_run)
 
 
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from graphmill.cli.options import By, Cluster, Journal, OptionalItem, RunName, open_existing
-from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.suggest import suggestion
@@ -15,7 +15,7 @@ from graphmill.journal.item_name import NamedItem, find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.item import item_lines, item_record, item_scores, item_trace
-from graphmill.report.run_pages import page_lines, page_record, run_page
+from graphmill.report.run_pages import manifest_lines, page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
 from graphmill.report.trace import TracePart
 from graphmill.report.trace_page import part_record, step_lines
@@ -23,7 +23,7 @@ from graphmill.report.trace_page import part_record, step_lines
 _MOST_PATHS = 5000
 
 
-def show(
+def show(  # noqa: PLR0913  one parameter per option
     run: RunName,
     item: OptionalItem = None,
     *,
@@ -34,6 +34,7 @@ def show(
     full: Annotated[bool, typer.Option("--full", help="Show long messages and answers whole.")] = False,
     by: By = None,
     cluster: Cluster = None,
+    manifest: Annotated[bool, typer.Option("--manifest", help="Show what the run was started with.")] = False,
     as_json: AsJson = False,
     journal: Journal = None,
 ) -> None:
@@ -53,7 +54,8 @@ def show(
             answer, lines = {"run": found.id, "id": named.id, **part_record(part)}, step_lines(part)
         elif item is None:
             page = run_page(store, found, by=by or (), cluster=cluster)
-            answer, lines = page_record(page), page_lines(page)
+            answer = page_record(page)
+            lines = manifest_lines(page) if manifest else page_lines(page, terminal_width())
         else:
             named = find_item(store.archive, found, item, with_calls=True)
             scores = item_scores(store.archive, found, named.history)
