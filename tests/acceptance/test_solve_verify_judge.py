@@ -2,13 +2,17 @@
 
 import asyncio
 import re
+import signal
+from dataclasses import replace
+from functools import partial
+from random import Random
 
 import pytest
 
 import graphmill as gm
 from support.agents import Agents, broken, judgement, passing_in, solution, verification
 from support.asked_model import answer
-from support.command import IMPATIENT, answered, run, write_items
+from support.command import IMPATIENT, Command, answered, rows, run, write_items
 from support.driving import virtual
 from support.model_server import reply, said
 
@@ -302,3 +306,112 @@ def test_without_recorded_prompts_the_debate_is_printed_too_and_a_failed_agent_s
     _, out, _ = run(tmp_path, "run", NAME, "problem=problem p1", "--no-record-prompts")
     assert "attempt 1 at problem p1" in out
     assert "failed: permanent: " in out
+
+
+def trajectories(folder):
+    return {path.name: rows(path) for path in sorted(folder.iterdir())}
+
+
+def test_thirty_problems_at_once_give_a_trajectory_each_and_never_mix(agents, tmp_path):
+    agents.verifier = passing_in(2)
+    items = write_items(tmp_path, [{"id": f"set/{number}", "problem": f"problem p{number}"} for number in range(30)])
+    answered(tmp_path, "batch", NAME, "--source", items, "--run-id", "many", "--concurrency", 30)
+    _, _, err = run(tmp_path, "export", "many", "debates", "--format", "trajectory")
+    assert "30 files in debates" in err
+    found = trajectories(tmp_path / "debates")
+    assert [f"{number + 1:05}-set_{number}.jsonl" for number in range(30)] == list(found)
+    for number, records in enumerate(found.values()):
+        assert {(record["run"], record["item"], record["sample"]) for record in records} == {
+            ("many", f"set/{number}", 0)
+        }
+        assert [(record["agent"], record["round"]) for record in records] == [
+            ("solver", 1), ("verifier", 1), ("solver", 2), ("verifier", 2), ("judge", None)
+        ]  # fmt: skip
+        assert all(f"problem p{number}" in record["messages"][-1]["content"] for record in records)
+        assert "attempt 1" in records[0]["answer"]
+        assert all(record["usage"]["input_tokens"] == 5 for record in records)
+
+
+def test_samples_have_trajectories_of_their_own_and_an_answer_that_did_not_fit_is_in_them(agents, tmp_path):
+    answers = iter(["no JSON"])
+    agents.judge = lambda request: next(answers, judgement())
+    items = write_items(tmp_path, [{"id": "p1", "problem": "problem p1"}])
+    answered(tmp_path, "batch", NAME, "--source", items, "--run-id", "two", "--samples", 2, "--concurrency", 1)
+    run(tmp_path, "export", "two", "debates", "--format", "trajectory")
+    found = trajectories(tmp_path / "debates")
+    assert list(found) == ["00001-p1.jsonl", "00002-p1-2.jsonl"]
+    assert [record["sample"] for records in found.values() for record in records] == [1, 1, 1, 1, 2, 2, 2]
+    assert [record["answer"] for record in found["00001-p1.jsonl"]][2:] == ["no JSON", judgement()]
+    assert "not JSON" in found["00001-p1.jsonl"][2]["problem"]
+    steps = [record["step"] for records in found.values() for record in records]
+    assert len(set(steps)) == len(steps)
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "said"),
+    [
+        ("full", [], "'full' already exists"),
+        ("-", [], "name a folder"),
+        ("missing/deep", [], "cannot write 'missing/deep'"),
+        ("new", ["--no-record-prompts"], "did not record what was sent"),
+    ],
+)
+def test_trajectories_are_written_whole_to_a_new_folder_or_not_at_all(agents, tmp_path, folder, options, said):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").touch()
+    answered(tmp_path, "run", NAME, "problem=problem p1", "--run-id", "one", *options)
+    before = sorted(tmp_path.rglob("*"))
+    code, _, err = run(tmp_path, "export", "one", folder, "--format", "trajectory")
+    assert (code in {2, 74}, said in err, sorted(tmp_path.rglob("*"))) == (True, True, before), err
+
+
+class Disturbed:
+    """Agents of which some calls are refused, broken or answered without JSON, the first time they are asked."""
+
+    def __init__(self, agents, share):
+        self.agents, self.share, self.random, self.seen = agents, share, Random(7), set()
+        for role in ("solver", "verifier", "judge"):
+            setattr(agents, role, partial(self._answer, getattr(agents, role)))
+
+    def _answer(self, agent, request):
+        place = (request.role, request.problem, request.round)
+        if place not in self.seen:
+            self.seen.add(place)
+            drawn = self.random.random() / self.share
+            if drawn < 0.55:
+                return reply({"error": {"message": "slow down"}}, 429, headers={"Retry-After": "0"})
+            if drawn < 0.8:
+                return '{"critique": "cut' if request.role != "solver" else agent(request)
+            if drawn < 1:
+                return reply({"error": {"message": "oh"}}, 500)
+        return agent(request)
+
+
+def debates(run_id):
+    """What came out of each problem, and which agents it asked."""
+    traces = gm.open_run(run_id).traces()
+    return {each.item_id: (each.output, {(step.role, step.round) for step in each.steps}) for each in traces}
+
+
+def test_a_disturbed_batch_that_is_killed_twice_comes_to_the_same_answers_as_a_calm_one(agents, tmp_path):
+    agents.solver = lambda request: (
+        solution(request) if int(request.problem[1:]) % 3 else solution(replace(request, round=1))
+    )
+    agents.verifier = lambda request: passing_in(int(request.problem[1:]) % 5)(request)
+    agents.judge = lambda request: judgement(int(request.problem[1:]) / 100)
+    items = write_items(
+        tmp_path, [{"id": f"p{number}", "problem": f"problem p{number}", "domain": "math"} for number in range(60)]
+    )
+    asking = ["batch", NAME, "--source", items, "--concurrency", 32, "--run-id"]
+    answered(tmp_path, *asking, "calm")
+    calm = debates("calm")
+    assert {output["stop"] for output, _ in calm.values()} == {"passed", "circular", "max_rounds"}
+    Disturbed(agents, 0.2)
+    for killed_after in (40, 120):
+        agents.asked.clear()
+        with Command(tmp_path, *asking, "wild", argv=IMPATIENT) as killed:
+            killed.until(lambda: len(agents.asked) >= killed_after)  # noqa: B023
+            killed.send(signal.SIGKILL)
+            killed.wait()
+    answered(tmp_path, *asking, "wild", argv=IMPATIENT)
+    assert debates("wild") == calm

@@ -8,13 +8,16 @@ from typing import Annotated, Literal
 
 import typer
 
+from graphmill.api.run_reader import RunReader
 from graphmill.cli.options import Journal, RunName, open_existing, require_own_file, require_own_file_of
 from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
-from graphmill.core.errors import ExportError
+from graphmill.core.errors import ExportError, UsageError
 from graphmill.core.result import Result, Status
 from graphmill.datasets.sink import Sink, sink, write_all
-from graphmill.journal.records import Query, RunRecord
-from graphmill.journal.store import Archive
+from graphmill.journal.journal import Journal as OpenJournal
+from graphmill.journal.records import RECORD_PROMPTS, Query, RunRecord
+from graphmill.journal.store import Archive, Store
+from graphmill.pipelines.trajectory import write_trajectories
 from graphmill.report.run_view import RunView, view_of
 from graphmill.report.scores import with_scores
 from graphmill.report.text import count_text, one_line
@@ -25,7 +28,12 @@ _NAME_CHARS = 80
 def export(
     run: RunName,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A .jsonl, .json or .csv file, or - (stdout).", show_default=False)
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A .jsonl, .json or .csv file, or - (stdout); a new folder for trajectories.",
+            show_default=False,
+        ),
     ],
     *,
     status: Annotated[
@@ -33,8 +41,12 @@ def export(
         typer.Option(help="Only results with this status.", show_default=False),
     ] = None,
     file_format: Annotated[
-        Literal["jsonl", "json", "csv"] | None,
-        typer.Option("--format", help="The format, if the file name does not tell.", show_default=False),
+        Literal["jsonl", "json", "csv", "trajectory"] | None,
+        typer.Option(
+            "--format",
+            help="The format, if the file name does not tell; trajectory: of each item a file of its model calls.",
+            show_default=False,
+        ),
     ] = None,
     journal: Journal = None,
 ) -> None:
@@ -46,6 +58,9 @@ def export(
     """
     with open_existing(journal) as store:
         found = store.archive.find(run)
+        if file_format == "trajectory":
+            print_stderr([_export_trajectories(store, found, file, status)])
+            return
         require_own_file(file, journal=store.name)
         require_own_file_of(found, file)
         if file == "-":
@@ -55,6 +70,16 @@ def export(
         _write(results, target)
         view = view_of(store.archive, found)
     print_stderr([_closing_line(view, results.count, file, status)])
+
+
+def _export_trajectories(store: Store, run: RunRecord, folder: str, status: str | None) -> str:
+    """Write a file of model calls for each item; say how many."""
+    if folder == "-":
+        raise UsageError("trajectories are one file per item; name a folder for them")
+    if run.manifest.get("options", {}).get(RECORD_PROMPTS, True) is False:
+        raise UsageError(f"run {run.id} did not record what was sent to models, so it has no trajectories")
+    count = write_trajectories(RunReader(run.id, OpenJournal(store)).traces(status=status), Path(folder))
+    return f"run {run.id} is {run.status}: {count_text(count, 'file')} in {one_line(Path(folder).name, _NAME_CHARS)}"
 
 
 def _write(results: _CountedResults, target: Sink) -> None:
