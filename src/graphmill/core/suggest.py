@@ -10,9 +10,12 @@ _FILE_LIKENESS = 0.75  # higher than for names, since files beside each other ma
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean …?)" for the nearest known name, or an empty text."""
-    near = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {str(near[0])!r}?)" if near else ""  # for an enum its value
+    """Return " (did you mean …?)" for the nearest known name, whatever its case, or an empty text."""
+    by_lower: dict[str, str] = {}
+    for each in known:
+        by_lower.setdefault(str(each).lower(), str(each))  # for an enum its value
+    near = get_close_matches(name.lower(), by_lower, n=1)
+    return f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
 
 
 def file_suggestion(path: Path) -> str:

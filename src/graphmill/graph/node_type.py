@@ -284,6 +284,11 @@ class NodeType(Generic[P]):
         del params
         return self.outputs
 
+    def output_schemas(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the JSON Schemas of a step's outputs, by name, as far as params as written tell."""
+        del params
+        return {}
+
     def actions(self, params: Mapping[str, Any]) -> Collection[str] | None:
         """Return the actions that a step may return for params as written; None: any."""
         del params

@@ -50,7 +50,10 @@ def test_our_own_types_are_found_by_name_and_alias():
     assert node_registry().aliases(find_node_type("python")) == ("code",)
 
 
-@pytest.mark.parametrize(("name", "near"), [("pyhton", " (did you mean 'python'?)"), (None, ""), (["x"], "")])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("pyhton", " (did you mean 'python'?)"), ("LLM", " (did you mean 'llm'?)"), (None, ""), (["x"], "")],
+)
 def test_an_unknown_type_is_refused_with_the_nearest_and_all_there_are(name, near):
     with pytest.raises(ValueError, match="unknown node type") as caught:
         find_node_type(name)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from graphmill.core.errors import UsageError, WorkflowError
 from graphmill.graph.compiler.checks import Types, is_vague, listed, make_inputs, nearest, tell
+from graphmill.graph.compiler.shapes import Shape
 from graphmill.graph.compiler.templates import texts
 from graphmill.graph.graph import Graph
 from graphmill.graph.language.document import Document
@@ -23,10 +24,11 @@ _MAX_LEVELS = 50
 
 
 class ChildWorkflow(NamedTuple):
-    """A workflow that another uses; ``graph`` is None while there are problems."""
+    """A workflow that another uses, and what its ``outputs`` hold; ``graph`` is None while there are problems."""
 
     spec: WorkflowSpec
     graph: Graph | None
+    outputs: Shape
 
 
 Children = Mapping[At, ChildWorkflow]

@@ -20,7 +20,8 @@ from graphmill.graph.compiler.children import (
     compile_children,
 )
 from graphmill.graph.compiler.order import Order, check_actions, find_order
-from graphmill.graph.compiler.references import check_references
+from graphmill.graph.compiler.references import check_first_rounds, check_references
+from graphmill.graph.compiler.shapes import Shapes
 from graphmill.graph.compiler.templates import LoopValues, NodeValues, Values, Written, compile_values, note_braces
 from graphmill.graph.graph import BatchRule, Edge, Graph, LoopRule, Node, RetryRule
 from graphmill.graph.language.document import Document
@@ -55,13 +56,15 @@ def _compile(document: Document, at: At, problems: Problems, library: Library) -
     note_braces(spec, types, problems)
     order = find_order(spec, problems)
     check_actions(spec, types, problems)
-    known = (types, order, children)
-    check_references(spec, values, known, problems)
+    shapes = Shapes(spec, types, children)
+    check_references(spec, values, (types, order, shapes), problems)
+    check_first_rounds(spec, problems)
     if not spec.is_whole:
         return None
+    outputs = shapes.of_outputs(spec.outputs)
     if library.has_problems:
-        return ChildWorkflow(spec, None)
-    return ChildWorkflow(spec, build_graph(spec, values, known))
+        return ChildWorkflow(spec, None, outputs)
+    return ChildWorkflow(spec, build_graph(spec, values, (types, order, children)), outputs)
 
 
 def build_graph(spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children]) -> Graph:

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from graphmill.graph.compiler.checks import Types, has_vague_inputs, is_vague, listed, lost_names, nearest, tell
-from graphmill.graph.compiler.children import Children
 from graphmill.graph.compiler.order import ERROR, Order
+from graphmill.graph.compiler.shapes import Misnamed, Shape, Shapes, follow
 from graphmill.graph.compiler.templates import NodeValues, Values, Written, texts
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.spec import NodeSpec, WorkflowSpec
-from graphmill.graph.template import Reference, compile_value
+from graphmill.graph.template import Placeholder, Reference, TemplateError, compile_value, parse
 
-BATCH_OUTPUTS = (
-    "results",
-    "errors",
-    "outcomes",
-    "count",
-    "success_count",
-    "error_count",
-    "cancelled_count",
-    "batch_metadata",
-)
-LOOP_OUTPUTS = ("best", "best_round", "rounds", "round_count", "stop", ERROR)
 _ONLY_IN = {
     "__index__": "the params of a node with a batch",
     "__round__": "the params of a node with a loop",
@@ -48,7 +37,7 @@ class _Spot:
 
 
 def check_references(
-    spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Children], problems: Problems
+    spec: WorkflowSpec, values: Values, known: tuple[Types, Order, Shapes], problems: Problems
 ) -> None:
     """Report every reference that cannot be found, at each of its places."""
     check = _Check(spec, *known)
@@ -109,10 +98,10 @@ def _node_spots(node: NodeSpec, values: NodeValues) -> Iterator[_Spot]:
 class _Check:
     """Knows the names of a workflow, and says why a reference cannot be found."""
 
-    def __init__(self, spec: WorkflowSpec, types: Types, order: Order, children: Children) -> None:
+    def __init__(self, spec: WorkflowSpec, types: Types, order: Order, shapes: Shapes) -> None:
         self._types = types
         self._order = order
-        self._children = children
+        self._shapes = shapes
         self._inputs = tuple(each.name for each in spec.inputs)
         self._is_whole = spec.is_whole
         self._lost = lost_names(spec)
@@ -125,7 +114,7 @@ class _Check:
         """Return what is wrong with a reference here; None if nothing is."""
         root = reference.root
         if root in spot.names:
-            return self._of_round(reference, spot) if root == "round" else None
+            return self._of_round(reference, spot)
         if root in self._inputs or root in (self._lost or ()):
             return None
         if root in self._nodes:
@@ -150,11 +139,12 @@ class _Check:
         if len(reference.segments) == 1 or source.id in self._vague:
             return None
         output = reference.segments[1]
-        names = self._outputs(source)
-        if output.name == ERROR and ERROR not in (names or ()):
+        shape = self._shapes.of_node(source)
+        if output.name == ERROR and ERROR not in (shape.fields or ()):
             return self._of_error(source, here)
-        if names is not None and output.name not in names:
-            return _no_output(output.name, names, f"node {source.id!r} ({self._kind(source)})")
+        found = follow(shape, reference.segments)
+        if isinstance(found, Misnamed):
+            return _no_field(found, f"node {source.id!r} ({self._kind(source)})")
         if output.name == "results" and output.indices and _is_shifting(source):
             return "positions in results shift when items fail (error_handling: continue); use outcomes[N], one for each item"
         return None
@@ -166,29 +156,13 @@ class _Check:
         return f"the error of node {source.id!r} can only be read after an edge from it with `action: error`; {missing}"
 
     def _of_round(self, reference: Reference, spot: _Spot) -> str | None:
-        if spot.node is None or len(reference.segments) == 1:
+        """Check what is looked up in the round that has just ended, or in those before."""
+        node = spot.node
+        if node is None or node.loop is None or reference.root not in ("round", node.loop.history):
             return None
-        names = self._plain_outputs(spot.node)
-        output = reference.segments[1].name
-        if names is None or output in names:
-            return None
-        return _no_output(output, names, f"a round of node {spot.node.id!r}")
-
-    def _outputs(self, node: NodeSpec) -> Iterable[str] | None:
-        if node.batch is not None:
-            return BATCH_OUTPUTS
-        if node.loop is not None:
-            return LOOP_OUTPUTS
-        return self._plain_outputs(node)
-
-    def _plain_outputs(self, node: NodeSpec) -> Iterable[str] | None:
-        """Return the outputs of the node's type, or those that its child workflow declares; None if unknown."""
-        if (child := self._children.get(node.at)) is not None:
-            return child.spec.outputs
-        node_type = self._types[node.at]
-        if node_type is None:
-            return None
-        return node_type.output_names(node.params)
+        shape = self._shapes.of_round(node)
+        found = follow(shape if reference.root == "round" else Shape(entries=shape), reference.segments)
+        return _no_field(found, f"a round of node {node.id!r}") if isinstance(found, Misnamed) else None
 
     @staticmethod
     def _kind(node: NodeSpec) -> str:
@@ -236,6 +210,37 @@ def _is_shifting(node: NodeSpec) -> bool:
     return node.batch is not None and node.batch.error_handling == "continue"
 
 
-def _no_output(name: str, names: Iterable[str], whose: str) -> str:
-    known = list(names)
-    return f"{whose} has no output {name!r}{nearest(name, known)}; its outputs: {listed(known)}"
+def _no_field(found: Misnamed, whose: str) -> str:
+    """Say which names there are: a first name is an output of a node or a round, others are fields."""
+    names = list(found.fields)
+    inner = found.owner.partition(".")[2]
+    near, there = nearest(found.name, names), listed(names)
+    if not inner:
+        return f"{whose} has no output {found.name!r}{near}; its outputs: {there}"
+    return f"{inner} of {whose} has no field {found.name!r}{near}; its fields: {there}"
+
+
+def check_first_rounds(spec: WorkflowSpec, problems: Problems) -> None:
+    """Report a look at an earlier round that has no default: before the first round there is none."""
+    for node in spec.nodes:
+        if node.loop is None or is_vague(node, spec):
+            continue
+        for at, text in texts(node.params, (*node.at, "params")):
+            for reference in _without_default(text, node.loop.history):
+                message = (
+                    f"${{{reference}}}: the first round has no earlier one, so this would fail; add a default, as in "
+                    f'${{{reference} ?? ""}}'
+                )
+                tell(problems, at, message, offset=_offset(str(reference), text))
+
+
+def _without_default(text: str, history: str) -> Iterator[Reference]:
+    try:
+        parts = parse(text).parts
+    except TemplateError:
+        return
+    for part in parts:
+        if isinstance(part, Placeholder) and len(part.alternatives) == 1:
+            reference = part.alternatives[0]
+            if isinstance(reference, Reference) and reference.root == history and reference.segments[0].indices:
+                yield reference
