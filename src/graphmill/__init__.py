@@ -8,6 +8,7 @@ from typing import Any
 
 _HOMES = {
     "api.complete": "complete",
+    "api.reward": "reward",
     "api.run_reader": "RunReader open_run",
     "api": "abatch aresume aretry arun ascore batch resume retry run score",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"

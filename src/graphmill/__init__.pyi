@@ -1,5 +1,6 @@
 from graphmill.api import abatch, aresume, aretry, arun, ascore, batch, resume, retry, run, score
 from graphmill.api.complete import complete
+from graphmill.api.reward import reward
 from graphmill.api.run_reader import RunReader, open_run
 from graphmill.core.errors import (
     Ambiguous,
@@ -136,6 +137,7 @@ __all__ = [
     "open_run",
     "resume",
     "retry",
+    "reward",
     "run",
     "score",
     "sink",

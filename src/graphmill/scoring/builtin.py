@@ -35,6 +35,8 @@ class Exact(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, answer: Any, target: Any) -> Score:
         """Compare them."""
+        if target is None:
+            raise Permanent("scorer exact: the item has no target; name its field with --target")
         if answer is None or answer == "":
             return no_answer("the output has no answer")
         found, wanted = self._plain(answer), self._plain(target)

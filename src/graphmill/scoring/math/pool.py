@@ -94,9 +94,12 @@ class MathPool:
 
     def __init__(self) -> None:
         self._idle: queue.SimpleQueue[MathWorker] = queue.SimpleQueue()
+        self._process = os.getpid()
 
     def compare(self, gold: str, answer: str) -> tuple[bool | None, str]:
         """Compare with an idle worker, or a new one."""
+        if self._process != os.getpid():  # forked, as a trainer does: the workers are those of the other process
+            self._idle, self._process = queue.SimpleQueue(), os.getpid()
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
