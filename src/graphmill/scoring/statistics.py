@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 LEVEL = 0.95
 RESAMPLES = 1000
-MOST_RESAMPLED = 2000  # clusters; with more of them a bootstrap and the normal interval are the same
+MOST_RESAMPLED = 500  # clusters; with more of them a bootstrap and the normal interval are the same
 _SEED = 20_260_101
 
 
@@ -44,7 +44,7 @@ def bootstrap_interval(
     """Return the percentile bootstrap interval of the mean, over clusters of values or over the values themselves.
 
     The same values give the same interval. If all clusters are all right, or all wrong, it is Wilson's interval of that many
-    trials, since resampling shows no spread then. From 2,000 clusters on it is the normal interval.
+    trials, since resampling shows no spread then. Above 500 clusters it is the normal interval.
     """
     if not values:
         return Interval(0.0, 1.0)
