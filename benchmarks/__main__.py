@@ -32,6 +32,7 @@ from benchmarks import (
     model_rate,
     model_throttled,
     nested_cpu,
+    pipeline_cpu,
     process_cost,
     rate,
     repeats_stall,
@@ -50,7 +51,7 @@ from benchmarks.table import as_markdown, save
 _ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
 _JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
 _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, repeats_stall)
-_NODES = (shell_overhead, http_rate, langgraph_durable)
+_NODES = (shell_overhead, http_rate, langgraph_durable, pipeline_cpu)
 _MODELS = (model_rate, model_cpu, model_knee, model_memory)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))
 _FIGURES = {

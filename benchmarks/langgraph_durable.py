@@ -17,7 +17,7 @@ from benchmarks.trial import trial
 
 _ITEMS = 1000
 _CONCURRENCY = 32
-_NODES = ("first", "second", "third", "fourth")
+_NODES = 4
 _REPETITIONS = 5
 
 
@@ -29,12 +29,12 @@ async def _increase(state: _State) -> _State:
     return {"number": state["number"] + 1}
 
 
-def _compiled(saver: Any = None) -> Any:
+def _compiled(saver: Any = None, nodes: int = _NODES) -> Any:
     os.environ["LANGSMITH_TRACING"] = "false"
     from langgraph.graph import START, StateGraph  # noqa: PLC0415  only the process that measures it needs it
 
     graph, last = StateGraph(_State), START
-    for name in _NODES:
+    for name in map(str, range(nodes)):
         graph.add_node(name, _increase)
         graph.add_edge(last, name)
         last = name
@@ -54,19 +54,17 @@ def _record(graph: Any, items: int) -> float:
         given = [{"number": number} for number in range(items)]
         report = gm.batch(graph, given, run_id="benchmark", journal=folder / "runs.db", concurrency=_CONCURRENCY)
         spent = time.process_time() - began
-        require(
-            items * len(_NODES), sum(result.output["number"] - result.input["number"] for result in report.results())
-        )
+        require(items * _NODES, sum(result.output["number"] - result.input["number"] for result in report.results()))
     return spent
 
 
-def theirs(items: int = _ITEMS) -> float:
+def theirs(items: int = _ITEMS, nodes: int = _NODES) -> float:
     """Tell the CPU seconds of ``abatch`` with AsyncSqliteSaver, a thread for each item."""
-    asyncio.run(_saved(10))
-    return asyncio.run(_saved(items))
+    asyncio.run(_saved(10, nodes))
+    return asyncio.run(_saved(items, nodes))
 
 
-async def _saved(items: int) -> float:
+async def _saved(items: int, nodes: int) -> float:
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver  # noqa: PLC0415
 
     with fresh_folder() as folder:
@@ -75,9 +73,9 @@ async def _saved(items: int) -> float:
             configs = [
                 {"configurable": {"thread_id": str(number)}, "max_concurrency": _CONCURRENCY} for number in range(items)
             ]
-            states = await _compiled(saver).abatch([{"number": number} for number in range(items)], configs)
+            states = await _compiled(saver, nodes).abatch([{"number": number} for number in range(items)], configs)
         spent = time.process_time() - began
-    require(items * len(_NODES), sum(state["number"] - number for number, state in enumerate(states)))
+    require(items * nodes, sum(state["number"] - number for number, state in enumerate(states)))
     return spent
 
 
