@@ -20,7 +20,7 @@ from graphmill.engine.monitor.observers import Observers
 from graphmill.engine.results.recorder import GATHER_S, LastStep, Recorder
 from graphmill.engine.results.statistics import RunStatistics
 from graphmill.engine.scheduling.scheduler import Scheduler
-from graphmill.engine.timers import ends_run_on_error
+from graphmill.engine.timers import Timers, ends_run_on_error
 
 SHOW_S = 0.001  # at low concurrency the next item starts before results are shown: several commits are shown together
 
@@ -80,7 +80,6 @@ class Results:
         commits: Commits,
         observers: Observers,
         *,
-        outbox: Outbox,
         statistics: RunStatistics,
         monitor: Monitor,
         crash: Callable[[BaseException], None],
@@ -90,7 +89,6 @@ class Results:
         self._recorder = recorder
         self._commits = commits
         self._observers = observers
-        self._outbox = outbox
         self._tally = statistics.tally
         self._monitor = monitor
         self.crash = crash
@@ -98,9 +96,7 @@ class Results:
         self._unrecorded: list[tuple[Job, Result]] = []  # only to be shown
         self._durable: list[tuple[Job, Result]] = []  # to be shown
         self._is_flushing = False
-        self._gather_timer: asyncio.TimerHandle | None = None
-        self._show_timer: asyncio.TimerHandle | None = None
-        self._is_closed = False
+        self._timers = Timers(self._loop)
 
     # -- settle --------------------------------------------------------------------------------------------------------
 
@@ -120,17 +116,15 @@ class Results:
         if not recorder.is_recording or self._scheduler.should_commit_now:
             self._is_flushing = True  # two turns late: what takes the free slots is under way then
             self._loop.call_soon(self._loop.call_soon, self._flush)
-        elif self._gather_timer is None:
-            self._gather_timer = self._loop.call_later(GATHER_S, self._flush)
+        elif not self._timers.is_set("gather"):
+            self._timers.set("gather", GATHER_S, self._flush)
 
     # -- write ---------------------------------------------------------------------------------------------------------
 
     @ends_run_on_error
     def _flush(self) -> None:
         self._is_flushing = False
-        if self._gather_timer is not None:
-            self._gather_timer.cancel()
-            self._gather_timer = None
+        self._timers.cancel("gather")
         self.flush()
 
     def flush(self) -> None:
@@ -153,8 +147,8 @@ class Results:
 
     def _committed(self, settled: list[tuple[JobState, Result, Any]]) -> None:
         self._scheduler.uncommitted.remove([state.job.effect for state, _, _ in settled])
-        if not self._durable and not self._is_closed:  # the journal commits what is left when the run is closed already
-            self._show_timer = self._loop.call_later(SHOW_S, self._show_later)
+        if not self._durable:
+            self._timers.set("show", SHOW_S, self._show_later)
         self._durable += [(state.job, result) for state, result, _ in settled]
 
     @ends_run_on_error
@@ -175,10 +169,7 @@ class Results:
         self._monitor.add(result)
         if self._observers.has_observers:
             self._observers.notify(events.JobFinished, result=result)
-        if self._observers.on_result is None:
-            self._outbox.put(result)
-        else:
-            self._observers.on_result.offer(job, result)
+        self._observers.hand_out(job, result)
 
     def forget(self) -> None:
         """Show nothing that is not durable by now: the journal has failed."""
@@ -188,10 +179,7 @@ class Results:
 
     def close(self) -> None:
         """Leave no timer behind."""
-        self._is_closed = True
-        for timer in (self._gather_timer, self._show_timer):
-            if timer is not None:
-                timer.cancel()
+        self._timers.close()
 
 
 class Outbox:
