@@ -10,6 +10,7 @@ from textwrap import dedent
 import pytest
 
 import graphmill as gm
+from graphmill.engine.monitor.machine import usable_cores
 from support import worker_functions as functions
 from support.driving import by_id, jobs_of, real
 from support.remains import is_alive, nothing_left, pids_in, wait_until
@@ -427,6 +428,76 @@ def test_a_guard_of_workers_that_there_are_none_of_is_refused():
     with pytest.raises(gm.UsageError, match="add isolation='process' or leave it out"):
         gm.batch(functions.same, [1], policy=policy)
     assert gm.batch(functions.same, [1], policy=policy, isolation="process").collect() == [1]
+
+
+class TestCodeNodes:
+    """Nodes that run in worker processes, in a workflow whose policy has no isolation."""
+
+    MEET = """
+        nodes:
+        - id: meet
+          type: code
+          batch: {times: 12, as: n, parallel: true, max_concurrent: 12, error_handling: continue}
+          params:
+            inputs: {n: "${n}", folder: %r, wanted: %d}
+            code: |
+              import os, pathlib, time
+              own = pathlib.Path(folder, str(os.getpid()))
+              own.touch()
+              latest = time.monotonic() + 20
+              while len(list(pathlib.Path(folder).iterdir())) < wanted and time.monotonic() < latest:
+                  time.sleep(0.01)
+              result = os.getpid()
+        outputs: {workers: "${meet.results}"}
+    """
+
+    def workers_of(self, tmp_path, wanted, **policy):
+        folder = tmp_path / "workers"
+        folder.mkdir()
+        path = write_workflow(tmp_path, self.MEET % (str(folder), wanted))
+        (result,) = gm.batch(path, [{}], concurrency=12, policy=gm.Policy(**policy)).results()
+        return len({output["result"] for output in result.output["workers"]})
+
+    def test_no_more_workers_than_cores_are_started_whatever_the_concurrency(self, tmp_path):
+        assert 1 <= self.workers_of(tmp_path, 1) <= usable_cores()
+
+    def test_the_policy_says_how_many(self, tmp_path):
+        wanted = usable_cores() + 1  # all of them meet, so all of them ran at once
+        assert self.workers_of(tmp_path, wanted, workers=wanted) == wanted
+
+    def test_a_node_has_a_limit_of_memory_of_its_own(self, tmp_path):
+        path = write_workflow(
+            tmp_path,
+            """
+            nodes:
+            - {id: small, type: code, params: {memory_mb: 2000, code: "result = len(b'x' * 150_000_000)"}}
+            - {id: large, type: code, params: {memory_mb: 100, code: "import time; kept = b'x' * 150_000_000; time.sleep(60); result = 1"}}
+            """,
+        )
+        (result,) = gm.batch(path, [{}], policy=gm.Policy(retry=ONCE)).results()
+        assert (result.error.kind, "more than 100 MB" in result.error.message) == ("crash", True)
+        assert "'large'" in result.error.message
+
+    def test_the_guard_of_the_policy_holds_for_them_too(self, tmp_path):
+        path = write_workflow(
+            tmp_path,
+            """nodes: [{id: n, type: code, params: {code: "import time; kept = b'x' * 150_000_000; time.sleep(60); result = 1"}}]""",
+        )
+        policy = gm.Policy(retry=ONCE, guards=gm.Guards(worker_memory_bytes=100_000_000))
+        (result,) = gm.batch(path, [{}], policy=policy).results()
+        assert "more than 100 MB" in result.error.message
+
+    def test_a_limit_without_a_worker_is_a_mistake(self, tmp_path):
+        path = write_workflow(
+            tmp_path, "nodes: [{id: n, type: python, params: {function: 'builtins:int', memory_mb: 5}}]"
+        )
+        with pytest.raises(gm.WorkflowError, match="add isolation: process"):
+            gm.load(path)
+
+
+def test_functions_have_as_many_workers_as_the_policy_says(tmp_path):
+    policy = gm.Policy(workers=1, isolation="process")
+    assert len(set(gm.batch(functions.pid_of, range(6), concurrency=6, policy=policy).collect())) == 1
 
 
 def test_only_known_forms_of_isolation_are_accepted():

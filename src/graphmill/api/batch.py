@@ -197,6 +197,10 @@ async def execute(
     _require_sinks(sinks)
     if policy.isolation == "process":
         _require_isolable(function)
+    if policy.guards.worker_memory_bytes is not None and not _uses_workers(function, policy):
+        raise UsageError(
+            "worker_memory_bytes guards worker processes, and there are none; add isolation='process' or leave it out"
+        )
     if isinstance(function, Graph):
         require_models(function)
     executor = _executor(policy, hooks)
@@ -288,6 +292,10 @@ def _binder(
     if samples == 1:
         return bind
     return bind_sample
+
+
+def _uses_workers(function: Callable[[Any], Any], policy: Policy) -> bool:
+    return policy.isolation == "process" or (isinstance(function, Graph) and function.uses_workers)
 
 
 def _require_isolable(function: Callable[[Any], Any]) -> None:

@@ -54,10 +54,6 @@ class BatchExecutor:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._policy = require_policy(policy)
-        if self._policy.guards.worker_memory_bytes is not None and self._policy.isolation is None:
-            raise UsageError(
-                "worker_memory_bytes guards worker processes, and there are none; add isolation='process' or leave it out"
-            )
         self._hooks = Hooks(on_result=on_result, on_progress=on_progress, on_alert=on_alert, observers=observers)
         self._random = random or Random()  # noqa: S311  spreads waits, guards nothing
         self._machine = machine or Machine()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from graphmill.core.errors import UsageError
+from graphmill.engine.monitor.machine import usable_cores
 
 Backoff = Literal["fixed", "linear", "exponential"]
 OnFailure = Literal["continue", "fail_fast"]
@@ -104,6 +105,7 @@ class Policy:
     ``adaptive=False`` none is. ``park_after_s`` is how long something that jobs depend on may be unavailable before the run pauses:
     by default 60 seconds or, as long as no call of a model has succeeded, until one more has failed.
     With ``isolation="process"`` attempts run in worker processes, which can be killed and whose death fails one attempt only.
+    At most ``workers`` of them run at once, whatever the concurrency; by default as many as there are cores to use.
     """
 
     concurrency: int | None = None
@@ -122,6 +124,7 @@ class Policy:
     alerts: Alerts = field(default_factory=Alerts)
     classify: Callable[[BaseException], Any] | None = None
     isolation: Isolation | None = None
+    workers: int | None = None
 
     def __post_init__(self) -> None:
         if self.concurrency is not None:
@@ -141,6 +144,13 @@ class Policy:
             raise UsageError(f"classify must be a function of one exception, got {self.classify!r:.80}")
         if self.isolation is not None:
             _require_choice("isolation", self.isolation, get_args(Isolation))
+        if self.workers is not None:
+            require_count("workers", self.workers)
+
+    @property
+    def worker_limit(self) -> int:
+        """How many worker processes run at once, by default too."""
+        return usable_cores() if self.workers is None else self.workers
 
     @property
     def slots(self) -> int:

@@ -198,6 +198,14 @@ class Graph(Programmed):
         ]
         return max([1, *own, *(node.child.widest for node in self.nodes.values() if node.child is not None)])
 
+    @property
+    def uses_workers(self) -> bool:
+        """Whether a node, here or in a child, runs in worker processes."""
+        return any(
+            node.type.isolation(node.raw_params) is not None or (node.child is not None and node.child.uses_workers)
+            for node in self.nodes.values()
+        )
+
     def models(self) -> Models | None:
         """Return the models that its nodes call, from the current settings; None if they call none."""
         if next(self.model_nodes(), None) is None:

@@ -308,6 +308,11 @@ class NodeType(Generic[P]):
         del params
         return None
 
+    def memory_bytes(self, params: Mapping[str, Any]) -> int | None:
+        """Return how much memory a worker process may use for it, for params as written; None for no limit of its own."""
+        del params
+        return None
+
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
         """Return the time limit of an attempt that params as written set, as a node's ``timeout`` does."""
         del params

@@ -44,6 +44,13 @@ class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     timeout: Annotated[
         Annotated[float, Meta(gt=0)] | None, Meta(description="Seconds per attempt; same as the node's own `timeout`.")
     ] = None
+    memory_mb: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Megabytes that the worker process may use, with what it starts; with more it is killed, and the attempt "
+            "fails as `crash`."
+        ),
+    ] = None
     requires: Annotated[list[str], Meta(description="Packages that the code needs; for readers only.")] = []
 
 
@@ -58,7 +65,8 @@ class PythonNode(NodeType[PythonParams]):
         "stdout": 'what the code printed, at most 100,000 bytes; "" for a function',
         "stderr": 'the same of the standard error; "" for a function',
     }
-    untemplated = frozenset({"code", "function", "isolation", "requires", "timeout"})
+    untemplated = frozenset({"code", "function", "isolation", "memory_mb", "requires", "timeout"})
+    incidental = frozenset({"memory_mb"})
     example = """\
 - id: shorten
   type: code
@@ -80,6 +88,8 @@ class PythonNode(NodeType[PythonParams]):
             raise ParamError("code or function is required")
         if code is not None and function is not None:
             raise ParamError("give either code or function, not both")
+        if params.get("memory_mb") is not None and self.isolation(params) is None:
+            raise ParamError("memory_mb needs a worker process; add isolation: process", at=("memory_mb",))
         known = inputs if isinstance(inputs, Mapping) else None
         if code is not None:
             check_code(code, known)
@@ -116,6 +126,11 @@ class PythonNode(NodeType[PythonParams]):
         if params.get("code") is None and params.get("isolation") is None:
             return None
         return "process"
+
+    def memory_bytes(self, params: Mapping[str, Any]) -> int | None:
+        """Return the param ``memory_mb``, in bytes."""
+        limit: int | None = params.get("memory_mb")
+        return None if limit is None else limit * 1_000_000
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
         """Return the param of that name."""

@@ -220,7 +220,7 @@ def test_a_module_that_fails_while_it_is_imported_is_a_problem_of_the_workflow(t
         ),
         (
             "{function: 'json:loads', input: {}}",
-            "unknown key 'input' (did you mean 'inputs'?); known keys: code, function, inputs, isolation, timeout, requires",
+            "unknown key 'input' (did you mean 'inputs'?); known keys: code, function, inputs, isolation, timeout, memory_mb, requires",
         ),
         ("{function: 'json:loads', inputs: [1]}", f"inputs: must be a mapping, got a list ({INPUTS})"),
         ("{function: 'json:loads', inputs: null}", f"inputs: must be a mapping, got null ({INPUTS})"),

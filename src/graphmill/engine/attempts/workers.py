@@ -59,9 +59,10 @@ class Workers:
         self.shared = SharedResources()
         self.accept = recorder.accept
         self._accept_step = recorder.accept if recorder.is_recording else None  # else only the job's output counts
+        self._worker_memory_bytes = policy.guards.worker_memory_bytes
         self._processes: Processes | None = None
         if policy.isolation == "process":
-            self._processes = Processes(self.loop, accept=self.accept, memory_bytes=policy.guards.worker_memory_bytes)
+            self._processes = Processes(self.loop, accept=self.accept, memory_bytes=self._worker_memory_bytes)
         self._step_processes: Processes | None = None
         self.stuck_tasks = 0
         self.grace_s = policy.grace_s
@@ -115,8 +116,17 @@ class Workers:
                 return reuse
             return LoopAttempt(self, step.act, ended, context, self._accept_step)
         if self._step_processes is None:
-            self._step_processes = Processes(self.loop, accept=self._accept_step, memory_bytes=None)
-        return self._step_processes.begin(*step.call(), partial(ended, context.attempt), is_suspect=is_suspect)
+            self._step_processes = Processes(
+                self.loop, accept=self._accept_step, memory_bytes=self._worker_memory_bytes
+            )
+        function, value = step.call()
+        return self._step_processes.begin(
+            function,
+            value,
+            partial(ended, context.attempt),
+            is_suspect=is_suspect,
+            memory_bytes=step.rules.memory_bytes,
+        )
 
     def task(self, work: Coroutine[Any, Any, None]) -> Task[None]:
         """Make a task with a context of its own."""

@@ -46,7 +46,7 @@ from graphmill.engine.monitor.observers import Observers
 from graphmill.engine.policy import Policy
 from graphmill.engine.results.recorder import NO_ATTEMPTS, FailedAttempts, LastStep, Recorder, StepOutcome, empty_recall
 from graphmill.engine.results.results import Commits
-from graphmill.engine.scheduling.lanes import SlotRequest, rank
+from graphmill.engine.scheduling.lanes import WORKERS, SlotRequest, rank
 from graphmill.engine.scheduling.retry import Tries
 from graphmill.engine.scheduling.scheduler import Scheduler
 
@@ -286,7 +286,7 @@ class Lives:
         """Take the slot of the step before, or one that is free; else return a request for the next in the lane."""
         key = state.rules.lane
         if key is None:
-            key = branch.job.job.key
+            key = branch.job.job.key if state.rules.isolation is None else WORKERS
         if self._keep_slot(branch, state, key):
             return None
         request = self._slot_request(state, key)

@@ -21,7 +21,8 @@ class StepRules:
     """How steps of one kind are attempted. Without a ``lane`` of their own they use their job's; ``limits`` belong to the lane.
 
     A step that is not recorded is repeated after a restart. One with an unsafe effect must not happen twice, unless it
-    ``is_retried_if_ambiguous``. ``redact`` removes secrets from failures.
+    ``is_retried_if_ambiguous``. ``memory_bytes`` is the limit of a step in a worker process. ``redact`` removes secrets
+    from failures.
     """
 
     retry: Retry
@@ -30,6 +31,7 @@ class StepRules:
     lane: str | None = None
     limits: Limits | None = None
     isolation: Literal["process"] | None = None
+    memory_bytes: int | None = None
     is_recorded: bool = True
     is_retried_if_ambiguous: bool = False
     redact: Callable[[Failure], Failure] | None = None

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -45,6 +46,19 @@ class Cgroup:
             return 0.0
         allowed_us, period_us = quota
         return (usage[0] - before[0]) / (elapsed_s * 1e6 * allowed_us / period_us)
+
+    def cores(self) -> int | None:
+        """Return how many cores the CPU quota is worth, at least 1; None without a quota."""
+        quota = _numbers(self._cpu_max, _QUOTA)
+        return max(1, round(quota[0] / quota[1])) if quota and all(quota) else None
+
+
+@cache
+def usable_cores(cgroup_root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> int:
+    """Return how many cores this process may use: those it is allowed to run on, or fewer by the quotas of its groups."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = [cgroup.cores() for cgroup in own_cgroups(cgroup_root, proc)]
+    return min([allowed, *(cores for cores in quotas if cores is not None)])
 
 
 def own_cgroups(root: Path, proc: Path) -> list[Cgroup]:

@@ -231,7 +231,7 @@ class RunStatistics:
         """Return the run's progress."""
         scheduler, done = self._scheduler, sum(self._recorder.done.values()) + self.tally.done
         rate = self._meter.rate(self._until(now), self.tally.judged)
-        lanes = tuple(self._lanes(now))
+        lanes, most_running = tuple(self._lanes(now)), scheduler.most_running
         is_progressing = scheduler.is_progressing and not any(lane.waits.startswith(NOTHING_ANSWERED) for lane in lanes)
         eta_s = None
         if self._total is not None and rate and is_progressing:
@@ -248,7 +248,7 @@ class RunStatistics:
             running=scheduler.running,
             queued=scheduler.queued,
             retrying=scheduler.retrying,
-            concurrency=min(scheduler.limit, sum(lane.limit for lane in scheduler.lanes) or scheduler.limit),
+            concurrency=min(most_running, sum(lane.limit for lane in scheduler.lanes) or most_running),
             held=scheduler.hold_reason,
             lanes=lanes,
             rate=rate,
@@ -261,7 +261,7 @@ class RunStatistics:
     def _lanes(self, now: float) -> Iterator[LaneProgress]:
         scheduler = self._scheduler
         has_slot, has_retries = (
-            scheduler.hold_reason is None and scheduler.running < scheduler.limit,
+            scheduler.hold_reason is None and scheduler.running < scheduler.most_running,
             scheduler.retrying > 0,
         )
         for lane in scheduler.lanes:

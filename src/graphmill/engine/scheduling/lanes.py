@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.engine.scheduling.rate_limits import Reservation
 
 PRIORITY_S = 60.0
+WORKERS = "worker processes"  # the lane of steps that run in one
 _NESTED, _STEP = 0, 1  # nested calls go before steps: their job holds a slot already
 _REFUSALS_IN_A_ROW = 3  # refusals without an answer in between: then the requested wait applies to everybody
 _MAX_GATE_S = 60.0
@@ -391,6 +392,7 @@ class Lanes:
     """All lanes of a run. Steps wait for a slot of the run, across lanes by rank; nested calls only for their own lane."""
 
     def __init__(self, policy: Policy, limit: int) -> None:
+        self._policy = policy
         self._limit = limit
         self._adaptive = policy.adaptive
         self._park_after_s = policy.park_after_s
@@ -430,7 +432,8 @@ class Lanes:
         if adaptive is not None:
             self._adaptive = adaptive
         for lane in self:
-            lane.set_limit(limit, is_adaptive=lane.is_adaptive if adaptive is None else adaptive)
+            lane_limit = self._limit_of(lane.key)
+            lane.set_limit(lane_limit, is_adaptive=lane.is_adaptive if adaptive is None else adaptive)
 
     def join(self, lane: Lane) -> None:
         """Count one more member of a lane."""
@@ -529,6 +532,10 @@ class Lanes:
         if len(self._idle) > _MAX_IDLE_LANES:
             oldest = next(iter(self._idle))
             del self._idle[oldest], self._by_key[oldest]
-        lane = Lane(key, limit=self._limit, is_adaptive=bool(self._adaptive), park_after_s=self._park_after_s)
+        limit = self._limit_of(key)
+        lane = Lane(key, limit=limit, is_adaptive=bool(self._adaptive), park_after_s=self._park_after_s)
         self._by_key[key] = lane
         return lane
+
+    def _limit_of(self, key: str) -> int:
+        return min(self._limit, self._policy.worker_limit) if key == WORKERS else self._limit

@@ -165,10 +165,17 @@ class Scheduler:
         )
 
     @property
+    def most_running(self) -> int:
+        """How many attempts may run at once, worker processes considered."""
+        if self._policy.isolation is None:
+            return self.limit
+        return min(self.limit, self._policy.worker_limit)
+
+    @property
     def _allowed(self) -> int:
         if self.guard_reason is not None or self._suspects > 0:
             return 1
-        return self.limit
+        return self.most_running
 
     @property
     def should_commit_now(self) -> bool:

@@ -87,6 +87,7 @@ def _step_rules(node: Node, retry: Retry, timeout_s: float | None, redact: Redac
         timeout_s=min(limits, default=timeout_s),
         effect=node.effect,
         isolation=node.type.isolation(node.raw_params),
+        memory_bytes=node.type.memory_bytes(node.raw_params),
         is_retried_if_ambiguous=node.on_ambiguous == "retry",
         redact=redact,
     )

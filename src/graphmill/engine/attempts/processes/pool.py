@@ -161,7 +161,10 @@ _REAPED_S = 5.0  # a killed process is gone in milliseconds, unless it hangs in 
 
 
 class Processes:
-    """A pool with as many workers as there are attempts at once; idle ones are reused, the latest first."""
+    """A pool with as many workers as there are attempts at once; idle ones are reused, the latest first.
+
+    ``memory_bytes`` limits each; an attempt may have a lower limit of its own.
+    """
 
     def __init__(
         self, loop: AbstractEventLoop, *, accept: Callable[[Any], Any] | None, memory_bytes: int | None
@@ -169,20 +172,29 @@ class Processes:
         self.loop = loop
         self._accept = None if accept is None else require_importable(accept)
         self._memory_bytes = memory_bytes
-        self._watch = None if memory_bytes is None else MemoryWatch(loop, self._busy, self._measured)
+        self._watch: MemoryWatch | None = None
         self._workers: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
         self._is_empty = asyncio.Event()
         self._last_graph: tuple[object, tuple[str, str]] = (None, ("", ""))
 
     def begin(
-        self, graph: Callable[[Any], Any], value: Any, ended: Ended, *, is_suspect: bool = False
+        self,
+        graph: Callable[[Any], Any],
+        value: Any,
+        ended: Ended,
+        *,
+        is_suspect: bool = False,
+        memory_bytes: int | None = None,
     ) -> ProcessAttempt:
         """Start an attempt; ``ended`` gets its value or error, once, on the loop, and never before this returns.
 
         A suspect, whose worker died before, gets a new one: what an earlier item left behind in a used one must not count against it.
         """
-        attempt = ProcessAttempt(ended, needs_new=is_suspect)
+        limits = [limit for limit in (self._memory_bytes, memory_bytes) if limit is not None]
+        attempt = ProcessAttempt(ended, needs_new=is_suspect, memory_bytes=min(limits, default=None))
+        if limits and self._watch is None:
+            self._watch = MemoryWatch(self.loop, self._busy, self._measured)
         try:
             attempt.request = message(CALL, self._pickle(graph, value))
         except Reported as error:
@@ -262,12 +274,16 @@ class Processes:
             raise Reported(replace(failure_of(error, Kind.PERMANENT), message=message)) from error
 
     def _busy(self) -> dict[int, tuple[WorkerProcess, ProcessAttempt]]:
-        return {worker.pid: (worker, worker.attempt) for worker in self._workers if worker.attempt and worker.pid}
+        return {
+            worker.pid: (worker, worker.attempt)
+            for worker in self._workers
+            if worker.pid and worker.attempt and worker.attempt.memory_bytes is not None
+        }
 
     def _measured(self, busy: dict[int, tuple[WorkerProcess, ProcessAttempt]], weights: Counter[int]) -> None:
-        limit = self._memory_bytes or 0
         for group, (worker, attempt) in busy.items():
-            if weights[group] > limit:
+            limit = attempt.memory_bytes
+            if limit is not None and weights[group] > limit:
                 worker.exceed_memory(attempt, f"its worker process used more than {limit / 1e6:,.0f} MB and was killed")
 
 
@@ -433,10 +449,11 @@ class WorkerProcess:
 class ProcessAttempt:
     """An attempt in a worker process. Interrupted, it is over at once, and its worker is killed."""
 
-    __slots__ = ("_ended", "_is_over", "misses", "needs_new", "request", "worker")
+    __slots__ = ("_ended", "_is_over", "memory_bytes", "misses", "needs_new", "request", "worker")
 
-    def __init__(self, ended: Ended, *, needs_new: bool) -> None:
+    def __init__(self, ended: Ended, *, needs_new: bool, memory_bytes: int | None = None) -> None:
         self.needs_new = needs_new
+        self.memory_bytes = memory_bytes
         self.misses = 0
         self.request = b""
         self.worker: WorkerProcess | None = None
