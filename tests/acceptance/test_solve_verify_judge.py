@@ -3,8 +3,12 @@
 import asyncio
 import re
 import signal
+import subprocess
+import sys
+import zipfile
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -17,6 +21,7 @@ from support.driving import virtual
 from support.model_server import reply, said
 
 NAME = "solve-verify-judge"
+ROOT = Path(__file__).parents[2]
 FIELDS = [
     "answer",
     "solution",
@@ -415,3 +420,13 @@ def test_a_disturbed_batch_that_is_killed_twice_comes_to_the_same_answers_as_a_c
             killed.wait()
     answered(tmp_path, *asking, "wild", argv=IMPATIENT)
     assert debates("wild") == calm
+
+
+def test_the_package_as_it_is_installed_has_every_file_of_the_workflow(tmp_path):
+    build = f"from hatchling.build import build_wheel; build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=ROOT, check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        packed = {name.removeprefix("graphmill/") for name in wheel.namelist()}
+    folder = ROOT / "src" / "graphmill"
+    ours = {str(path.relative_to(folder)) for path in (folder / "pipelines").rglob("*") if path.is_file()}
+    assert {name for name in ours if not name.endswith(".pyc")} <= packed

@@ -26,6 +26,11 @@ from graphmill.providers.http_provider import (
 _ANSWER_TOOL = "answer"
 _DEFAULT_MAX_TOKENS = 4096  # this API requires one
 _VERSIONED = re.compile(r"/v1/?(?:\?|\Z)")
+# Keywords of a schema that the API refuses with status 400.
+_REFUSED = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+    "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
+)  # fmt: skip
 _WITHOUT_FORMAT = re.compile(r"claude-(?:instant|2|3|(?:opus|sonnet)-4(?:-0|-1)?(?:-20|$))")
 _NO_CREDIT = re.compile(r"credit balance is too low|spend limit|usage limits?\b|billing", re.IGNORECASE)
 _REASONS = {
@@ -188,12 +193,18 @@ def _add_schema(body: dict[str, Any], schema: Mapping[str, Any]) -> None:
 
 
 def close_schema(schema: Any) -> Any:
-    """Copy a schema with every object closed, as this API requires; what it allows, the schema allows too."""
+    """Copy a schema in the form that this API takes: every object closed, and limits such as ``maximum`` in words.
+
+    It refuses those limits as keywords; the answer is checked against them here.
+    """
     if isinstance(schema, list | tuple):
         return [close_schema(entry) for entry in schema]
     if not isinstance(schema, Mapping):
         return schema
-    closed = {name: _close_below(name, value) for name, value in schema.items()}
+    closed = {name: _close_below(name, value) for name, value in schema.items() if name not in _REFUSED}
+    limits = [f"{name} {schema[name]}" for name in _REFUSED if name in schema]
+    if limits:
+        closed["description"] = " ".join(filter(None, [schema.get("description"), f"({', '.join(limits)})"]))
     if schema.get("type") == "object":
         closed["additionalProperties"] = False
     return closed

@@ -113,6 +113,24 @@ def test_a_schema_is_a_format_with_every_object_closed():
     assert body["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": CLOSED}}
 
 
+def test_limits_that_the_format_does_not_take_are_said_in_words():
+    score = {"type": "number", "minimum": 0, "maximum": 1, "description": "How good."}
+    tags = {"type": "array", "items": {"type": "string", "minLength": 2}, "maxItems": 3}
+    schema = {"type": "object", "properties": {"maximum": score, "tags": tags}}
+    assert asked(schema=schema)["output_config"]["format"]["schema"] == {
+        "type": "object",
+        "properties": {
+            "maximum": {"type": "number", "description": "How good. (minimum 0, maximum 1)"},
+            "tags": {
+                "type": "array",
+                "items": {"type": "string", "description": "(minLength 2)"},
+                "description": "(maxItems 3)",
+            },
+        },
+        "additionalProperties": False,
+    }
+
+
 @pytest.mark.parametrize(
     "model",
     [
