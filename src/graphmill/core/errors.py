@@ -11,6 +11,7 @@ GraphmillError
 │   └── DamagedError      the journal is damaged
 ├── OwnedError            another process works on the run
 ├── UnknownRunError       no run has this name
+├── SandboxError          there is no working sandbox for programs of others
 ├── StepError             a step inside a job failed for good
 ├── InternalError         a bug in Graphmill
 └── AttemptError          raised by a user's function to say how its attempt failed
@@ -121,6 +122,10 @@ class OwnedError(GraphmillError):
 
 class UnknownRunError(GraphmillError, LookupError):
     """The journal has no run of this name."""
+
+
+class SandboxError(GraphmillError):
+    """There is no working sandbox for programs of others; the message says why, and how to get one."""
 
 
 class StepError(GraphmillError):

@@ -1,0 +1,324 @@
+"""The supervisor: a warm interpreter inside a sandbox that runs one program at a time, each in a process of its own.
+
+It reads jobs from its standard input, which is a socket, and answers there. A program never has this socket: it gets a
+standard input, two pipes that are read up to a limit, and, if it is tested, a connection to its tests. What a program
+started ends with it, and where anything of it might be left the supervisor ends too, so that the next program gets a new
+sandbox.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+import stat
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from graphmill.sandbox.inside.program import FILE, FOLDER, enter_limits, run_program, take_descriptors
+from graphmill.sandbox.inside.tests import run_tests
+from graphmill.sandbox.inside.wire import ConnectionEndedError, receive, send
+
+VERSION = 1
+_WARM = (
+    "abc array asyncio bisect cmath collections copy csv dataclasses datetime decimal enum fractions functools hashlib heapq "
+    "inspect io itertools json math numbers operator random re statistics string struct textwrap threading time typing unittest"
+)
+_TICK_S = 0.1
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
+_SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108
+_MOST_OUTPUT_FACTOR = 200  # a program that writes this many times what is kept is ended
+
+
+def main() -> None:
+    """Run programs until the standard input ends."""
+    os.environ.clear()
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # like all others: the first process gets no signal that it does not handle
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # a program can neither trace this process nor take its descriptors
+    jobs = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    for name in _WARM.split():
+        importlib.import_module(name)
+    sys.set_int_max_str_digits(0)
+    gc.collect()
+    gc.freeze()
+    try:
+        send(jobs, {"ready": VERSION, "python": sys.version.split()[0]})
+        while True:
+            send(jobs, _Run(receive(jobs), jobs, null).result())
+            _clean()
+    except ConnectionEndedError:
+        return
+
+
+class _Run:
+    """One program, and its tests if it has any."""
+
+    def __init__(self, job: dict[str, Any], jobs: socket.socket, null: int) -> None:
+        self._job, self._limits = job, job["limits"]
+        self._outputs = {
+            "stdout": _Captured(self._limits["output_bytes"]),
+            "stderr": _Captured(self._limits["output_bytes"]),
+        }
+        self._report = _Captured(8 << 20)
+        self._limit = ""
+        self._ends_at = time.monotonic() + self._limits["wall_s"]
+        self._began = time.monotonic()
+        _write_files(job)
+        near, far = socket.socketpair()
+        self._near = near
+        self._program = self._start_program(far)
+        far.close()
+        self._tests: int | None = None
+        if job["is_tested"]:
+            self._tests = self._start_tests(receive(jobs), near, null)  # read only now: the program has no copy of them
+        self._report.close_writer()
+
+    def result(self) -> dict[str, Any]:
+        """Run it to its end, end whatever it left, and say what happened."""
+        self._watch()
+        _kill_all()
+        ended = _reap({self._program, self._tests})
+        status, usage = ended[self._program]
+        tests_status = None if self._tests is None else ended[self._tests][0]
+        for each in (*self._outputs.values(), self._report):
+            each.drain()
+        cpu_s = usage.ru_utime + usage.ru_stime
+        result = {
+            "status": os.waitstatus_to_exitcode(status),
+            "limit": self._limit or self._limit_of(status, tests_status, cpu_s),
+            "cpu_s": cpu_s,
+            "wall_s": time.monotonic() - self._began,
+            "output": {name: each.text() for name, each in self._outputs.items()},
+            "files": _read_files(self._job, self._limits["output_bytes"] * 16),
+            "load": self._loaded(),
+            "report": [json.loads(line) for line in self._report.lines()],
+        }
+        self._near.close()
+        return result
+
+    # -- starting
+
+    def _start_program(self, connection: socket.socket) -> int:
+        stdin = os.memfd_create("stdin")
+        os.write(stdin, base64.b64decode(self._job.get("stdin", "")))
+        os.lseek(stdin, 0, os.SEEK_SET)
+        pid = os.fork()
+        if pid == 0:
+            self._be_program(stdin, connection)
+        os.close(stdin)
+        for each in self._outputs.values():
+            each.close_writer()
+        return pid
+
+    def _be_program(self, stdin: int, connection: socket.socket) -> NoReturn:
+        status = 1
+        try:
+            os.setsid()
+            os.chdir(FOLDER)
+            own = take_descriptors(
+                stdin, self._outputs["stdout"].writer, self._outputs["stderr"].writer, connection.fileno()
+            )
+            enter_limits(self._limits)
+            run_program(self._job, own)
+        except FileNotFoundError as error:
+            print(f"{error.filename or ''}: command not found", file=sys.stderr)  # noqa: T201
+            status = 127
+        finally:
+            os._exit(status)
+
+    def _start_tests(self, tests: dict[str, Any], connection: socket.socket, null: int) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                report = os.dup2(self._report.writer, 950)
+                own = socket.socket(fileno=os.dup2(connection.fileno(), 951))
+                for number in range(3):
+                    os.dup2(null, number)
+                os.closerange(3, 950)
+                os.chdir(FOLDER)
+                enter_limits(self._limits | {"file_bytes": 0, "open_files": 1024})
+                run_tests(tests, own, report)
+            finally:
+                os._exit(1)
+        connection.close()
+        return pid
+
+    # -- watching
+
+    def _watch(self) -> None:
+        """Wait for the end: that of the tests or, without any, of the program."""
+        waited_for = os.pidfd_open(self._program if self._tests is None else self._tests)
+        poll = select.poll()
+        poll.register(waited_for, select.POLLIN)
+        sources = {each.reader: each for each in (*self._outputs.values(), self._report)}
+        for reader in sources:
+            poll.register(reader, select.POLLIN)
+        try:
+            while not self._limit:
+                ready = [number for number, _ in poll.poll(_TICK_S * 1000)]
+                for number in ready:
+                    if number in sources and not sources[number].read():
+                        poll.unregister(number)
+                if waited_for in ready:
+                    return
+                self._limit = self._exceeded()
+        finally:
+            os.close(waited_for)
+
+    def _exceeded(self) -> str:
+        if time.monotonic() >= self._ends_at:
+            return "timeout"
+        if any(each.size > self._limits["output_bytes"] * _MOST_OUTPUT_FACTOR for each in self._outputs.values()):
+            return "output_limit"
+        for folder in _SCRATCH:
+            files = os.statvfs(folder)
+            if files.f_files - files.f_ffree > self._limits["files"]:
+                return "file_limit"
+        return ""
+
+    def _limit_of(self, status: int, tests_status: int | None, cpu_s: float) -> str:
+        ended_by = [os.WTERMSIG(each) for each in (status, tests_status) if each is not None and os.WIFSIGNALED(each)]
+        if signal.SIGXCPU in ended_by or cpu_s >= int(self._limits["cpu_s"]):
+            return "timeout"
+        return ""
+
+    def _loaded(self) -> Any:
+        """Return what a program that is not tested reports of itself; for its own use, and true only if it wants."""
+        if self._tests is not None:
+            return None
+        try:
+            self._near.settimeout(0)
+            return receive(self._near)
+        except (ConnectionEndedError, OSError):
+            return None
+
+
+class _Captured:
+    """A pipe of which so many bytes are kept, and the rest is read and dropped."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self.size = 0
+        self._most_bytes = most_bytes
+        self._data = bytearray()
+
+    def read(self) -> bool:
+        """Read what is there; False at its end."""
+        try:
+            piece = os.read(self.reader, 1 << 16)
+        except BlockingIOError:
+            return True
+        self.size += len(piece)
+        self._data += piece[: self._most_bytes - len(self._data)]
+        return bool(piece)
+
+    def close_writer(self) -> None:
+        os.close(self.writer)
+
+    def drain(self) -> None:
+        """Read what a pipe still holds, now that nobody writes any more."""
+        while self.size < self._most_bytes + (1 << 20):
+            before = self.size
+            if not self.read() or self.size == before:
+                break
+        os.close(self.reader)
+
+    def lines(self) -> list[bytes]:
+        return [line for line in bytes(self._data).split(b"\n")[:-1] if line]
+
+    def text(self) -> dict[str, Any]:
+        return {"data": base64.b64encode(self._data).decode(), "bytes": self.size}
+
+
+# -- files
+
+
+def _write_files(job: dict[str, Any]) -> None:
+    folder = Path(FOLDER)
+    folder.mkdir()
+    for name, data in (job.get("files") or {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(data))
+    if job.get("code") is not None:
+        (folder / FILE).write_text(job["code"], "utf-8", "surrogatepass")
+
+
+def _read_files(job: dict[str, Any], most_bytes: int) -> dict[str, Any]:
+    """Read the files that the job asks for; a link or a device is none of them."""
+    found = {}
+    for name in job.get("wanted") or ():
+        path = Path(FOLDER) / name
+        try:
+            if Path(os.path.realpath(path)) != path:
+                continue
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    data = file.read(most_bytes + 1)
+                    found[name] = {
+                        "data": base64.b64encode(data[:most_bytes]).decode(),
+                        "is_cut": len(data) > most_bytes,
+                    }
+        except OSError:
+            continue
+    return found
+
+
+def _clean() -> None:
+    """Empty the file systems that a program can write to, or end: a new sandbox has new ones."""
+    try:
+        os.chdir("/")
+        for folder in _SCRATCH:
+            for entry in os.scandir(folder):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
+                else:
+                    os.unlink(entry.path)  # noqa: PTH108
+    except (OSError, RecursionError):
+        os._exit(0)
+
+
+# -- processes
+
+
+def _kill_all() -> None:
+    """End every other process of the sandbox. This one is the first, so it is spared, and inherits all that lose their parent."""
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def _reap(own: set[int | None]) -> dict[int, tuple[int, resource.struct_rusage]]:
+    """Wait until all killed processes are gone; return how those ended that were asked for."""
+    found: dict[int, tuple[int, resource.struct_rusage]] = {}
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            return found
+        if pid in own:
+            found[pid] = (status, usage)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    main()
