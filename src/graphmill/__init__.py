@@ -10,7 +10,7 @@ _HOMES = {
     "api.complete": "complete",
     "api.reward": "reward",
     "api.run_reader": "RunReader open_run",
-    "api": "abatch aresume aretry arun ascore batch resume retry run score",
+    "api": "abatch aresume aretry arun ascore batch resume retry run score stream",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
     " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",

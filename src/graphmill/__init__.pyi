@@ -1,4 +1,4 @@
-from graphmill.api import abatch, aresume, aretry, arun, ascore, batch, resume, retry, run, score
+from graphmill.api import abatch, aresume, aretry, arun, ascore, batch, resume, retry, run, score, stream
 from graphmill.api.complete import complete
 from graphmill.api.reward import reward
 from graphmill.api.run_reader import RunReader, open_run
@@ -143,4 +143,5 @@ __all__ = [
     "sink",
     "source",
     "step",
+    "stream",
 ]

@@ -379,9 +379,9 @@ def test_jobs_are_not_items():
 
 def test_a_keyword_that_nothing_takes_is_refused_with_the_one_that_is_meant():
     with pytest.raises(gm.UsageError) as refusal:
-        gm.batch(double, [1, 2], sink=None, progress=True, max_failures=0, concurency=3, attempts=2, bogus=1)
+        gm.batch(double, [1, 2], sink=None, on_progres=True, max_failures=0, concurency=3, attempts=2, bogus=1)
     assert str(refusal.value) == (
-        "gm.batch has no such keyword: 'sink' (did you mean 'sinks'?); 'progress' (did you mean 'on_progress'?); "
+        "gm.batch has no such keyword: 'sink' (did you mean 'sinks'?); 'on_progres' (did you mean 'on_progress'?); "
         "'max_failures' belongs in policy=gm.Policy(max_failures=…); 'concurency' (did you mean 'concurrency'?); "
         "'attempts' belongs in policy=gm.Policy(retry=gm.Retry(attempts=…)); 'bogus'"
     )

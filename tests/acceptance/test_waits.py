@@ -8,8 +8,8 @@ import threading
 import pytest
 
 import graphmill as gm
-from graphmill.cli.display import progress_line
 from graphmill.core.usage import RateLimit, RateLimits
+from graphmill.report.progress import progress_line
 from support.asked_model import answer
 from support.command import HANG_S, Command, run, write_items
 from support.driving import virtual

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from graphmill.api.items import id_rule, job_among_items, repeat_samples, require_fields, require_id, require_samples
+from graphmill.api.progress import OnProgress, showing_progress
 from graphmill.api.reader import ResultReader
 from graphmill.api.recording import JournalRef, Recording, cache_for_run, open_briefly, plan_recording
 from graphmill.api.rehearsal import Rehearse, collecting_notes, rehearsing
@@ -26,7 +27,7 @@ from graphmill.core.suggest import suggestion
 from graphmill.datasets.sink import Sink
 from graphmill.engine.admission import known_length
 from graphmill.engine.attempts.processes.importable import require_importable
-from graphmill.engine.bridge import blocking
+from graphmill.engine.bridge import blocking, say_if_interrupted
 from graphmill.engine.executor import BatchExecutor, Run
 from graphmill.engine.monitor.events import Alert, Event
 from graphmill.engine.policy import Isolation, Policy, Retry, require_policy
@@ -91,7 +92,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     The report has their figures in ``scores``.
 
     ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the newest
-    figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event.
+    figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event. With
+    ``progress`` None a bar is shown on a terminal and in a notebook, unless there is an ``on_progress``.
 
     A failing item is a result, never an exception. A failing source raises SourceError after all items before it are
     finished, a failing sink ExportError, a failing journal JournalError; the exception's ``report`` has everything up to
@@ -172,7 +174,9 @@ async def score_run(
     passes = []
     for plan in plans:
         try:
-            passes.append(await execute(plan.graph, [], plan.policy, plan.recording, **hooks | {"sinks": ()}))
+            passes.append(
+                await execute(plan.graph, [], plan.policy, plan.recording, **hooks | {"sinks": (), "deliver": None})
+            )
         finally:
             await plan.graph.scorer.close()
         if passes[-1].stopped is not None:
@@ -193,7 +197,7 @@ async def execute(
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run a batch to its end; batch, run, resume and retry all end up here."""
-    sinks, on_start = hooks.get("sinks", ()), hooks.get("on_start")
+    sinks = hooks.get("sinks", ())
     _require_sinks(sinks)
     if policy.isolation == "process":
         _require_isolable(function)
@@ -203,28 +207,37 @@ async def execute(
         )
     if isinstance(function, Graph):
         require_models(function)
-    executor = _executor(policy, hooks)
-    if recording is not None:
-        return await _execute_recorded(
-            executor.start(items, recorder=recording.begin), recording, policy, sinks, on_start
-        )
-    # An output that no row can hold fails that job, instead of the whole batch when the row is written.
-    accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
-    run = executor.start(items, bind=bind, total=total, accept=accept)
-    reader = ResultReader(run, sinks, policy, keep_results=keep_results)
-    with cache_for_run(None):
-        await _read(run, reader, on_start)
-    return _checked(reader, reader.report())
+    with showing_progress(hooks.get("progress"), hooks.get("on_progress")) as on_progress:
+        executor = _executor(policy, hooks, on_progress)
+        if recording is not None:
+            run = executor.start(items, recorder=recording.begin)
+            return await _execute_recorded(run, recording, policy, hooks)
+        # An output that no row can hold fails that job, instead of the whole batch when the row is written.
+        accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
+        run = executor.start(items, bind=bind, total=total, accept=accept)
+        reader = ResultReader(run, sinks, policy, keep_results=keep_results, deliver=hooks.get("deliver"))
+        with cache_for_run(None):
+            await _read(run, reader, hooks.get("on_start"))
+        return _checked(reader, reader.report())
 
 
-async def _execute_recorded(
-    run: Run, recording: Recording, policy: Policy, sinks: Sequence[Sink], on_start: Callable[[Run], Any] | None
-) -> Report:
-    reader = ResultReader(run, sinks, policy, keep_results=False, stored=recording.stored)
+async def _execute_recorded(run: Run, recording: Recording, policy: Policy, hooks: BatchHooks) -> Report:
+    reader = ResultReader(
+        run,
+        hooks.get("sinks", ()),
+        policy,
+        keep_results=False,
+        stored=recording.stored,
+        deliver=hooks.get("deliver"),
+    )
     try:
         with cache_for_run(recording.file):
-            await _read(run, reader, on_start)
+            await _read(run, reader, hooks.get("on_start"))
         report = await asyncio.to_thread(reader.report)
+    except asyncio.CancelledError:
+        if run.is_entered:
+            say_if_interrupted(recording.how_to_continue(run.id))
+        raise
     finally:
         recording.close()
     return _checked(reader, report)
@@ -259,11 +272,11 @@ def function_of(graph: Any) -> Callable[[Any], Any]:
     return function
 
 
-def _executor(policy: Policy, hooks: BatchHooks) -> BatchExecutor:
+def _executor(policy: Policy, hooks: BatchHooks, on_progress: OnProgress) -> BatchExecutor:
     return BatchExecutor(
         policy,
         on_result=hooks.get("on_result"),
-        on_progress=hooks.get("on_progress"),
+        on_progress=on_progress,
         on_alert=hooks.get("on_alert"),
         observers=hooks.get("observers", ()),
     )
@@ -332,8 +345,10 @@ def policy_for(
 
 
 class BatchHooks(TypedDict, total=False):
-    """Sinks and callbacks of a batch; see ``abatch``."""
+    """Sinks and callbacks of a batch; see ``abatch``. ``deliver`` is awaited with each result, before more are read."""
 
+    progress: bool | None
+    deliver: Callable[[Result], Awaitable[None]] | None
     sinks: Sequence[Sink]
     on_start: Callable[[Run], Any] | None
     on_result: Callable[[Job, Result], Any] | None

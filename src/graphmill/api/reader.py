@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,12 +31,14 @@ class ResultReader:
         *,
         keep_results: bool,
         stored: Callable[[str], StoredResults] | None = None,
+        deliver: Callable[[Result], Awaitable[None]] | None = None,
     ) -> None:
         self._run = run
         self._sinks = sinks
         self._policy = policy
         self._kept: list[Result] | None = [] if keep_results else None
         self._stored = stored
+        self._deliver = deliver
         self._first_errors: list[Result] = []
         self._taken: list[Result] = []
         self._writing: asyncio.Future[None] | None = None
@@ -93,10 +95,12 @@ class ResultReader:
         try:
             while self._taken or await self._take():
                 await self._in_thread(self._write_all)
-                for result in self._taken:
+                while self._taken:
+                    if self._deliver is not None:
+                        await self._deliver(self._taken[0])
+                    result = self._taken.pop(0)
                     self._note(result)
                     self._run.release(result)
-                self._taken = []
         except (SourceError, ChangedError, JournalError) as error:
             self.error = error
 

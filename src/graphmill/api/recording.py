@@ -17,7 +17,7 @@ import msgspec
 from graphmill.api.items import Single, id_rule, job_among_items, repeat_samples
 from graphmill.api.model_changes import ModelChange, describe_model_changes
 from graphmill.api.rehearsal import rehearsal_note, require_same
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import GraphmillError, UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import to_json
@@ -38,6 +38,8 @@ from graphmill.journal.records import RECORD_PROMPTS, Entry, RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import BESIDE_THE_PROJECT, fixed
 from graphmill.report.report import StoredResults
+from graphmill.report.run_pages import next_lines
+from graphmill.report.run_view import view_of
 
 JournalRef = Journal | str | Path
 
@@ -66,6 +68,17 @@ class Recording:
     def stored(self, run_id: str) -> StoredResults:
         """Return the run's stored results; they can be read as long as the journal exists."""
         return StoredResults(partial(open_briefly, self._place), run_id)
+
+    def how_to_continue(self, run_id: str | None) -> list[str]:
+        """Say how far a run came that was interrupted, and what continues it; nothing if it cannot be read."""
+        if run_id is None or self._opened is None:
+            return []
+        try:
+            archive = self._opened.archive
+            view = view_of(archive, archive.find(run_id))
+        except GraphmillError:
+            return []
+        return [f"run {view.name} is paused: {view.summary()}", *(f"  {line}" for line in next_lines(view)[:1])]
 
     def close(self) -> None:
         """Close the journal if it was opened here."""

@@ -13,13 +13,12 @@ from itertools import chain
 from typing import Any, BinaryIO
 
 from graphmill.core.json import to_json
-from graphmill.datasets.row import ROW_FIELDS, SCORES, Row
+from graphmill.datasets.row import Row, column_order, flat_columns, note_columns
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
 _OTHER_DELIMITERS = (";", "\t", "|")
-_EMPTY_METADATA = ("metadata", "{}")
 
 
 def read_csv(
@@ -123,48 +122,24 @@ class CsvWriter:
 
     def write(self, row: Row) -> None:
         """Put a row into the temporary file."""
-        flat = dict(_flat(json.loads(to_json(row))))
-        for column, value in flat.items():
-            self._columns[column] = self._columns.get(column, False) or (
-                value is not None and (column, value) != _EMPTY_METADATA
-            )
-        self._waiting.write(to_json(flat) + "\n")
+        flat = dict(flat_columns(json.loads(to_json(row))))
+        note_columns(self._columns, flat)
+        self._waiting.write(to_json({column: _cell(value) for column, value in flat.items()}) + "\n")
 
     def finish(self) -> None:
         """Write header and rows."""
         text = io.TextIOWrapper(self._stream, encoding="utf-8", newline="", errors="backslashreplace")
         with self._waiting:
-            table = csv.DictWriter(text, self._header(), extrasaction="ignore")
+            table = csv.DictWriter(text, column_order(self._columns), extrasaction="ignore")
             table.writeheader()
             self._waiting.seek(0)
             table.writerows(json.loads(line) for line in self._waiting)
         text.flush()
         text.detach()
 
-    def _header(self) -> list[str]:
-        """Order columns by field; leave out an empty one whose parts have columns of their own."""
-        split = {column.partition(".")[0] for column in self._columns if "." in column}
-        columns = [column for column, is_used in self._columns.items() if is_used or column not in split]
-        return sorted(columns, key=lambda column: ROW_FIELDS.index(column.partition(".")[0])) or list(ROW_FIELDS)
-
     def discard(self) -> None:
         """Delete the temporary file."""
         self._waiting.close()
-
-
-def _flat(row: Row) -> Iterator[tuple[str, Any]]:
-    """Split mappings into one column per field; deeper values become JSON text."""
-    for name, value in row.items():
-        if isinstance(value, dict) and value:
-            parts = _parts_of_scores(value) if name == SCORES else value
-            yield from ((f"{name}.{field}", _cell(entry)) for field, entry in parts.items())
-        else:
-            yield name, _cell(value)
-
-
-def _parts_of_scores(scores: Row) -> Row:
-    """Make a column for each part of each score."""
-    return {f"{scorer}.{part}": entry for scorer, score in scores.items() for part, entry in score.items()}
 
 
 def _cell(value: Any) -> Any:

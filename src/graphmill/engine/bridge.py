@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import wraps
 from types import FrameType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -15,6 +17,16 @@ from weakref import WeakKeyDictionary
 from graphmill.core.errors import UsageError
 
 P = ParamSpec("P")
+_said_if_interrupted: ContextVar[list[str] | None] = ContextVar("said_if_interrupted", default=None)
+
+
+def say_if_interrupted(lines: Sequence[str]) -> None:
+    """Print these lines on standard error if it is Ctrl-C that ends the call of a plain function, once it has ended."""
+    said = _said_if_interrupted.get()
+    if said is not None:
+        said.extend(lines)
+
+
 T = TypeVar("T")
 
 
@@ -33,6 +45,8 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
             )
         with asyncio.Runner() as runner, _Interrupts(loop := runner.get_loop()) as interrupts:
             loop.set_default_executor(_DaemonExecutor())
+            said: list[str] = []
+            token = _said_if_interrupted.set(said)
             try:
                 # Not runner.run, which hides its task: a coroutine that notes it would be one more at every wake-up.
                 task = loop.create_task(function(*args, **kwargs))
@@ -40,8 +54,11 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
                 return loop.run_until_complete(task)
             except asyncio.CancelledError:
                 if interrupts.count:
+                    sys.stderr.write("".join(f"{line}\n" for line in said))
                     raise KeyboardInterrupt from None
                 raise
+            finally:
+                _said_if_interrupted.reset(token)
 
     run.__name__ = run.__qualname__ = name
     return run

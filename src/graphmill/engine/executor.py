@@ -138,6 +138,11 @@ class Run:
         await self._engine.close()
 
     @property
+    def is_entered(self) -> bool:
+        """Whether it has begun; it may be over."""
+        return self._live is not None
+
+    @property
     def id(self) -> str | None:
         """The id under which the run is recorded; None if it is not."""
         return self._engine.run_id

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from graphmill.core.errors import UsageError
 from graphmill.core.result import FAILURES, Result, Status, StopReason
+from graphmill.datasets.frames import arrow_table, pandas_frame
 from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.engine.monitor.machine import Reading
 from graphmill.engine.policy import Policy
@@ -181,6 +182,14 @@ class Report:
         target = sink(path)
         self.stream(target, status=status, where=where)
         return getattr(target, "written", None) or Path(path)
+
+    def to_pandas(self, *, status: str | None = None, where: Where | None = None) -> Any:
+        """Return the results as a pandas data frame, with a column per field, such as ``output.answer``."""
+        return pandas_frame(self.results(status=status, where=where))
+
+    def to_arrow(self, *, status: str | None = None, where: Where | None = None) -> Any:
+        """Return the results as an Arrow table, with a column per field; one of mixed types holds JSON text."""
+        return arrow_table(self.results(status=status, where=where))
 
 
 def _status(name: str) -> Status:

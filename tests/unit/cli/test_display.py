@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from graphmill.cli import display
-from graphmill.cli.display import Display, progress_line
+from graphmill.cli.display import Display
 from graphmill.engine.results.statistics import LaneProgress, Progress, SeriesProgress
+from graphmill.report.progress import progress_line
 
 
 def lane(trouble=""):
