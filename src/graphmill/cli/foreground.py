@@ -311,7 +311,9 @@ class SingleForeground(Foreground):
 def _for_stdout(text: str) -> str:
     """Escape what has no encoding and, on a terminal, replace control characters."""
     plain = text.encode(errors="backslashreplace").decode()
-    return printable(plain, also="\n\t") if sys.stdout.isatty() else plain
+    if sys.stdout.isatty():
+        return printable(plain, also="\n\t")
+    return plain
 
 
 # -- runs that are resumed or retried
@@ -329,7 +331,9 @@ def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foregr
 def output_of(run: RunRecord) -> str | None:
     """Return the file that a run writes its results to; standard output is not that of the command that started it."""
     found = run.manifest.get("options", {}).get("output")
-    return found if isinstance(found, str) and found != "-" else None
+    if isinstance(found, str) and found != "-":
+        return found
+    return None
 
 
 class ModelChoices(ModelParams, total=False):

@@ -220,10 +220,14 @@ def message_of(error: BaseException) -> str:
 
 def cut(text: str, most: int) -> str:
     """Shorten a text to at most ``most`` characters, ``…`` at its end included."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    if len(text) <= most:
+        return text
+    return text[: most - 1] + "…"
 
 
 def describe_error(error: BaseException) -> str:
     """Return an exception's type and message, the type once."""
     name, message = type(error).__name__, message_of(error)
-    return message if message.startswith(name) else f"{name}: {message}"
+    if message.startswith(name):
+        return message
+    return f"{name}: {message}"

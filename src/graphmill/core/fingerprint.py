@@ -62,7 +62,9 @@ def callable_name(function: Any) -> str:
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__qualname__", None)
-    return name if isinstance(name, str) else type(function).__qualname__
+    if isinstance(name, str):
+        return name
+    return type(function).__qualname__
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

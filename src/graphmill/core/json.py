@@ -203,7 +203,9 @@ def _plain(value: Any) -> Any:
 def _finite(value: Any) -> Any:
     """Copy a value, with null for NaN and infinity."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        if math.isfinite(value):
+            return value
+        return None
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
     if isinstance(value, dict):

@@ -146,7 +146,9 @@ def require_series(items: object) -> None:
 
 def known_length(items: object) -> int | None:
     """Return how many items there will be, if that costs nothing."""
-    return len(items) if isinstance(items, Sized) else None
+    if isinstance(items, Sized):
+        return len(items)
+    return None
 
 
 class ContainerFeed:

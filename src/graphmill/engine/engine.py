@@ -88,7 +88,7 @@ class Engine:
         self._commits = Commits(scheduler, self._recorder)
         self._results = Results(
             scheduler, self._recorder, self._commits, self._observers,
-            statistics=self._statistics, monitor=self._monitor, crash=self.crash,
+            outbox=self._outbox, statistics=self._statistics, monitor=self._monitor, crash=self.crash,
         )  # fmt: skip
         scheduler.lanes.clock = self._loop.time
         self._tracing = Tracing.start(self._recorder)

@@ -133,7 +133,9 @@ def _answer(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    return error.cause if isinstance(error, AttemptError) and error.cause in ANSWER_CAUSES else ""
+    if isinstance(error, AttemptError) and error.cause in ANSWER_CAUSES:
+        return error.cause
+    return ""
 
 
 def cancelled(message: str) -> Failure:
@@ -196,7 +198,9 @@ class Reported(Exception):  # noqa: N818  it carries a failure
             raise
         except BaseException:  # noqa: BLE001  reading a user's exception runs its code
             return None
-        return error if isinstance(error, BaseException) else None
+        if isinstance(error, BaseException):
+            return error
+        return None
 
 
 def _type_name(error: BaseException) -> str:

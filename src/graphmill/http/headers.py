@@ -90,7 +90,9 @@ def _read_limits(
 
 
 def _parse_count(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+    if text.isascii() and text.isdigit() and len(text) < 16:
+        return int(text)
+    return None
 
 
 def _parse_reset(text: str, headers: Mapping[str, str]) -> float | None:
@@ -122,7 +124,9 @@ def _seconds_until(moment: float | None, headers: Mapping[str, str]) -> float | 
 
 def _parse_number(text: str) -> float | None:
     """Read a plain number that is not negative."""
-    return float(text) if _NUMBER.fullmatch(text.strip()) else None
+    if _NUMBER.fullmatch(text.strip()):
+        return float(text)
+    return None
 
 
 def _parse_date(text: str) -> float | None:
@@ -132,4 +136,6 @@ def _parse_date(text: str) -> float | None:
         seconds = parsedate_to_datetime(text).timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):
         return None
-    return seconds if math.isfinite(seconds) else None
+    if math.isfinite(seconds):
+        return seconds
+    return None

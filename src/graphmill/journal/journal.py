@@ -112,7 +112,9 @@ class Journal:
             found = self.archive.find(run_id)
         except UnknownRunError:
             return None
-        return found if found.id == run_id else None
+        if found.id == run_id:
+            return found
+        return None
 
     def recorder(
         self, jobs: Any, *, run_id: str | None, total: int | None, answers: Mapping[str, Any] | None = None
@@ -370,7 +372,9 @@ def _require_source(run: RunRecord, now: Mapping[str, Any]) -> None:
 def _file_of(manifest: Mapping[str, Any]) -> Path | None:
     source = manifest.get("source")
     path = source.get("path") if isinstance(source, Mapping) else None
-    return Path(path) if isinstance(path, str) else None
+    if isinstance(path, str):
+        return Path(path)
+    return None
 
 
 def _change_hint(run: RunRecord) -> str:

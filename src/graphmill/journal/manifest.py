@@ -101,7 +101,9 @@ def _data(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        if math.isfinite(value):
+            return value
+        return str(value)
     if isinstance(value, PurePath):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -185,7 +187,9 @@ def _head(repository: Path) -> str | None:
 
 
 def _loose(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
+    if path.is_file():
+        return path.read_text(encoding="utf-8").strip()
+    return None
 
 
 def _packed(path: Path, name: str) -> str | None:

@@ -215,7 +215,9 @@ def _place(error: SyntaxError) -> str:
 
 def _quoted(code: str, line: int | None) -> str:
     lines = code.splitlines()
-    return f": {lines[line - 1].strip():.80}" if line and line <= len(lines) else ""
+    if line and line <= len(lines):
+        return f": {lines[line - 1].strip():.80}"
+    return ""
 
 
 @lru_cache(maxsize=64)

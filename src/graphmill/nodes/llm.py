@@ -150,7 +150,9 @@ class LlmNode(NodeType[LlmParams]):
     def output_schemas(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the schema of the answer; a model with tools may also answer in text."""
         schema = params.get("output_schema")
-        return {} if is_open(schema) or params.get("tools") else {"response": schema}
+        if is_open(schema) or params.get("tools"):
+            return {}
+        return {"response": schema}
 
     def actions(self, params: Mapping[str, Any]) -> Collection[str]:
         """Return the only action."""

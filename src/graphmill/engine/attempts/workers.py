@@ -306,7 +306,9 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         raise UsageError("a workflow runs as a job of a batch: gm.batch(graph, [item])")
     # In the context of where it is called, not of where the run began.
     value = await workers.submit(partial(copy_context().run, _plainly, function, *args, **kwargs))
-    return await value if _is_awaitable(value) else value
+    if _is_awaitable(value):
+        return await value
+    return value
 
 
 def _plainly(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

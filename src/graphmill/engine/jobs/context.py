@@ -308,7 +308,9 @@ def question_metadata(questions: Iterable[Question]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value)
+    if isinstance(value, str):
+        return value
+    return to_json(value)
 
 
 def _redacted(text: str, redact: Callable[[Failure], Failure] | None) -> Any:

@@ -35,7 +35,9 @@ class Cgroup:
         if not limits:
             return 0.0
         current, inactive = _numbers(self._memory_current, _NUMBER), _numbers(self._memory_stat, _INACTIVE)
-        return (current[0] - inactive[0]) / max(1, min(limits)) if current and inactive else 0.0
+        if current and inactive:
+            return (current[0] - inactive[0]) / max(1, min(limits))
+        return 0.0
 
     def cpu(self, elapsed_s: float) -> float:
         """Return the share of the CPU quota used since the last call, ``elapsed_s`` ago; 0 at first or without a quota."""
@@ -150,7 +152,9 @@ class Machine:
         if before is None or self._cpu_before is None:
             return 0.0
         busy_s, passed_s = self._cpu_before[0] - before[0], self._cpu_before[1] - before[1]
-        return busy_s / passed_s if passed_s > 0 else 0.0
+        if passed_s > 0:
+            return busy_s / passed_s
+        return 0.0
 
     def _cpu_seconds(self) -> tuple[float, float] | None:
         """Return the seconds that all CPUs together were busy, and those that passed."""

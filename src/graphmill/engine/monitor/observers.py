@@ -47,15 +47,14 @@ class Hooks:
 
 
 class Observers:
-    """The hooks of one run, each behind a queue of its own; ``deliver`` gets each result, once ``on_result`` has seen it."""
+    """The hooks of one run, each behind a queue of its own; ``deliver`` gets each result that ``on_result`` has seen."""
 
     def __init__(self, hooks: Hooks, workers: Workers, *, window: int, deliver: Callable[[Result], None]) -> None:
         self._loop = workers.loop
         self._started_at = self._loop.time()
-        self._deliver = deliver
-        self._on_result = self._on_progress = self._on_alert = None
+        self.on_result = self._on_progress = self._on_alert = None
         if hooks.on_result is not None:
-            self._on_result = HookQueue("on_result", hooks.on_result, workers, then=lambda entry: deliver(entry[1]))
+            self.on_result = HookQueue("on_result", hooks.on_result, workers, then=lambda entry: deliver(entry[1]))
         if hooks.on_progress is not None:
             self._on_progress = HookQueue("on_progress", hooks.on_progress, workers, capacity=1)
         if hooks.on_alert is not None:
@@ -66,7 +65,7 @@ class Observers:
         ]
         self.has_observers = bool(self._observers)
         self._hooks = [
-            hook for hook in (self._on_result, self._on_progress, self._on_alert, *self._observers) if hook is not None
+            hook for hook in (self.on_result, self._on_progress, self._on_alert, *self._observers) if hook is not None
         ]
 
     @property
@@ -80,13 +79,6 @@ class Observers:
             event = kind(at_s=self._loop.time() - self._started_at, **facts)
             for observer in self._observers:
                 observer.offer(event)
-
-    def hand_out(self, job: Job, result: Result) -> None:
-        """Deliver a result, once ``on_result`` has seen it."""
-        if self._on_result is None:
-            self._deliver(result)
-        else:
-            self._on_result.offer(job, result)
 
     def report_hold(self, reason: str | None) -> None:
         """Report that nothing new is started, and why, or that jobs are started again; to the log too."""
@@ -111,8 +103,8 @@ class Observers:
 
     def unhang_results(self) -> None:
         """Let results bypass an ``on_result`` that has made no progress since the last call."""
-        if self._on_result is not None:
-            self._on_result.unhang()
+        if self.on_result is not None:
+            self.on_result.unhang()
 
     def need_pause(self) -> bool:
         """Whether an observer needs a pause to catch up."""

@@ -80,6 +80,7 @@ class Results:
         commits: Commits,
         observers: Observers,
         *,
+        outbox: Outbox,
         statistics: RunStatistics,
         monitor: Monitor,
         crash: Callable[[BaseException], None],
@@ -89,6 +90,7 @@ class Results:
         self._recorder = recorder
         self._commits = commits
         self._observers = observers
+        self._outbox = outbox
         self._tally = statistics.tally
         self._monitor = monitor
         self.crash = crash
@@ -169,7 +171,10 @@ class Results:
         self._monitor.add(result)
         if self._observers.has_observers:
             self._observers.notify(events.JobFinished, result=result)
-        self._observers.hand_out(job, result)
+        if self._observers.on_result is None:
+            self._outbox.put(result)
+        else:
+            self._observers.on_result.offer(job, result)
 
     def forget(self) -> None:
         """Show nothing that is not durable by now: the journal has failed."""

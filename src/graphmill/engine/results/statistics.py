@@ -410,7 +410,9 @@ class Tally:
 def peak_memory_bytes() -> int:
     """Return the peak resident memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    if sys.platform == "darwin":
+        return peak
+    return peak * 1024
 
 
 class _GroupKey(NamedTuple):
@@ -471,7 +473,9 @@ class RateMeter:
     def rate(self, now: float, done: int) -> float:
         """Return the jobs done per second."""
         since, done_then = self._readings[0]
-        return (done - done_then) / (now - since) if now > since else 0.0
+        if now > since:
+            return (done - done_then) / (now - since)
+        return 0.0
 
 
 class Sketch:
@@ -498,7 +502,9 @@ class Sketch:
         for bucket in sorted(self._buckets):
             seen += self._buckets[bucket]
             if seen >= wanted:
-                return 0.0 if bucket == _LEAST_BUCKET else min(_middle(bucket), self._highest)
+                if bucket == _LEAST_BUCKET:
+                    return 0.0
+                return min(_middle(bucket), self._highest)
         return 0.0
 
     def percentiles(self) -> Percentiles:

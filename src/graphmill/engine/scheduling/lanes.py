@@ -203,7 +203,9 @@ class Lane:
         return self._with_key(self.health.reason)
 
     def _with_key(self, reason: str) -> str:
-        return f"{self.key}: {reason}" if self.key and not reason.startswith(self.key) else reason
+        if self.key and not reason.startswith(self.key):
+            return f"{self.key}: {reason}"
+        return reason
 
     @property
     def is_adaptive(self) -> bool:

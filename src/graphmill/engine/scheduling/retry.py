@@ -38,9 +38,13 @@ class Tries:
         if failure.kind is Kind.THROTTLED:
             wait_s = max(_LEAST_THROTTLED_S, self._wait_s(failure, self.throttles))
             left_s = self._retry.throttle_budget_s - self.throttled_s
-            return min(wait_s, left_s) if left_s >= _LEAST_THROTTLED_S else None
+            if left_s >= _LEAST_THROTTLED_S:
+                return min(wait_s, left_s)
+            return None
         tries = attempts - self.throttles - self.refusals
-        return self._wait_s(failure, tries) if tries < self._retry.attempts else None
+        if tries < self._retry.attempts:
+            return self._wait_s(failure, tries)
+        return None
 
     def _count(self, kind: Kind, now: float, *, is_probe: bool) -> None:
         if kind is Kind.THROTTLED:

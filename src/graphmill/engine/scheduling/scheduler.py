@@ -88,7 +88,9 @@ class Scheduler:
             found = [job for job in self._jobs.values() if job.job.id.startswith(name) and not job.is_finished]
         else:
             found = [job for job in self._jobs.values() if job.source_position == position and not job.is_finished]
-        return found[0] if len(found) == 1 else None
+        if len(found) == 1:
+            return found[0]
+        return None
 
     def position_of(self, job_id: str) -> int:
         """Return which of all jobs one in the window is, from 0."""
@@ -306,7 +308,9 @@ class FailureCount:
             return StopReason.FAIL_FAST
         if policy.max_failures is None or (type(policy.max_failures) is float and judged < SHARE_COUNTS_FROM):
             return None
-        return None if policy.tolerates(self._failed, judged) else StopReason.MAX_FAILURES
+        if policy.tolerates(self._failed, judged):
+            return None
+        return StopReason.MAX_FAILURES
 
     @property
     def allowed(self) -> str:

@@ -111,7 +111,9 @@ class Template:
 
 def written_index(index: int | Reference) -> str:
     """Print an index with its brackets."""
-    return f"[{index}]" if isinstance(index, int) else f"[${{{index}}}]"
+    if isinstance(index, int):
+        return f"[{index}]"
+    return f"[${{{index}}}]"
 
 
 def _written(part: str | Placeholder, following: str | Placeholder) -> str:
@@ -173,7 +175,9 @@ def _misfit(name: str) -> int | None:
     if not name.startswith("-") and name.replace("-", "_").isidentifier():
         return None
     fits = [letter == "-" or f"_{letter}".isidentifier() for letter in name]
-    return 0 if all(fits) or not name[0].isidentifier() else fits.index(False)
+    if all(fits) or not name[0].isidentifier():
+        return 0
+    return fits.index(False)
 
 
 class _PlaceholderReader:

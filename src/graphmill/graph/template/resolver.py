@@ -354,7 +354,9 @@ def _keys(reference: Reference) -> list[str | int | Reference]:
 
 
 def _written(key: str | int | Reference) -> str:
-    return f".{key}" if isinstance(key, str) else written_index(key)
+    if isinstance(key, str):
+        return f".{key}"
+    return written_index(key)
 
 
 def _stop(key: str | int | Reference, value: Any, *, way: str, scope: Mapping[str, Any], texts: Texts) -> str:
@@ -423,4 +425,6 @@ def _kind(value: Any) -> str:
 
 
 def _entries(count: int) -> str:
-    return "entry" if count == 1 else "entries"
+    if count == 1:
+        return "entry"
+    return "entries"

@@ -302,12 +302,16 @@ def compressed(body: bytes) -> bytes:
     if len(body) <= _COMPRESS_ABOVE:
         return body
     smaller = zlib.compress(body, 1)
-    return smaller if len(smaller) < len(body) else body
+    if len(smaller) < len(body):
+        return smaller
+    return body
 
 
 def decompressed(stored: bytes) -> bytes:
     """Return the body back; zlib.error if it is damaged."""
-    return zlib.decompress(stored) if stored[:1] == _ZLIB else stored
+    if stored[:1] == _ZLIB:
+        return zlib.decompress(stored)
+    return stored
 
 
 def _stored(body: bytes | None) -> bytes | None:

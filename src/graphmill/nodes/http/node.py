@@ -140,7 +140,9 @@ class Http(NodeType[HttpParams]):
     def effect_of(self, params: Mapping[str, Any]) -> Effect:
         """Only methods that read may be sent twice; a method that is not known yet may be any."""
         method = _choose_method(params.get("method"), params.get("body"), params.get("form"))
-        return "repeatable" if method in READ_METHODS else "unsafe"
+        if method in READ_METHODS:
+            return "repeatable"
+        return "unsafe"
 
     def timeout_s(self, params: Mapping[str, Any]) -> float | None:
         """Return the limit of an attempt."""
@@ -191,7 +193,9 @@ def _choose_method(method: Any, body: Any, form: Any) -> str:
     """Return the method in capitals."""
     if method is not None:
         return str(method).upper()
-    return "GET" if body is None and form is None else "POST"
+    if body is None and form is None:
+        return "GET"
+    return "POST"
 
 
 def _check_method(method: Any) -> None:
