@@ -89,6 +89,28 @@ def test_a_solver_that_repeats_itself_is_stopped(agents):
     assert ending(solve(max_rounds=9).output) == ("circular", 2, 1, False)
 
 
+def test_the_same_solution_in_other_words_is_a_repeat_and_a_small_fix_is_none(agents):
+    agents.verifier = lambda request: verification(passed=False)
+    agents.solver = lambda request: f"{solution(request)[:30]} attempt {request.round}: \\boxed{{7}}"
+    assert ending(solve().output) == ("circular", 2, 1, False)
+    code = "\n".join(f"line_{number} = {number} + {number}" for number in range(50))
+    agents.solver = lambda request: f"attempt {request.round}\n```\n{code}\nlast = {request.round}\n```"
+    assert ending(solve(domain="code").output) == ("max_rounds", 3, 1, False)
+
+
+def test_one_model_may_play_all_agents(played):
+    played.by = lambda request: (
+        judgement()
+        if "strengths" in str(request.schema)
+        else "fine"
+        if request.schema is None
+        else verification(passed=True)
+    )
+    result = gm.run(gm.load(NAME).with_models("scripted/one"), {"problem": "problem p1"})
+    assert ending(result.output) == ("passed", 1, 1, True)
+    assert [request.model for request in played.asked] == ["one"] * 3
+
+
 def test_the_number_of_rounds_is_an_input(agents):
     agents.verifier = passing_in(9)
     assert ending(solve(max_rounds=1).output) == ("max_rounds", 1, 1, False)
@@ -430,3 +452,17 @@ def test_the_package_as_it_is_installed_has_every_file_of_the_workflow(tmp_path)
     folder = ROOT / "src" / "graphmill"
     ours = {str(path.relative_to(folder)) for path in (folder / "pipelines").rglob("*") if path.is_file()}
     assert {name for name in ours if not name.endswith(".pyc")} <= packed
+
+
+def test_it_may_be_the_child_of_another_workflow(agents, tmp_path):
+    (tmp_path / "twice.yaml").write_text("""
+        inputs: {problem: {required: true}}
+        nodes:
+          - id: debates
+            type: workflow
+            params: {workflow: solve-verify-judge, inputs: {problem: "${problem}", max_rounds: 1}}
+            batch: {times: 2}
+        outputs: {scores: "${debates.results}"}
+    """)
+    output = gm.run("twice.yaml", {"problem": "problem p1"}).output
+    assert [each["score"] for each in output["scores"]] == [0.9, 0.9]

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from graphmill.core.errors import describe_error
+from graphmill.core.errors import UsageError, describe_error
 from graphmill.core.suggest import suggestion
 from graphmill.graph.models.provider import Provider
 from graphmill.graph.node_type import NodeType
@@ -150,6 +150,17 @@ class WorkflowRegistry(_Registry[Path]):
 def workflow_registry() -> WorkflowRegistry:
     """Return the installed workflows of this process."""
     return WorkflowRegistry()
+
+
+def installed_workflow(name: str) -> Path | None:
+    """Return the file of the installed workflow of this name; None if there is none. UsageError if its package is broken."""
+    installed = workflow_registry()
+    if name not in installed.names:
+        return None
+    try:
+        return installed.find(name) / f"{name}.yaml"
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 @cache

@@ -15,7 +15,7 @@ from graphmill.graph.compiler.compiler import compile_workflow
 from graphmill.graph.graph import Graph
 from graphmill.graph.language.document import Document
 from graphmill.graph.models.answer import schema_of
-from graphmill.graph.registry import workflow_registry
+from graphmill.graph.registry import installed_workflow, workflow_registry
 from graphmill.graph.template import Literal, Placeholder, Reference, TemplateError, parse
 
 _NODE = "answer"
@@ -33,15 +33,10 @@ def workflow_file(name: str | Path) -> str | Path:
     """Return the file of an installed workflow of this name, unless there is a file of this path; any other path as it is."""
     if isinstance(name, Path) or Path(name).name != name or Path(name).suffix or _is_file(name):
         return name
-    installed = workflow_registry()
-    if name not in installed.names:
-        if near := suggestion(name, installed.names):
-            raise UsageError(f"no workflow file {name!r}{near}")
-        return name
-    try:
-        return installed.find(name) / f"{name}.yaml"
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    installed = installed_workflow(name)
+    if installed is None and (near := suggestion(name, workflow_registry().names)):
+        raise UsageError(f"no workflow file {name!r}{near}")
+    return installed or name
 
 
 def _is_file(name: str) -> bool:

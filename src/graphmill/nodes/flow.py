@@ -275,8 +275,8 @@ class WorkflowParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     workflow: Annotated[
         str | dict[str, Any],
         Meta(
-            description="The child: a path relative to this file, the name of a workflow file beside it, or a workflow written here. "
-            "A workflow cannot contain itself."
+            description="The child: a path relative to this file, the name of a workflow file beside it or of an installed one, "
+            "or a workflow written here. A workflow cannot contain itself."
         ),
     ]
     inputs: Annotated[dict[str, Any], Meta(description="The child's inputs by name.")] = {}

@@ -16,6 +16,7 @@ from graphmill.graph.language.places import At
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.spec import NodeSpec, WorkflowSpec
 from graphmill.graph.node_type import NodeType
+from graphmill.graph.registry import installed_workflow
 from graphmill.graph.secrets import mark_secrets
 
 WORKFLOW = "workflow"
@@ -153,12 +154,13 @@ def _file(path: Path, library: Library) -> ChildWorkflow | None:
 
 
 def _path(written: str, document: Document) -> Path:
-    """Return the path for a text with a slash or a known suffix; any other text names a file beside this one."""
+    """Return the path for a text with a slash or a known suffix; any other text names a file beside this one, or an installed workflow."""
     folder = Path(document.path).parent if document.root is not None else Path()
     if "/" in written or Path(written).suffix.lower() in _SUFFIXES:
         return folder / written
     there = (folder / f"{written}{suffix}" for suffix in _SUFFIXES)
-    return next((path for path in there if _is_file(path)), folder / f"{written}{_SUFFIXES[0]}")
+    beside = next((path for path in there if _is_file(path)), None)
+    return beside or installed_workflow(written) or folder / f"{written}{_SUFFIXES[0]}"
 
 
 def _is_file(path: Path) -> bool:
