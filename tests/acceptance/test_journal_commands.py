@@ -294,7 +294,7 @@ def test_a_run_is_shown_with_its_results_its_failures_and_the_commands_that_go_o
     assert "policy.concurrency" not in out
     assert "  policy.concurrency   10\n" in answered(tmp_path, "show", "k7f2", "--manifest")
     assert "graphmill retry k7f2         runs the 2 failed items again\n" in out
-    assert "graphmill export k7f2 FILE   writes 164 rows, as .jsonl, .json or .csv\n" in out
+    assert "graphmill export k7f2 FILE   writes 164 rows, as .jsonl, .json, .csv or .parquet\n" in out
     assert "resume" not in out
     found = json.loads(answered(tmp_path, "show", "k7f2", "--json"))
     assert found["manifest"] == MANIFEST

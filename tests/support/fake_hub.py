@@ -31,6 +31,10 @@ class FakeHub:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def answer(self, seen):
+        made = self._answer(seen)
+        return made.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if seen.method == "HEAD" else made
+
+    def _answer(self, seen):
         path = unquote(seen.path)
         for pattern, answer in (
             (rf"{_DATASET}(/revision/(?P<revision>.+))?", self._about),
@@ -43,8 +47,6 @@ class FakeHub:
         return self._refusal(404, "EntryNotFound")
 
     def _checked(self, seen, answer, name, revision, **more):
-        if name in self.gated and "authorization" not in dict(seen.headers):
-            return self._refusal(401, "GatedRepo")
         if not (self.folder / name).is_dir():
             return self._refusal(401, "RepoNotFound")
         if revision not in (None, "main", self.revision):
@@ -89,6 +91,8 @@ class FakeHub:
         return self._json([_entry(base, base / path) for path in wanted if (base / path).exists()])
 
     def _file(self, seen, base, name, file):
+        if name in self.gated and "authorization" not in dict(seen.headers):
+            return self._refusal(401, "GatedRepo")
         path = base / file
         if not path.is_file():
             return self._refusal(404, "EntryNotFound")
@@ -98,14 +102,13 @@ class FakeHub:
             ("X-Repo-Commit", self.revision),
             ("Accept-Ranges", "bytes"),
         ]
-        if seen.method == "HEAD":
-            return reply(b"", kind="application/octet-stream", headers=headers, length=len(content))
         status = 200
         if wanted := re.fullmatch(r"bytes=(\d+)-(\d*)", seen.header("range") or ""):
             first, last = int(wanted[1]), min(int(wanted[2] or len(content)), len(content) - 1)
             headers.append(("Content-Range", f"bytes {first}-{last}/{len(content)}"))
             content, status = content[first : last + 1], 206
-        self.bodies.append((f"{name}/{file}", len(content)))
+        if seen.method == "GET":
+            self.bodies.append((f"{name}/{file}", len(content)))
         return reply(content, status, "application/octet-stream", headers=headers)
 
 

@@ -12,7 +12,15 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from graphmill.api.items import id_rule, job_among_items, repeat_samples, require_fields, require_id, require_samples
+from graphmill.api.items import (
+    id_rule,
+    job_among_items,
+    prepare_items,
+    repeat_samples,
+    require_fields,
+    require_id,
+    require_samples,
+)
 from graphmill.api.progress import OnProgress, showing_progress
 from graphmill.api.reader import ResultReader
 from graphmill.api.recording import JournalRef, Recording, cache_for_run, open_briefly, plan_recording
@@ -100,6 +108,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     there. A batch that is cancelled, for example by Ctrl-C, still commits its sinks.
     """
     require_known(abatch, hooks)
+    await asyncio.to_thread(prepare_items, items, run_id=run_id, journal=journal)
     require_id(items, id_field)
     require_samples(samples)
     function = function_of(graph)

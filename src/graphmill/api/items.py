@@ -8,16 +8,19 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from graphmill.core.errors import SourceError, UsageError
+from graphmill.core.errors import SourceError, UnknownRunError, UsageError
 from graphmill.core.job import JOB_ID, own_id
 from graphmill.core.json import canonical, to_json
 from graphmill.core.suggest import suggestion
-from graphmill.datasets.source import Source
+from graphmill.datasets.hub import HubDataset
+from graphmill.datasets.source import Source, noted_source
 from graphmill.engine.admission import require_series
 from graphmill.graph.graph import Graph
 from graphmill.graph.template import is_name
+from graphmill.journal.journal import Journal, open_journal
 
 MOST_SAMPLES = 10_000
 _MOST_READ = 1000
@@ -31,6 +34,27 @@ def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None
     if id_field is None:
         return own_id
     return partial(own_id, id_field=id_field)
+
+
+def prepare_items(items: Any, *, run_id: str | None, journal: Journal | str | Path | None) -> None:
+    """Ask the hub for what a dataset needs; of a run that exists already, at the commit that it reads. Blocks."""
+    if not isinstance(items, Source) or not items.origin.is_remote:
+        return
+    if run_id is not None and isinstance(items.origin, HubDataset):
+        former = _former_source(run_id, journal)
+        if former is not None:
+            items.origin.pin(former.origin)
+    items.prepare()
+
+
+def _former_source(run_id: str, journal: Journal | str | Path | None) -> Source | None:
+    run = None
+    if isinstance(journal, Journal):
+        run = journal.find(run_id)
+    else:
+        with suppress(UnknownRunError), closing(open_journal(journal, create=False)) as opened:
+            run = opened.find(run_id)
+    return None if run is None else noted_source(run.manifest.get("source"))
 
 
 def require_id(items: Any, id_field: str | None) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, policy_for, require_known, score_after
-from graphmill.api.items import Single, require_fields, require_id
+from graphmill.api.items import Single, prepare_items, require_fields, require_id
 from graphmill.api.model_changes import ModelChange, ModelParams, change_models
 from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
 from graphmill.api.rehearsal import rehearsing_as
@@ -67,6 +68,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     series = items
     if items is None:
         series = source_of(run)
+    await asyncio.to_thread(prepare_items, series, run_id=None, journal=None)
     with rehearsing_as(run):
         if graph is None:
             graph = graph_of(run)

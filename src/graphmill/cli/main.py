@@ -52,6 +52,7 @@ COMMANDS = {
     "convert": ("convert", "Convert a workflow of the older JSON form (ir_version)."),
     "nodes": ("nodes", "List the node types, or describe one."),
     "models": ("models", "List models and providers, or describe one model."),
+    "datasets": ("datasets", "List the datasets that are known by name, with size, licence and source."),
     "cache": ("cache", "List, prune or clear cached model responses."),
 }
 

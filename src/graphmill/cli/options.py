@@ -155,7 +155,14 @@ AnswersFile = Annotated[
 Output = Annotated[
     str | None,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Write results to a .jsonl, .json or .csv file, or - (stdout)."
+        "--output", "-o", metavar="FILE", help="Write results to a .jsonl, .json, .csv or .parquet file, or - (stdout)."
+    ),
+]
+
+ShownColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="NAME,NAME", help="Only these fields, such as id,label,input.text.", show_default=False
     ),
 ]
 Force = Annotated[
@@ -281,7 +288,10 @@ def require_own_file(
         return
     results = _real(file)
     for what, path in (("the items", items), ("the workflow", workflow), ("the journal", journal)):
-        if path is not None and path != "-" and _real(path) in (results, partial_path(results)):
+        if path is None or path == "-":
+            continue
+        real = _real(path)
+        if real in (results, partial_path(results)) or (what == "the items" and results.match(str(real))):  # a pattern
             raise UsageError(f"writing {file!r} would overwrite {what}; name another output file")
 
 
@@ -335,6 +345,16 @@ def split_pair(text: str, what: str, *, form: str = "NAME=VALUE") -> tuple[str, 
     if not equals or not name:
         raise UsageError(f"{what} must be {form}, got {text!r:.80}")
     return name, value
+
+
+def read_names(text: str | None) -> list[str] | None:
+    """Return the names that are separated by commas; None if there are none."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UsageError(f"--columns must be names separated by commas, such as id,status,label, got {text!r:.80}")
+    return names
 
 
 _NEXT_PAIR = re.compile(r",(?=[^,=]+=)")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any, BinaryIO
 
 from graphmill.core.json import to_json
-from graphmill.datasets.row import Row, column_order, flat_columns, note_columns
+from graphmill.datasets.row import Row, WaitingRows
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
@@ -113,32 +112,28 @@ def _utf8(lines: Iterable[str]) -> Iterator[str]:
 
 
 class CsvWriter:
-    """Writes a flat table. Columns are known only at the end, so rows wait in a temporary file, not in memory."""
+    """Writes a flat table."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._waiting = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115  closed by finish
-        self._columns: dict[str, bool] = {}
+        self._waiting = WaitingRows()
 
     def write(self, row: Row) -> None:
-        """Put a row into the temporary file."""
-        flat = dict(flat_columns(json.loads(to_json(row))))
-        note_columns(self._columns, flat)
-        self._waiting.write(to_json({column: _cell(value) for column, value in flat.items()}) + "\n")
+        """Take a row."""
+        self._waiting.add(row)
 
     def finish(self) -> None:
         """Write header and rows."""
         text = io.TextIOWrapper(self._stream, encoding="utf-8", newline="", errors="backslashreplace")
-        with self._waiting:
-            table = csv.DictWriter(text, column_order(self._columns), extrasaction="ignore")
+        with closing(self._waiting):
+            table = csv.DictWriter(text, self._waiting.columns(), extrasaction="ignore")
             table.writeheader()
-            self._waiting.seek(0)
-            table.writerows(json.loads(line) for line in self._waiting)
+            table.writerows({name: _cell(value) for name, value in row.items()} for row in self._waiting)
         text.flush()
         text.detach()
 
     def discard(self) -> None:
-        """Delete the temporary file."""
+        """Delete temporary data."""
         self._waiting.close()
 
 

@@ -24,6 +24,7 @@ class FormerRun:
     run_id: str
     journal: str
     unit: str = "row"
+    format: str = ""
     is_stored: bool = True
     is_remote: bool = False
 
@@ -58,6 +59,9 @@ class FormerRun:
     def note(self) -> dict[str, Any]:
         """Return what opens it again."""
         return {"path": f"{PREFIX}{self.run_id}", "journal": self.journal}
+
+    def state(self) -> Any:
+        """Return None: a run may get more results at any time."""
 
     def item_of(self, row: Any) -> Any:
         """Return the row: it is an item."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from graphmill.core.errors import UsageError
 from graphmill.core.json import to_json
 from graphmill.core.result import Result
-from graphmill.datasets.row import column_order, flat_columns, note_columns, row_of
+from graphmill.datasets.row import FlatColumns, row_of
 
 
 def pandas_frame(results: Iterable[Result]) -> Any:
@@ -26,11 +25,9 @@ def arrow_table(results: Iterable[Result]) -> Any:
 
 
 def _columns(results: Iterable[Result]) -> dict[str, list[Any]]:
-    rows = [dict(flat_columns(json.loads(to_json(row_of(result))))) for result in results]
-    names: dict[str, bool] = {}
-    for row in rows:
-        note_columns(names, row)
-    return {name: [row.get(name) for row in rows] for name in column_order(names)}
+    columns = FlatColumns()
+    rows = [columns.flat(row_of(result)) for result in results]
+    return {name: [row.get(name) for row in rows] for name in columns.names()}
 
 
 def _arrow_column(pyarrow: Any, values: list[Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from graphmill.core.errors import SourceError, UsageError, message_of
 from graphmill.core.suggest import suggestion
+from graphmill.datasets.named import DATASETS, NamedDataset
 from graphmill.datasets.row_file import RowFile, format_of, local_file
 
 PREFIX = "hf:"
@@ -133,6 +134,75 @@ def _downloaded(hub: Any, place: HubPlace, file: str) -> str:
 
 def _format(file: str) -> str:
     return format_of(file) or ""
+
+
+@dataclass(slots=True, kw_only=True)
+class HubDataset:
+    """A dataset of the Hugging Face hub. Its revision is resolved when it is first needed, and stays."""
+
+    place: HubPlace
+    dataset: NamedDataset | None = None
+    is_remote: bool = True
+    is_stored: bool = True
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        if self.dataset is None:
+            return self.place.repository
+        return self.dataset.name
+
+    def parts(self, most: int | None) -> Iterable[RowFile]:
+        """Return its files: streamed if only some rows are wanted, else downloaded and cached."""
+        self.place = look_up(self.place)
+        return downloaded_files(self.place) if most is None else streamed_files(self.place, most)
+
+    def note(self) -> dict[str, Any]:
+        """Return the text that opens it at the same commit, and the files, so that a resume asks the hub nothing."""
+        self.place = look_up(self.place)
+        path = self.place.spec
+        if self.dataset is not None:
+            split = "" if self.place.split == self.dataset.split else f":{self.place.split}"
+            path = f"{self.dataset.name}{split}@{self.place.revision}"
+        return {"path": path, "files": list(self.place.files)}
+
+    def state(self) -> Any:
+        """Return the place: a commit never changes."""
+        self.place = look_up(self.place)
+        return self.place
+
+    def pin(self, other: object) -> None:
+        """Read the same commit as another source of this dataset, unless a revision was asked for."""
+        if not isinstance(other, HubDataset) or self.place.revision:
+            return
+        split = self.place.split or other.place.split
+        if replace(other.place, revision="", files=()) == replace(self.place, split=split):
+            self.place = other.place
+
+    def item_of(self, row: Any) -> Any:
+        """Return the row; of a named dataset the problem that it holds."""
+        if self.dataset is None:
+            return row
+        return self.dataset.problem_of(row)
+
+
+def find_named(name: str, files: tuple[str, ...]) -> HubDataset | None:
+    """Return the dataset that is meant by ``name``, ``name:split`` or either with ``@revision``; None if none is."""
+    wanted, _, revision = name.partition("@")
+    wanted, colon, split = wanted.partition(":")
+    dataset = DATASETS.get(wanted)
+    if dataset is None:
+        return None
+    if colon:
+        dataset.require_split(split)
+    place = HubPlace(
+        repository=dataset.repository,
+        revision=revision,
+        configs=dataset.configs,
+        split=split or dataset.split,
+        files=files,
+    )
+    return HubDataset(place=place, dataset=dataset)
 
 
 # -- configs and splits

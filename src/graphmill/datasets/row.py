@@ -1,12 +1,18 @@
-"""The result row: the form in which all files and streams hold results."""
+"""The result row: the form in which all files and streams hold results, whole, in chosen columns, or flat as in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from graphmill.core.errors import UsageError
+from graphmill.core.json import to_json
 from graphmill.core.result import Failure, Result
+from graphmill.core.suggest import suggestion
 from graphmill.core.usage import counts_json
+from graphmill.datasets.selection import MISSING, field_inside
 
 Row = dict[str, Any]
 SCORES = "scores"  # where the scores of a result stand, in its metadata and in its row
@@ -48,6 +54,109 @@ def row_of(result: Result) -> Row:
     return row
 
 
+_NOTHING: tuple[str, Row] = ("metadata", {})
+
+
+class ColumnChoice:
+    """The columns that a file shall have: fields of the row or, by their own name, of output, input or metadata."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
+            raise UsageError(f"columns must be a list of names such as ['id', 'output.label'], got {names!r:.80}")
+        self.names = tuple(dict.fromkeys(names))
+        self._unseen = set(self.names)
+        self._known: dict[str, None] = {}
+
+    def pick(self, row: Row) -> Row:
+        """Return the chosen fields of a row, in their order; None for those that it does not have."""
+        found = {name: _found(row, name) for name in self.names}
+        if self._unseen:
+            self._unseen -= {name for name, value in found.items() if value is not MISSING}
+            self._known |= dict.fromkeys(FlatColumns().flat(row))
+        return {name: None if value is MISSING else value for name, value in found.items()}
+
+    def require_all(self) -> None:
+        """Refuse a column that none of the rows had."""
+        if self._unseen and self._known:
+            name = min(self._unseen)
+            known = ", ".join(self._known)
+            short = [column.partition(".")[2] for column in self._known]
+            similar = suggestion(name, [*self._known, *filter(None, short)])
+            raise UsageError(f"no row has a column {name!r}{similar}; columns are {known:.500}")
+
+
+def _found(row: Row, name: str) -> Any:
+    for base in (row, row["output"], row["input"], row["metadata"]):
+        found = field_inside(base, name)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+class FlatColumns:
+    """The columns of a flat table, known only after the last row."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, int] = {}
+        self._field_of: dict[str, str] = {}  # by column
+        self._used: set[str] = set()
+
+    def flat(self, row: Row) -> Row:
+        """Return a row as plain data, with one column for each field of a mapping in it."""
+        found: Row = {}
+        for field, value in json.loads(to_json(row)).items():
+            self._fields.setdefault(field, len(self._fields))
+            parts = dict(_parts(field, value))
+            found |= parts
+            self._field_of |= dict.fromkeys(parts, field)
+            self._used |= {name for name, part in parts.items() if part is not None and (name, part) != _NOTHING}
+        return found
+
+    def names(self) -> list[str]:
+        """Order columns as the fields of the rows; leave out an empty one whose parts have columns of their own."""
+        split = {field for column, field in self._field_of.items() if column != field}
+        kept = [column for column in self._field_of if column in self._used or column not in split]
+        return sorted(kept, key=lambda column: self._fields[self._field_of[column]]) or list(ROW_FIELDS)
+
+
+class WaitingRows:
+    """Flat rows in a temporary file, not in memory, until all columns are known."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115  closed by close
+        self._columns = FlatColumns()
+
+    def add(self, row: Row) -> Row:
+        """Keep a row, and return it flat."""
+        flat = self._columns.flat(row)
+        self._file.write(to_json(flat) + "\n")
+        return flat
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, in order."""
+        return self._columns.names()
+
+    def __iter__(self) -> Iterator[Row]:
+        self._file.seek(0)
+        for line in self._file:
+            yield json.loads(line)
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._file.close()
+
+
+def _parts(field: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Split a mapping into one column per entry, ``output.answer``; scores into one for each part of each score."""
+    if not isinstance(value, Mapping) or not value:
+        yield field, value
+    elif field == SCORES:
+        for scorer, score in value.items():
+            yield from ((f"{field}.{scorer}.{part}", entry) for part, entry in score.items())
+    else:
+        yield from ((f"{field}.{name}", entry) for name, entry in value.items())
+
+
 def _error(error: Failure) -> Row:
     row = {"kind": str(error.kind), "type": error.type, "message": error.message, "traceback": error.traceback}
     if error.answer:
@@ -55,32 +164,3 @@ def _error(error: Failure) -> Row:
     if error.cause:
         row["cause"] = error.cause
     return row
-
-
-def flat_columns(row: Row) -> Iterator[tuple[str, Any]]:
-    """Split the mappings of a row into one column per field: ``output.answer``."""
-    for name, value in row.items():
-        if isinstance(value, dict) and value:
-            parts = _parts_of_scores(value) if name == SCORES else value
-            yield from ((f"{name}.{field}", entry) for field, entry in parts.items())
-        else:
-            yield name, value
-
-
-def _parts_of_scores(scores: Row) -> Row:
-    """Make a column for each part of each score."""
-    return {f"{scorer}.{part}": entry for scorer, score in scores.items() for part, entry in score.items()}
-
-
-def note_columns(columns: dict[str, bool], flat: Row) -> None:
-    """Note which columns there are, and whether any row has a value there; empty metadata are none."""
-    for name, value in flat.items():
-        has_value = value is not None and (name, value) != ("metadata", {})
-        columns[name] = columns.get(name, False) or has_value
-
-
-def column_order(columns: Mapping[str, bool]) -> list[str]:
-    """Order columns by field; of those without any value (False), leave out one whose parts have columns of their own."""
-    split = {column.partition(".")[0] for column in columns if "." in column}
-    kept = [column for column, is_used in columns.items() if is_used or column not in split]
-    return sorted(kept, key=lambda column: ROW_FIELDS.index(column.partition(".")[0])) or list(ROW_FIELDS)

@@ -23,6 +23,7 @@ OnBadRow = Callable[[ValueError], None]
 NumberedRow = tuple[int, Any]
 Reader = Callable[[BinaryIO, OnBadRow], Generator[NumberedRow, None, None]]
 
+STANDARD_INPUT = "standard input"
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_SAVES = 8  # times: what compressed text becomes at most, as a rule
 
@@ -169,7 +170,7 @@ def local_file(path: Path, format: str, *, name: str = "") -> RowFile:  # noqa: 
 
 def standard_input(format: str) -> RowFile:  # noqa: A002
     """Return what comes on standard input."""
-    return RowFile(name="standard input", format=format, open_stream=_open_stdin)
+    return RowFile(name=STANDARD_INPUT, format=format, open_stream=_open_stdin)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE, S_ISDIR, S_ISREG
@@ -17,7 +17,8 @@ from graphmill.core.json import json_bytes, to_json
 from graphmill.core.result import Result
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.csv_table import CsvWriter
-from graphmill.datasets.row import Row, row_of
+from graphmill.datasets.parquet import ParquetWriter, pyarrow_parquet
+from graphmill.datasets.row import ColumnChoice, Row, row_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -94,6 +95,7 @@ WRITERS: dict[str, Callable[[BinaryIO], RowWriter]] = {
     ".ndjson": JsonlWriter,
     ".json": JsonWriter,
     ".csv": CsvWriter,
+    ".parquet": ParquetWriter,
 }
 FORMATS = tuple(suffix[1:] for suffix in WRITERS)
 
@@ -107,7 +109,13 @@ class FileSink:
 
     holds_rows = True
 
-    def __init__(self, path: str | Path, format: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        path: str | Path,
+        format: str | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._columns = None if columns is None else ColumnChoice(columns)
         self._path = Path(path)
         self.is_special = _is_special(self._path)
         suffix = self._path.suffix.lower() if format is None else f".{format}"
@@ -119,6 +127,8 @@ class FileSink:
                 f"cannot tell the format of {str(path)!r}{suggestion(self._path.suffix, WRITERS)}; "
                 f"the name must end in {', '.join(WRITERS)}"
             )
+        if make_writer is ParquetWriter:
+            pyarrow_parquet()  # it is missed now, and not after the run
         self._make_writer = make_writer
         if self.is_special:
             self._path = self._temporary = self._path.absolute()
@@ -135,7 +145,7 @@ class FileSink:
     def write(self, result: Result) -> None:
         """Append a result's row."""
         with _export_errors(repr(str(self._path))):
-            _write_row(self._open(), result, self._path.name)
+            _write_row(self._open(), result, self._path.name, self._columns)
 
     def commit(self, *, complete: bool = True) -> None:
         """Move the complete file to its place."""
@@ -143,6 +153,8 @@ class FileSink:
             self._commit(complete=complete)
 
     def _commit(self, *, complete: bool) -> None:
+        if self._columns is not None:
+            self._columns.require_all()
         self._open().finish()
         if self._stream is None:
             return
@@ -197,7 +209,8 @@ class StdoutSink:
 
     holds_rows = True
 
-    def __init__(self, format: str | None = None) -> None:  # noqa: A002
+    def __init__(self, format: str | None = None, columns: Sequence[str] | None = None) -> None:  # noqa: A002
+        self._columns = None if columns is None else ColumnChoice(columns)
         self._stream: BinaryIO = sys.stdout.buffer
         if sys.stdout.isatty():
             self._stream = cast("BinaryIO", _Screen(self._stream))
@@ -206,7 +219,7 @@ class StdoutSink:
     def write(self, result: Result) -> None:
         """Print a result's row."""
         with _export_errors("standard output"):
-            _write_row(self._writer, result, "standard output")
+            _write_row(self._writer, result, "standard output", self._columns)
             self._stream.flush()
 
     def commit(self, *, complete: bool = True) -> None:  # noqa: ARG002  printed rows stay
@@ -252,16 +265,22 @@ def _export_errors(name: str) -> Iterator[None]:
         raise ExportError(f"cannot write {name}: {error.strerror or error}") from error
 
 
-def sink(path: str | Path, *, format: str | None = None) -> Sink:  # noqa: A002
-    """Write results to a .jsonl, .json or .csv file; ``-`` is standard output.
+def sink(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002
+    columns: Sequence[str] | None = None,
+) -> Sink:
+    """Write results to a .jsonl, .json, .csv or .parquet file; ``-`` is standard output.
 
-    ``format`` is jsonl, json or csv, for a name that does not say.
+    ``format`` is jsonl, json, csv or parquet, for a name that does not say. ``columns`` are the fields to write, such as
+    ``["id", "label", "input.text"]``: of the row or, by their own name, of output, input or metadata.
     """
     if format is not None and f".{format}" not in WRITERS:
         raise UsageError(f"no format {format!r}{suggestion(format, FORMATS)}; formats are {', '.join(FORMATS)}")
     if str(path) == "-":
-        return StdoutSink(format)
-    return FileSink(path, format)
+        return StdoutSink(format, columns)
+    return FileSink(path, format, columns)
 
 
 def partial_path(path: Path) -> Path:
@@ -280,12 +299,14 @@ def write_all(results: Iterable[Result], target: Sink, *, complete: bool) -> Non
         raise
 
 
-def _write_row(writer: RowWriter, result: Result, name: str) -> None:
+def _write_row(writer: RowWriter, result: Result, name: str, columns: ColumnChoice | None) -> None:
     row = row_of(result)
     try:
         to_json(result.input)
     except (TypeError, ValueError, RecursionError) as error:  # the input is only for information
         row |= {"input": None, "metadata": {**result.metadata, "input_left_out": message_of(error)}}
+    if columns is not None:
+        row = columns.pick(row)
     try:
         writer.write(row)
     except (TypeError, ValueError, RecursionError) as error:

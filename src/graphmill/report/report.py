@@ -175,7 +175,7 @@ class Report:
         write_all(self.results(status=status, where=where), target, complete=self.stopped is None and self.is_complete)
 
     def export(self, path: str | Path, *, status: str | None = None, where: Where | None = None) -> Path:
-        """Write the results to a .jsonl, .json or .csv file and return its path; after an error there is no file.
+        """Write the results to a .jsonl, .json, .csv or .parquet file and return its path; after an error there is no file.
 
         The results of a run that ended early go to ``name.partial.ext`` and never replace complete ones.
         """

@@ -298,7 +298,10 @@ def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]
     if not run.is_live:
         yield from _retry_steps(view, name)
     if view.done and not view.is_single and not is_written:
-        yield f"graphmill export {name} FILE", f"writes {count_text(view.done, 'row')}, as .jsonl, .json or .csv"
+        yield (
+            f"graphmill export {name} FILE",
+            f"writes {count_text(view.done, 'row')}, as .jsonl, .json, .csv or .parquet",
+        )
 
 
 def _look_steps(view: RunView, name: str) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,13 @@
 """What goes in comes out: odd texts from every source, through a batch, to every file, and back by our own sources."""
 
+import csv
+import gzip
 import io
 import json
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,11 +33,34 @@ def test_ids_inputs_outputs_and_messages_are_read_back_to_the_letter(tmp_path, t
     assert (second["id"], second["input"], second["error"]["message"]) == (text + "2", items[1], text)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
-def test_a_table_is_read_back_to_the_letter(tmp_path, text):
-    gm.batch(lambda item: {text: text}, [{"id": text, text: text}]).export(tmp_path / "out.csv")
-    (row,) = gm.source(tmp_path / "out.csv")
+def test_a_table_is_read_back_to_the_letter(tmp_path, text, suffix):
+    gm.batch(lambda item: {text: text}, [{"id": text, text: text}]).export(tmp_path / f"out.{suffix}")
+    (row,) = gm.source(tmp_path / f"out.{suffix}")
     assert (row["id"], row[f"input.{text}"], row[f"output.{text}"]) == (text, text, text)
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
+def test_every_kind_of_file_gives_an_item_to_the_letter_and_a_journal_keeps_it(tmp_path, text):
+    item = {"id": "a", "text": text}
+    table = io.StringIO(newline="")
+    csv.writer(table, delimiter="\t", quoting=csv.QUOTE_ALL).writerows([item, item.values()])
+    parquet = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([item]), parquet)
+    contents = {
+        "a.jsonl": json.dumps(item, ensure_ascii=False).encode(),
+        "a.jsonl.gz": gzip.compress(json.dumps(item, ensure_ascii=False).encode()),
+        "a.json": json.dumps([item]).encode(),
+        "a.tsv": table.getvalue().encode(),
+        "a.parquet": parquet.getvalue(),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        assert list(gm.source(tmp_path / name, filters={"text": text})) == [item], name
+    gm.batch(lambda item: item["text"], gm.source(tmp_path / "a.parquet"), journal=tmp_path / "runs.db", run_id="r")
+    (again,) = gm.source("run:r", journal=tmp_path / "runs.db")
+    assert (again["text"], again["result"]["output"]) == (text, text)
 
 
 @pytest.mark.parametrize("text", ALL_TEXTS.values(), ids=ALL_TEXTS)

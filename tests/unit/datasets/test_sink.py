@@ -15,7 +15,7 @@ import pytest
 
 import graphmill as gm
 
-FORMATS = ["jsonl", "ndjson", "json", "csv"]
+FORMATS = ["jsonl", "ndjson", "json", "csv", "parquet"]
 
 
 class Colour(Enum):
@@ -332,9 +332,8 @@ def test_what_can_not_be_written_is_told_with_the_system_s_reason(tmp_path):
     [
         (
             "out.jsnl",
-            r"cannot tell the format of '.*out\.jsnl' \(did you mean '\.jsonl'\?\); the name must end in \.jsonl, \.ndjson, \.json, \.csv$",
+            r"cannot tell the format of .*out\.jsnl. \(did you mean .\.jsonl.\?\); the name must end in \.jsonl, .*\.parquet$",
         ),
-        ("out.parquet", r"cannot tell the format of '.*out\.parquet'; the name must end in"),
         ("out", r"cannot tell the format of '.*out'; the name must end in"),
     ],
 )
@@ -377,3 +376,51 @@ def test_what_standard_output_can_not_be_given_is_an_export_error_too(monkeypatc
         gm.ExportError, match="cannot write the result of '0' to standard output: bytes is not a JSON type"
     ):
         report_of(b"").export("-")
+
+
+# --- columns
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_only_the_columns_that_are_asked_for_are_written_in_their_order(tmp_path, suffix):
+    report = gm.batch(
+        lambda item: {"label": item["text"].upper(), "id": 7}, [{"id": "a", "text": "x", "more": {"n": 1}}]
+    )
+    columns = ["label", "input.text", "id", "more.n", "label"]
+    report.stream(gm.sink(tmp_path / f"out.{suffix}", columns=columns))
+    (row,) = rows_of(tmp_path / f"out.{suffix}")
+    assert {name: str(value) for name, value in row.items()} == {
+        "label": "X",
+        "input.text": "x",
+        "id": "a",
+        "more.n": "1",
+    }
+    if suffix != "parquet":
+        assert list(row) == columns[:4]
+
+
+def test_a_column_that_no_row_has_is_refused_and_there_is_no_file(tmp_path):
+    report = report_of({"label": 1}, {"other": 2})
+    report.stream(gm.sink(tmp_path / "some.csv", columns=["id", "label"]))
+    assert [row["label"] for row in rows_of(tmp_path / "some.csv")] == ["1", ""]
+    with pytest.raises(gm.UsageError, match=r"no row has a column 'output.lable' \(did you mean 'output.label'\?\)"):
+        report.stream(gm.sink(tmp_path / "out.csv", columns=["id", "output.lable"]))
+    assert names_in(tmp_path) == ["some.csv"]
+    for wrong in ("id", [], [""]):
+        with pytest.raises(gm.UsageError, match="columns must be a list of names"):
+            gm.sink(tmp_path / "out.csv", columns=wrong)
+
+
+def test_a_column_of_parquet_has_the_type_of_all_its_values_and_else_json_text(tmp_path):
+    outputs = [
+        {"int": 1, "float": 1, "bool": True, "mixed": 1, "deep": [1], "big": 2**70, "text": "a"},
+        {"int": 2, "float": 2.5, "bool": None, "mixed": "x", "deep": {"b": None}, "big": 1, "text": "\ud800"},
+    ]
+    report_of(*outputs).export(tmp_path / "out.parquet")
+    first, second = rows_of(tmp_path / "out.parquet")
+    found = [{name: row[f"output.{name}"] for name in outputs[0]} for row in (first, second)]
+    assert found == [
+        {"int": 1, "float": 1.0, "bool": True, "mixed": "1", "deep": "[1]", "big": str(2**70), "text": "a"},
+        {"int": 2, "float": 2.5, "bool": None, "mixed": "x", "deep": '{"b":null}', "big": "1", "text": "\\ud800"},
+    ]
+    assert (first["attempts"], type(first["duration_s"]), first["error"]) == (1, float, None)

@@ -1,5 +1,8 @@
+import datetime
+import decimal
 import errno
 import gc
+import gzip
 import io
 import json
 import os
@@ -7,9 +10,18 @@ import sys
 from pathlib import Path
 from threading import Thread
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import graphmill as gm
+
+
+def parquet(rows, **options):
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), stream, **options)
+    return stream.getvalue()
+
 
 THREE = {
     "items.jsonl": '{"n": 1}\n{"n": 2}\n{"n": 3}\n',
@@ -18,6 +30,11 @@ THREE = {
     "items.yaml": "- n: 1\n- n: 2\n- {n: 3}\n",
     "items.yml": "- n: 1\n- n: 2\n- {n: 3}\n",
     "ITEMS.JSONL": '{"n": 1}\n{"n": 2}\n{"n": 3}\n',
+    "items.jsonl.gz": gzip.compress(b'{"n": 1}\n{"n": 2}\n{"n": 3}\n'),
+    "items.yaml.gz": gzip.compress(b"- n: 1\n- n: 2\n- {n: 3}\n"),
+    "compressed.jsonl": gzip.compress(b'{"n": 1}\n{"n": 2}\n{"n": 3}\n'),
+    "items.parquet": parquet([{"n": 1}, {"n": 2}, {"n": 3}]),
+    "items.parquet.gz": gzip.compress(parquet([{"n": 1}, {"n": 2}, {"n": 3}])),
 }
 
 
@@ -294,3 +311,107 @@ def test_what_would_take_long_or_comes_only_once_is_not_counted(tmp_path, monkey
     feed_stdin(monkeypatch, b"1\n")
     assert gm.source("-").count() is None
     assert list(gm.source("-")) == [1]
+
+
+# -- more than one file, other formats
+
+
+def test_a_pattern_reads_all_its_files_in_the_order_of_their_names(tmp_path):
+    for name, content in [
+        ("b.jsonl", "2\n"),
+        ("a.jsonl", "1\n"),
+        ("c.jsonl.gz", gzip.compress(b"3\n")),
+        ("d.txt", "x"),
+    ]:
+        written(tmp_path, name, content)
+    (tmp_path / "sub").mkdir()
+    written(tmp_path / "sub", "e.json", "[4]")
+    assert list(gm.source(f"{tmp_path}/*.jsonl*")) == [1, 2, 3]
+    assert gm.source(f"{tmp_path}/[ab].jsonl").count() == 2
+    assert list(gm.source(f"{tmp_path}/**/*.json")) == [4]
+    with pytest.raises(gm.SourceError, match=r"no file matches '.*/\*\.csv'"):
+        list(gm.source(f"{tmp_path}/*.csv"))
+    written(tmp_path, "b.jsonl", "2\nx\n")
+    with pytest.raises(gm.SourceError, match=r"b\.jsonl: line 2, column 1: not JSON.*good items before it: 2"):
+        list(gm.source(f"{tmp_path}/*.jsonl"))
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_meant_by_itself(tmp_path):
+    written(tmp_path, "a.jsonl", "1")
+    assert list(gm.source(written(tmp_path, "[a].jsonl", "2"))) == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "id;a text\n1;x, y\n"),
+        ("a.csv", "\nid\ta text\n1\tx, y\n"),
+        ("a.csv", "id|a text\n1|x, y\n"),
+        ("a.csv", '"id","a text"\n1,"x, y"\n'),
+        ("a.csv", '"i;d;",a text\n1,"x, y"\n'),
+        ("a.tsv", "id\ta text\n1\tx, y\n"),
+    ],
+)
+def test_the_separator_of_columns_is_detected(tmp_path, name, content):
+    (row,) = gm.source(written(tmp_path, name, content), columns={"text": "a text"})
+    assert row["text"] == "x, y"
+
+
+def test_bad_rows_are_left_out_only_if_asked_and_named(tmp_path):
+    lines = written(tmp_path, "a.jsonl", "1\n{\n2\n" + "x\n" * 9)
+    table = written(tmp_path, "a.csv", 'a,b\n1,2\n3\n"x"y,3\n5,6\n')
+    source = gm.source(lines, skip_bad_rows=True)
+    assert (list(source), source.bad_count, len(source.bad_rows)) == ([1, 2], 10, 5)
+    assert source.bad_rows[0].startswith(f"{lines}: line 2, column 2: not JSON")
+    source = gm.source(table, skip_bad_rows=True)
+    assert ([row["a"] for row in source], source.bad_count) == (["1", "5"], 2)
+    assert "line 3: 1 field, but the header has 2" in source.bad_rows[0]
+    report = gm.batch(lambda item: item, gm.source(lines, skip_bad_rows=True), journal=tmp_path / "runs.db")
+    assert report.summary() == "2/2 items succeeded"
+
+
+def test_what_parquet_has_beside_json_becomes_plain(tmp_path):
+    rows = [
+        {
+            "day": datetime.date(2026, 1, 2),
+            "at": datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.UTC),
+            "price": decimal.Decimal("1.50"),
+            "text": b"caf\xc3\xa9",
+            "raw": b"\xff\x00",
+            "inside": [{"at": datetime.date(2026, 1, 2), "n": None}],
+        }
+    ]
+    path = written(tmp_path, "a.parquet", parquet(rows))
+    assert list(gm.source(path)) == [
+        {
+            "day": "2026-01-02",
+            "at": "2026-01-02T03:04:00+00:00",
+            "price": "1.50",
+            "text": "café",
+            "raw": "/wA=",
+            "inside": [{"at": "2026-01-02", "n": None}],
+        }
+    ]
+    assert gm.source(path, offset=1).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.parquet", b"PAR1"),
+        ("a.parquet", parquet([{"n": "x" * 9000}])[:-40]),
+        ("a.jsonl.gz", gzip.compress(b"1\n" * 99, mtime=0)[:-9]),
+        ("a.jsonl.gz", gzip.compress(bytes(range(256)) * 9, mtime=0)[:-99] + b"x" * 99),
+    ],
+    ids=["no footer", "cut", "cut gzip", "bad gzip"],
+)
+def test_a_damaged_file_is_the_source_s_failure(tmp_path, name, content):
+    with pytest.raises(gm.SourceError, match=name):
+        list(gm.source(written(tmp_path, name, content)))
+
+
+def test_standard_input_may_be_compressed(monkeypatch):
+    feed_stdin(monkeypatch, gzip.compress(b"1\n2\n"))
+    assert list(gm.source("-")) == [1, 2]
+    feed_stdin(monkeypatch, parquet([{"n": 1}]))
+    assert list(gm.source("-", format="parquet")) == [{"n": 1}]

@@ -11,8 +11,8 @@ import typer
 
 from graphmill import api
 from graphmill.api.batch import policy_for
-from graphmill.api.items import MOST_SAMPLES
-from graphmill.cli.foreground import Foreground
+from graphmill.api.items import MOST_SAMPLES, prepare_items
+from graphmill.cli.foreground import Foreground, bad_rows_noted
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
@@ -200,7 +200,7 @@ def batch(  # noqa: PLR0913  one parameter per option
         skip_bad_rows=skip_bad_rows,
         journal=journal,
     )
-    items.prepare()
+    prepare_items(items, run_id=run_id, journal=place)
     asked = policy_of(
         concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures
     )
@@ -221,24 +221,25 @@ def batch(  # noqa: PLR0913  one parameter per option
         raise UsageError(_NO_FIELD)
     require_replaceable(output, place, force=force)
     notes = _notes(output, tags or ())
-    foreground.perform(
-        lambda watching: api.batch(
-            graph,
-            items,
-            policy=policy,
-            id_field=id_field,
-            total=total,
-            samples=samples,
-            keep_results=False,
-            run_id=run_id,
-            journal=place,
-            notes=notes,
-            on_change=on_change,
-            record_prompts=False if no_record_prompts else None,
-            scorers=scorers or (),
-            **watching,
+    with bad_rows_noted(items):
+        foreground.perform(
+            lambda watching: api.batch(
+                graph,
+                items,
+                policy=policy,
+                id_field=id_field,
+                total=total,
+                samples=samples,
+                keep_results=False,
+                run_id=run_id,
+                journal=place,
+                notes=notes,
+                on_change=on_change,
+                record_prompts=False if no_record_prompts else None,
+                scorers=scorers or (),
+                **watching,
+            )
         )
-    )
 
 
 def _has_several(items: Items, total: int | None) -> bool:

@@ -9,7 +9,15 @@ from typing import Annotated, Literal
 import typer
 
 from graphmill.api.run_reader import RunReader
-from graphmill.cli.options import Journal, RunName, open_existing, require_own_file, require_own_file_of
+from graphmill.cli.options import (
+    Journal,
+    RunName,
+    ShownColumns,
+    open_existing,
+    read_names,
+    require_own_file,
+    require_own_file_of,
+)
 from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
 from graphmill.core.errors import ExportError, UsageError
 from graphmill.core.result import Result, Status
@@ -31,7 +39,7 @@ def export(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A .jsonl, .json or .csv file, or - (stdout); a new folder for trajectories.",
+            help="A file: .jsonl, .json, .csv or .parquet, or - (stdout); a new folder for trajectories.",
             show_default=False,
         ),
     ],
@@ -41,13 +49,14 @@ def export(
         typer.Option(help="Only results with this status.", show_default=False),
     ] = None,
     file_format: Annotated[
-        Literal["jsonl", "json", "csv", "trajectory"] | None,
+        Literal["jsonl", "json", "csv", "parquet", "trajectory"] | None,
         typer.Option(
             "--format",
             help="The format, if the file name does not tell; trajectory: of each item a file of its model calls.",
             show_default=False,
         ),
     ] = None,
+    columns: ShownColumns = None,
     journal: Journal = None,
 ) -> None:
     """Write a run's results to a file, in input order.
@@ -65,7 +74,7 @@ def export(
         require_own_file_of(found, file)
         if file == "-":
             require_stdout()
-        target = sink(file, format=file_format)
+        target = sink(file, format=file_format, columns=read_names(columns))
         results = _CountedResults(store.archive, found, status)
         _write(results, target)
         view = view_of(store.archive, found)

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from graphmill.cli.options import Journal, RunName, open_existing, split_pair
+from graphmill.cli.options import Journal, RunName, ShownColumns, open_existing, read_names, split_pair
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
-from graphmill.core.errors import UsageError
 from graphmill.datasets.selection import FieldFilter
 from graphmill.report.results_page import ResultsQuery, results_lines, results_page, results_record
 
@@ -33,10 +32,7 @@ def results(
     ] = None,
     limit: Annotated[int, typer.Option(metavar="N", help="Show at most N items.", min=1)] = _SHOWN,
     offset: Annotated[int, typer.Option(metavar="N", help="Skip the first N items.", min=0, show_default=False)] = 0,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,NAME", help="Show these fields, such as id,label,input.text.", show_default=False),
-    ] = None,
+    columns: ShownColumns = None,
     as_json: AsJson = False,
     journal: Journal = None,
 ) -> None:
@@ -46,7 +42,7 @@ def results(
 
     Example: graphmill results k7f2 --status failed --columns row,id,error.message
     """
-    shown = _columns(columns)
+    shown = read_names(columns) or []
     wanted = [FieldFilter(*split_pair(text, "a filter", form="FIELD=VALUE")) for text in filters or ()]
     query = ResultsQuery(status=status, filters=wanted, offset=offset, limit=limit)
     with open_existing(journal) as store:
@@ -55,12 +51,3 @@ def results(
         print_json(results_record(page, shown))
     else:
         print_lines(results_lines(page, shown, terminal_width()))
-
-
-def _columns(text: str | None) -> list[str]:
-    if text is None:
-        return []
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise UsageError(f"--columns must be names separated by commas, such as id,status,label, got {text!r:.80}")
-    return names

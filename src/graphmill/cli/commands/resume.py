@@ -8,7 +8,7 @@ import typer
 
 from graphmill import api
 from graphmill.cli.commands.control import reply_text, send_request
-from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
+from graphmill.cli.foreground import bad_rows_noted, foreground_of, model_choices, model_details, output_of
 from graphmill.cli.options import (
     Adaptive,
     Answers,
@@ -34,7 +34,7 @@ from graphmill.cli.options import (
     require_replaceable,
 )
 from graphmill.cli.terminal import AsJson, print_lines
-from graphmill.datasets.source import source
+from graphmill.datasets.source import noted_choices, source
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.journal.records import HELD, RunRequest
 from graphmill.report.run_view import graph_name
@@ -48,8 +48,8 @@ def resume(  # noqa: PLR0913  one parameter per option
         typer.Option(
             "--source",
             "-s",
-            metavar="FILE",
-            help="Read the items from here instead of from the run's source.",
+            metavar="SOURCE",
+            help="Read the items from here instead of from the run's source, and select as the run does.",
             show_default=False,
         ),
     ] = None,
@@ -91,7 +91,10 @@ def resume(  # noqa: PLR0913  one parameter per option
         results = sum(count.number for count in store.archive.counts(found)) if choices else 0
         target = output or output_of(found)
         require_own_file(target, items=source_name)
-        items = None if source_name is None else source(source_name, format=source_format)
+        items = None
+        if source_name is not None:
+            choices_of_items = noted_choices(found.manifest.get("source"))
+            items = source(source_name, format=source_format, journal=journal, **choices_of_items)
         foreground = foreground_of(
             found,
             title=f"resuming {graph_name(found.manifest)}",
@@ -103,17 +106,18 @@ def resume(  # noqa: PLR0913  one parameter per option
             if_idle="nothing to do: every item already has a result",
         )
         require_replaceable(output, store, force=force)
-        foreground.perform(
-            lambda watching: api.resume(
-                found,
-                answers=answers,
-                items=items,
-                journal=OpenJournal(store),
-                policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
-                concurrency=concurrency,
-                on_change=on_change,
-                notes=note_of_output(found, output),
-                **choices,
-                **watching,
+        with bad_rows_noted(items):
+            foreground.perform(
+                lambda watching: api.resume(
+                    found,
+                    answers=answers,
+                    items=items,
+                    journal=OpenJournal(store),
+                    policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
+                    concurrency=concurrency,
+                    on_change=on_change,
+                    notes=note_of_output(found, output),
+                    **choices,
+                    **watching,
+                )
             )
-        )
