@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -15,7 +15,7 @@ from orjson import Fragment
 from graphmill.core.errors import Permanent
 from graphmill.core.json import json_bytes, json_of
 from graphmill.core.result import Failure, Kind, Result
-from graphmill.core.usage import Usage
+from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.engine.results.recorder import LastStep
 from graphmill.journal.records import Entry, ResultRow, Spent, StepRow
 
@@ -91,11 +91,35 @@ def _read_usage(found: Any) -> Usage:
     return msgspec.convert(found, Usage)
 
 
-def more_body(result: Result, last: LastStep | None = None) -> bytes | None:
-    """Return the body of what is noted beside an outcome; None for nothing."""
-    body = b""
-    if result.usage is not None or result.metadata:
-        body = json_bytes({"usage": result.usage, "cost_nano": result.cost_nano, "metadata": dict(result.metadata)})
+def kept_usage(usage: bytes | None, spent: Spent | None) -> bytes | None:
+    """Return the body of a step's usage as it is stored: None where it is all that the step's row says was spent."""
+    if not spent:
+        return usage
+    if usage is None:
+        return b"null"
+    return None if usage == usage_body(_sum(spent)) else usage
+
+
+def read_usage(kept: bytes | None, spent: Spent | None) -> bytes | None:
+    """Return the body of a step's usage from what is stored."""
+    if kept is None and spent:
+        return usage_body(_sum(spent))
+    return None if kept == b"null" else kept
+
+
+def _sum(spent: Spent) -> Usage:
+    usages = list(spent.values())
+    return usages[0] if len(usages) == 1 else sum(usages, NO_USAGE)
+
+
+def more_body(result: Result, last: LastStep | None = None, spent: Spent | None = None) -> bytes | None:
+    """Return the body of what is noted beside an outcome; None for nothing. Usage that is all that was spent is not."""
+    noted: dict[str, Any] = {}
+    if (result.usage is not None or spent) and not (spent and _is_all(_sum(spent), result)):
+        noted = {"usage": result.usage, "cost_nano": result.cost_nano}
+    if result.metadata:
+        noted["metadata"] = dict(result.metadata)
+    body = json_bytes(noted) if noted else b""
     if last is None:
         return body or None
     return b'%b"step":%b}' % (body[:-1] + b"," if body else b"{", json_bytes(_step(last, result)))
@@ -145,9 +169,10 @@ def last_step_of(row: ResultRow) -> StepRow | None:
     elif output is None:  # it is the result's own
         error = row.error
     used = step.get("usage")
-    if "usage" not in step and more.get("usage"):  # all that the job has used
-        used = {**more["usage"], "cost_nano": more["cost_nano"]}
-    usage = None if used is None else json_bytes(used)
+    if "usage" not in step:  # all that the job has used
+        counts, cost_nano = _usage_of(more, row.spent)
+        used = counts and {**counts, "cost_nano": cost_nano}
+    usage = None if not used else json_bytes(used)
     content = bytes.fromhex(step["content"])
     return StepRow(
         row.key, row.generation, step["path"], content, attempts, duration_s, output, error, usage, began_s, row.spent
@@ -162,6 +187,7 @@ def in_order(steps: Sequence[StepRow], last: Iterable[StepRow]) -> list[StepRow]
 def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
     """Return a recorded row as a result; ValueError, KeyError or TypeError for bodies that are not what we write."""
     more = _value(row.more) or {}
+    counts, cost_nano = _usage_of(more, row.spent)
     metadata: dict[str, Any] = more.get("metadata", {})
     if row.generation > 1:
         metadata["generation"] = row.generation
@@ -179,11 +205,19 @@ def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
         attempts=row.attempts,
         queued_s=row.queued_s,
         duration_s=row.duration_s,
-        usage=more.get("usage"),
-        cost_nano=more.get("cost_nano"),
+        usage=counts,
+        cost_nano=cost_nano,
         metadata=metadata,
     )
     return Entry(row.key, row.generation, at, is_orphaned, result)
+
+
+def _usage_of(more: Mapping[str, Any], spent: Spent | None) -> tuple[Mapping[str, int] | None, int | None]:
+    """Return the usage and the cost of a result: as noted or, if they are not, all that was spent."""
+    if "usage" in more or not spent:
+        return more.get("usage"), more.get("cost_nano")
+    total = _sum(spent)
+    return total.counts, total.cost_nano
 
 
 def _value(body: bytes | None) -> Any:

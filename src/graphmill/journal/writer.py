@@ -205,7 +205,8 @@ class JournalWriter:
         if last is not None and record.is_suspected:
             self._put(SuspectRow(record.key, 0, 0))
         self._waiting += result.status is WAITING
-        is_plain = last is None and result.usage is None and not result.metadata
+        spent = self._spent.pop(job.id, None) if self._spent else None
+        is_plain = last is None and result.usage is None and not result.metadata and not spent
         if error is None:
             kind = said = None
         else:
@@ -226,9 +227,9 @@ class JournalWriter:
                 record.body,
                 body,
                 said,
-                None if is_plain else more_body(result, last),
+                None if is_plain else more_body(result, last, spent),
                 not is_plain and result.is_degraded,
-                self._spent.pop(job.id, None) if self._spent else None,
+                spent,
                 not is_plain and result.is_partial,
             )
         )

@@ -20,7 +20,7 @@ from graphmill.journal.sqlite.owners import let_go, owners_of
 from graphmill.journal.sqlite.run_row import StoredRun, verify_counts
 from graphmill.journal.sqlite.statements import SQL
 
-VERSION = 9  # of the format; raise it with every change to what is stored
+VERSION = 10  # of the format; raise it with every change to what is stored
 APPLICATION_ID = 1198344812  # "GmJl", at the place where SQLite files say whose they are
 
 _MAX_IDLE = 4

@@ -11,7 +11,7 @@ from zlib import crc32
 from graphmill.core.errors import DamagedError
 from graphmill.core.json import digest
 from graphmill.core.result import Kind, Status
-from graphmill.journal.bodies import last_step_of, spent_body, spent_from, to_entry
+from graphmill.journal.bodies import kept_usage, last_step_of, read_usage, spent_body, spent_from, to_entry
 from graphmill.journal.records import (
     CANCELLED,
     FAILURE_CAUSES,
@@ -213,7 +213,8 @@ def encode_step(run: int, row: StepRow) -> Stored:
     head = (run, row.key, row.generation, path)
     duration_s, began_s = row.duration_s + 0.0, row.began_s + 0.0
     place = (*head, seal_of(head), row.content, row.attempts, duration_s, began_s)
-    output, *seldom = bodies = (_stored(row.output), _stored(row.error), row.usage, spent_body(row.spent))
+    usage = kept_usage(row.usage, row.spent)
+    output, *seldom = bodies = (_stored(row.output), _stored(row.error), usage, spent_body(row.spent))
     return (
         run,
         bytearray(row.key),
@@ -236,6 +237,7 @@ def decode_step(stored: Stored) -> StepRow | None:
     if noted != digest_of((tuple(place), (output, error, usage, spent))):
         return None
     _, key, generation, path, _, content, attempts, duration_s, began_s = place
+    spent = _spent(spent)
     return StepRow(
         key,
         generation,
@@ -245,16 +247,16 @@ def decode_step(stored: Stored) -> StepRow | None:
         duration_s,
         _body(output),
         _body(error),
-        usage,
+        read_usage(usage, spent),
         began_s,
-        _spent(spent),
+        spent,
     )
 
 
 def encode_attempt(run: int, row: AttemptRow) -> Stored:
     """Return the values of ``insert_attempt``."""
     place = (run, row.key, row.generation, bytes_of(row.path), row.attempt, KIND_CODES[row.kind])
-    bodies = (_stored(row.error), row.usage, spent_body(row.spent))
+    bodies = (_stored(row.error), kept_usage(row.usage, row.spent), spent_body(row.spent))
     return (*place, digest_of((place, bodies)), *bodies)
 
 
@@ -264,7 +266,10 @@ def decode_attempt(stored: Stored) -> AttemptRow | None:
     if noted != digest_of((tuple(place), (error, usage, spent))):
         return None
     _, key, generation, path, attempt, kind = place
-    return AttemptRow(key, generation, text_of(path), attempt, KINDS[kind], _body(error), usage, _spent(spent))
+    spent = _spent(spent)
+    return AttemptRow(
+        key, generation, text_of(path), attempt, KINDS[kind], _body(error), read_usage(usage, spent), spent
+    )
 
 
 def encode_wanted(run: int, row: WantedRow) -> Stored:
