@@ -20,7 +20,7 @@ from graphmill.journal.store import Archive
 from graphmill.report.scores import with_scores
 from graphmill.report.table import NOTHING, Column, table_lines
 from graphmill.report.text import failure_text, status_text
-from graphmill.scoring.score import WRONG
+from graphmill.scoring.score import GRADED
 
 USUAL_COLUMNS = ("row", "id", "status", "score", "rounds", "cost", "input", "output")
 _TITLES = {"row": "#"}
@@ -137,8 +137,7 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
 
 def _short_score(score: Mapping[str, Any]) -> Any:
     """Return what a table shows of a score: its name or, if it is neither right nor wrong, how much it is."""
-    is_share = score["outcome"] == WRONG and score["value"]
-    return score["value"] if is_share else score["outcome"]
+    return score["value"] if score["outcome"] == GRADED else score["outcome"]
 
 
 def _names(row: Mapping[str, Any]) -> Iterator[str]:

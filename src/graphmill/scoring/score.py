@@ -10,6 +10,7 @@ import msgspec
 from graphmill.core.errors import UsageError
 
 CORRECT, WRONG, UNDECIDED, NO_ANSWER = "correct", "wrong", "undecided", "no_answer"
+GRADED = "graded"  # neither quite right nor quite wrong
 INFRASTRUCTURE = "infrastructure"  # the item failed before it had an answer: neither right nor wrong
 
 
@@ -37,7 +38,9 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
             return named
         if self.value is None:
             return UNDECIDED
-        return CORRECT if self.value == 1 else WRONG
+        if self.value == 1:
+            return CORRECT
+        return WRONG if self.value == 0 else GRADED
 
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""

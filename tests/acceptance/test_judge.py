@@ -1,0 +1,79 @@
+"""A model as a judge of answers."""
+
+import json
+import re
+
+import pytest
+
+import graphmill as gm
+
+ITEMS = [{"id": f"p{number}", "problem": f"What is {number}?", "ground_truth": str(number)} for number in range(3)]
+
+
+@pytest.fixture
+def answered(store, played):
+    """A run with answers, beside a model that judges."""
+    gm.batch(lambda item: {"answer": f"It is {item['ground_truth']}."}, ITEMS, run_id="k7f2", journal=store)
+    played.settings("models: {default: scripted/play}")
+    return store
+
+
+def judged(score):
+    return json.dumps({"reasoning": "because", "score": score})
+
+
+def test_a_judge_grades_by_a_rubric_with_the_target_as_reference(answered, played, tmp_path):
+    (tmp_path / "strict.md").write_text("- Only digits are right.")
+    played.by = lambda request: judged(0.75)
+    report = gm.score("k7f2", "judge?rubric=strict.md", journal=answered)
+    found = report.scores[0]
+    assert (found.headline.name, found.headline.value, found.outcomes) == ("mean", 0.75, {"graded": 3})
+    prompts = played.texts()
+    assert len(prompts) == 3
+    assert all("Only digits are right." in prompt and "It is " in prompt for prompt in prompts)
+    assert "<reference_answer>\n0\n" in next(prompt for prompt in prompts if "What is 0?" in prompt)
+    assert report.passes[0].statistics.usage["scripted/play"].requests == 3
+
+
+def test_a_judged_run_asks_nothing_again_unless_the_rubric_changes(answered, played, tmp_path):
+    (tmp_path / "strict.md").write_text("- Only digits are right.")
+    played.by = lambda request: judged(1)
+    for _ in range(2):
+        gm.score("k7f2", "judge?rubric=strict.md", journal=answered)
+    assert len(played.asked) == 3
+    (tmp_path / "strict.md").write_text("- Only words are right.")
+    gm.score("k7f2", "judge?rubric=strict.md", journal=answered)
+    assert len(played.asked) == 6
+
+
+def test_answers_are_compared_in_a_random_order_and_in_the_opposite_one(answered, played):
+    def first(request):
+        return json.dumps({"reasoning": "the first", "best": "A"})
+
+    def own(request):
+        letter = re.search(r"<answer_(\w)>\nIt is", played.texts()[-1])[1]
+        return json.dumps({"reasoning": "it says so", "best": letter})
+
+    played.by = own
+    found = gm.score("k7f2", "judge?compare=true", journal=answered).scores[0]
+    assert (found.headline.value, len(played.asked)) == (1.0, 6)
+    assert {re.search(r"<answer_(\w)>\nIt is", text)[1] for text in played.texts()} == {"A", "B"}
+    played.by = first
+    again = gm.score("k7f2", "judge?compare=1", journal=answered)
+    assert again.scores[-1].headline.value == 0.5
+    scores = [result.metadata["scores"] for result in gm.open_run("k7f2", answered).results()]
+    assert [list(each.values())[-1]["metadata"]["is_consistent"] for each in scores] == [False] * 3
+
+
+def test_a_judge_that_gives_no_score_leaves_the_answer_out(answered, played):
+    played.by = lambda request: "I like it."
+    report = gm.score("k7f2", "judge", journal=answered, policy=gm.Policy(retry=gm.Retry(attempts=1)))
+    assert (report.scores[0].left_out, report.scores[0].headline) == (3, None)
+
+
+def test_a_judge_needs_a_rubric_that_exists_and_a_model(answered, played):
+    with pytest.raises(gm.UsageError, match=r"cannot read the rubric 'nothing.md'"):
+        gm.score("k7f2", "judge?rubric=nothing.md", journal=answered)
+    played.settings("")
+    with pytest.raises(gm.UsageError, match="model"):
+        gm.score("k7f2", "judge", journal=answered)
