@@ -294,3 +294,52 @@ def test_intervals_are_over_clusters_if_they_are_named(store):
     clustered = gm.score("k7f2", "numeric", cluster="source", journal=store).scores[0].headline
     assert (plain.value, clustered.value) == (0.5, 0.5)
     assert clustered.high - clustered.low > plain.high - plain.low
+
+
+# -- answers that are asked for again
+
+
+def refusing(causes):
+    """Solve, but that some answers fail for the given causes, once each."""
+    left = dict(causes)
+
+    def graph(item):
+        cause = left.pop(item["id"], None)
+        if cause is None:
+            return solve(item)
+        error = gm.Permanent("no answer")
+        error.cause = "" if cause == "broken" else cause
+        raise error
+
+    return graph
+
+
+def test_retry_leaves_refused_cut_and_unfitting_answers_alone_unless_they_are_to_be_resampled(store):
+    graph = refusing({"p1": "refusal", "p2": "truncated", "p3": "unmet_schema", "p4": "broken"})
+    scored(store, graph)
+    gm.retry("k7f2", graph=graph, journal=store)
+    reader = gm.open_run("k7f2", store)
+    assert [result.job_id for result in reader.results(status="failed")] == ["p1", "p2", "p3"]
+    with pytest.raises(gm.UsageError, match="3 whose answer was refused, cut or did not fit; --resample"):
+        gm.retry("k7f2", graph=graph, journal=store)
+    found = gm.retry("k7f2", graph=graph, resample=True, journal=store).scores[0]
+    assert (found.outcomes, found.resampled) == ({"correct": 8, "wrong": 2}, 3)
+    marked = [result.job_id for result in reader.results() if result.metadata.get("resampled")]
+    assert marked == ["p1", "p2", "p3"]
+
+
+def test_an_item_that_is_named_is_resampled_and_a_changed_graph_is_not_a_resample(store):
+    graph = refusing({"p1": "refusal", "p2": "refusal"})
+    scored(store, graph)
+    assert gm.retry("k7f2", items=["p1"], graph=graph, journal=store).scores[0].resampled == 1
+    report = gm.batch(solve, ITEMS, run_id="k7f2", journal=store, on_change="invalidate", scorers="numeric")
+    assert report.scores[0].resampled == 0
+
+
+def test_the_commands_for_what_is_left_tell_failures_from_answers(project):
+    journal = project / ".graphmill" / "runs.db"
+    gm.batch(refusing({"p1": "refusal", "p4": "broken"}), ITEMS, run_id="more", journal=journal)
+    lines = answered(project, "show", "more")
+    assert "graph=function)   " in lines
+    assert "runs the failed item again" in lines
+    assert "resample=True)   also asks again for the answer that was refused" in lines

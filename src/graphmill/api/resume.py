@@ -114,6 +114,7 @@ async def aretry(  # noqa: PLR0913
     items: Iterable[str] | None = None,
     kinds: Iterable[str] | None = None,
     partial: bool = False,
+    resample: bool = False,
     graph: GraphLike | None = None,
     journal: JournalRef | None = None,
     policy: Policy | None = None,
@@ -127,6 +128,9 @@ async def aretry(  # noqa: PLR0913
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Run the failed items of a run again, all or those of these ids or kinds, and report on the whole run.
+
+    A refusal, or an answer that was cut or did not fit, is an answer too: only with ``resample`` the model is asked for
+    another. Such items are marked as ``resampled``.
 
     With ``partial`` the partial ones run again, and failed ones only if ``kinds`` names them. Of a partial item the steps
     that failed run again or, if none did, all of it does.
@@ -162,7 +166,7 @@ async def aretry(  # noqa: PLR0913
             graph=function,
             policy=rules,
             run_id=run.id,
-            selection=Selection(items=_names(items), kinds=_kinds(kinds), partial=partial),
+            selection=Selection(items=_names(items), kinds=_kinds(kinds), partial=partial, resample=resample),
             on_change=on_change or "refuse",
             words=words,
             effect=options.get("effect", "repeatable"),

@@ -13,7 +13,7 @@ from graphmill.core.errors import ChangedError, GraphmillError, UnknownRunError,
 from graphmill.core.fingerprint import changed
 from graphmill.core.job import Job
 from graphmill.core.json import item_key
-from graphmill.core.result import FAILURES, Kind, Result, Status
+from graphmill.core.result import ANSWER_CAUSES, FAILURES, Kind, Result, Status
 from graphmill.journal.answers import answer_rows
 from graphmill.journal.intake import Identify, Intake, ItemDraft
 from graphmill.journal.records import (
@@ -69,12 +69,14 @@ class Selection:
     """Which items run again: without any of these, all that failed and are not ambiguous.
 
     ``items`` are ids, ``kinds`` those of failures. With ``partial`` all that succeeded with less than all; then failed ones
-    only if ``kinds`` names them.
+    only if ``kinds`` names them. A model's refusal, or an answer that was cut or did not fit, is an answer: only with
+    ``resample``, or if its item is named, the model is asked for another.
     """
 
     items: frozenset[str] | None = None
     kinds: frozenset[Kind] | None = None
     partial: bool = False
+    resample: bool = False
 
     def query(self) -> Query:
         """Return among which results the selected ones are."""
@@ -89,6 +91,8 @@ class Selection:
             return result.job_id in self.items
         if result.is_partial:
             return self.partial
+        if result.error is not None and result.error.cause in ANSWER_CAUSES:
+            return self.resample
         return self.kinds is not None or result.error is None or result.error.kind is not Kind.AMBIGUOUS
 
 
@@ -216,6 +220,13 @@ class Journal:
     def _nothing_to_retry(self, run: RunRecord, selection: Selection) -> str:
         if selection == Selection(partial=True):
             return f"run {run.id} has no partial items to retry"
+        if not selection.resample and selection.items is None:
+            answers = sum(1 for _ in self._failed(run, replace(selection, resample=True)))
+            if answers:
+                return (
+                    f"run {run.id} has no failed items to retry but {answers:,} whose answer was refused, cut or did not fit; "
+                    "--resample (resample=True) asks for other answers"
+                )
         if selection != _ALL:
             return f"run {run.id} has no failed items to retry among those named"
         doubtful = sum(1 for _ in self._failed(run, Selection(kinds=frozenset({Kind.AMBIGUOUS}))))

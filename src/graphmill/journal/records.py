@@ -323,8 +323,8 @@ class Query:
     """Which results to read; None selects all. Only the highest generation of each item counts.
 
     ``or_partial`` also selects partial ones, whatever ``statuses`` and ``kinds`` say. ``position`` is that in the
-    source, ``from_position`` the first such, ``id_prefix`` how the item's id begins. ``offset`` leaves out the first that
-    are selected.
+    source, ``from_position`` and ``from_generation`` the least, ``id_prefix`` how the item's id begins. ``offset``
+    leaves out the first that are selected.
     """
 
     statuses: frozenset[Status] | None = None
@@ -333,6 +333,7 @@ class Query:
     or_partial: bool = False
     position: int | None = None
     from_position: int = 0
+    from_generation: int = 0
     id_prefix: str | None = None
     offset: int = 0
     limit: int | None = None

@@ -19,6 +19,7 @@ from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
 from graphmill.report.results_page import ResultsPage, ResultsQuery, results_lines, results_page
 from graphmill.report.run_view import (
+    KINDS_OF_ANSWERS,
     NAME_CHARS,
     RunView,
     graph_name,
@@ -267,19 +268,29 @@ def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
     if view.is_of_jobs:
         return []
     lines = []
-    if failed:
-        lines.append(f"{_retry_command(view, kind)}   runs {_items(failed, 'failed ')} again")
+    unanswered = view.unanswered if kind in (None, *KINDS_OF_ANSWERS) else 0
+    if failed > unanswered:
+        lines.append(f"{_retry_command(view, kind)}   runs {_items(failed - unanswered, 'failed ')} again")
+    if unanswered:
+        lines.append(f"{_retry_command(view, kind, resample=True)}   {_asks_again(view)}")
     if view.partial and kind is None:
         lines.append(f"{_retry_command(view, partial=True)}   runs {_items(view.partial, 'partial ')} again")
     return lines
 
 
-def _retry_command(view: RunView, kind: Kind | None = None, *, partial: bool = False) -> str:
+def _asks_again(view: RunView) -> str:
+    answers = "answer that was" if view.unanswered == 1 else f"{view.unanswered:,} answers that were"
+    return f"also asks again for the {answers} refused, cut or did not fit"
+
+
+def _retry_command(view: RunView, kind: Kind | None = None, *, partial: bool = False, resample: bool = False) -> str:
     command, call = f"graphmill retry {quote(view.name)}", f"gm.retry({view.name!r}, graph=function"
     if kind is not None:
         command, call = f"{command} --kind {kind}", f"{call}, kinds=[{str(kind)!r}]"
     if partial:
         command, call = f"{command} --partial", f"{call}, partial=True"
+    if resample:
+        command, call = f"{command} --resample", f"{call}, resample=True"
     return command if view.has_graph else f"{call})"
 
 
@@ -344,8 +355,11 @@ def _in_program(view: RunView, more: str = "") -> str:
 
 def _retry_steps(view: RunView, name: str) -> Iterator[tuple[str, str]]:
     ambiguous = view.kinds.get(Kind.AMBIGUOUS, 0)
-    if view.failed > ambiguous and not view.is_of_jobs:
-        yield _retry_command(view), f"runs {_items(view.failed - ambiguous, 'failed ')} again"
+    again = view.failed - ambiguous - view.unanswered
+    if again > 0 and not view.is_of_jobs:
+        yield _retry_command(view), f"runs {_items(again, 'failed ')} again"
+    if view.unanswered and not view.is_of_jobs:
+        yield _retry_command(view, resample=True), _asks_again(view)
     if ambiguous:
         does = f"shows the {ambiguous:,} whose effect may have happened; retry --item ID runs one again"
         yield f"graphmill errors {name} --kind ambiguous", does

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from graphmill.core.result import FAILURES, Kind, Result, Status
+from graphmill.core.result import ANSWER_CAUSES, FAILURES, Kind, Result, Status
 from graphmill.engine.scheduling.health import NOTHING_ANSWERED
 from graphmill.journal.records import REHEARSE, SOURCE_FAILED, Query, RunRecord, RunState
 from graphmill.journal.resume import is_answered
@@ -35,6 +35,8 @@ NAME_CHARS = 40
 _ID_CHARS = 64
 _REASON_CHARS = 200
 _MOST_READ = 100
+_MOST_FAILURES = 1000
+KINDS_OF_ANSWERS = frozenset({Kind.PERMANENT, Kind.TRANSIENT})
 _RECENT_S = 60.0
 _FEWEST_RECENT = 10
 
@@ -43,6 +45,7 @@ _FEWEST_RECENT = 10
 class RunView:
     """A run and how many of its items have which status; ``kinds`` counts the failed ones by kind.
 
+    ``unanswered`` are failed items whose model refused, or whose answer was cut or did not fit; up to 1,000 are counted.
     ``degraded`` items succeeded although something inside failed, ``partial`` ones with less than all. ``rate`` is
     results per second of a running run.
     ``waiting`` are the first items that wait for an answer, ``score`` is the headline of a scoring pass where that is
@@ -55,6 +58,7 @@ class RunView:
     elapsed_s: float
     degraded: int = 0
     partial: int = 0
+    unanswered: int = 0
     rate: float | None = None
     waiting: Sequence[Result] = ()
     damage: str = ""
@@ -254,9 +258,18 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
         elapsed_s=run.elapsed_at(now),
         degraded=degraded,
         partial=partial,
+        unanswered=_unanswered(archive, run, kinds),
         rate=_rate(archive, run, now),
         waiting=first_waiting(archive, run) if counts[Status.WAITING] else (),
     )
+
+
+def _unanswered(archive: Archive, run: RunRecord, kinds: Mapping[Kind, int]) -> int:
+    if not any(kinds.get(kind) for kind in KINDS_OF_ANSWERS):
+        return 0
+    query = Query(statuses=FAILURES, kinds=KINDS_OF_ANSWERS, limit=_MOST_FAILURES)
+    errors = (entry.result.error for entry in archive.entries(run, query))
+    return sum(error is not None and error.cause in ANSWER_CAUSES for error in errors)
 
 
 def _rate(archive: Archive, run: RunRecord, now: float) -> float | None:

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import UsageError
-from graphmill.core.result import Result
+from graphmill.core.result import ANSWER_CAUSES, Result
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.row import SCORES
 from graphmill.datasets.selection import MISSING, field_inside
-from graphmill.journal.records import Entry, Query, RunRecord
+from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.text import align_columns, count_text, one_line
 from graphmill.scoring.figures import ACCEPTED, TRUTH, Figure, RaterAgreement, ScoredSample, ScoreFigures, figures_of
@@ -89,22 +89,45 @@ def score_in(result: Result) -> Score:
 
 
 def with_scores(archive: Archive, run: RunRecord, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Add to each result of a scored run its scores, as ``metadata["scores"]``."""
-    scores = StoredScores(archive, run)
-    if not scores.passes:
+    """Add to each result of a scored run its scores, as ``metadata["scores"]``, and mark those that were resampled."""
+    scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
+    if not scores.passes and not resampled:
         yield from entries
         return
     for entry in entries:
-        found = {name: score.to_json() for name, score in scores.of(entry).items()}
-        metadata = {**entry.result.metadata, SCORES: found}
+        more: dict[str, Any] = {}
+        if entry.key in resampled:
+            more[_RESAMPLED] = True
+        if scores.passes:
+            more[SCORES] = {name: score.to_json() for name, score in scores.of(entry).items()}
+        metadata = {**entry.result.metadata, **more}
         yield entry._replace(result=msgspec.structs.replace(entry.result, metadata=metadata))
+
+
+def resampled_keys(archive: Archive, run: RunRecord) -> frozenset[bytes]:
+    """Return the items that were answered again, by the same graph, because the first answer was refused, cut or unfitting."""
+    if not any(count.generation > run.generation for count in archive.counts(run)):
+        return frozenset()
+    again = archive.histories(run, Query(from_generation=run.generation + 1))
+    return frozenset(history.entries[0].key for history in again if _is_resampled(run, history))
+
+
+def _is_resampled(run: RunRecord, history: ItemHistory) -> bool:
+    current = max(history.entries, key=lambda entry: entry.generation)
+    return any(
+        entry.result.error is not None
+        and entry.result.error.cause in ANSWER_CAUSES
+        and run.generation <= entry.generation < current.generation
+        and entry.result.input == current.result.input
+        for entry in history.entries
+    )
 
 
 def figures_of_run(
     archive: Archive, run: RunRecord, *, by: Sequence[str] = (), cluster: str | None = None
 ) -> list[ScoreFigures]:
     """Return the figures of all scorers of a run, also by fields of its items; intervals are over clusters, if named."""
-    scores = StoredScores(archive, run)
+    scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
     names = [scorer_name(each) for each in scores.passes]
     if not names:
         return []
@@ -118,7 +141,8 @@ def figures_of_run(
         found = scores.of(entry)
         fields = wanted.of(entry.result)
         for name, score in found.items():
-            samples[name].append(_sample(entry.result, name, found, score, fields[: len(by)], fields[len(by) :]))
+            sample = _sample(entry.result, name, found, score, fields[: len(by)], fields[len(by) :])
+            samples[name].append(msgspec.structs.replace(sample, is_resampled=entry.key in resampled))
     wanted.require_found()
     expected = max(count, run.total or 0)
     return [
@@ -157,7 +181,6 @@ def _sample(
         cluster=str(cluster[0]) if cluster else None,
         ratings=_ratings(result, {other: each for other, each in found.items() if other != name}),
         confidence=_share(_in_output(result, "confidence")),
-        is_resampled=bool(result.metadata.get(_RESAMPLED)),
     )
 
 

@@ -46,6 +46,12 @@ def retry(  # noqa: PLR0913  one parameter per option
         typer.Option("--kind", metavar="KIND", help="Only failures of this kind. Repeatable.", show_default=False),
     ] = None,
     partial: Annotated[bool, typer.Option("--partial", help="The partial items, instead of the failed ones.")] = False,
+    resample: Annotated[
+        bool,
+        typer.Option(
+            "--resample", help="Also where a model refused, or its answer was cut or did not fit: ask for another."
+        ),
+    ] = False,
     concurrency: Concurrency = None,
     adaptive: Adaptive = None,
     models: Models = None,
@@ -67,6 +73,7 @@ def retry(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Run the failed items of a run again.
 
+    A refusal, or an answer that was cut or did not fit, is an answer: it is asked for again only with --resample.
     With --partial, those that succeeded with less than all. Items run with the inputs that were recorded; other
     results are kept. --model, --temperature and --max-tokens change the run's models from now on.
 
@@ -92,6 +99,7 @@ def retry(  # noqa: PLR0913  one parameter per option
                 items=named,
                 kinds=kinds,
                 partial=partial,
+                resample=resample,
                 journal=OpenJournal(store),
                 policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
                 concurrency=concurrency,

@@ -218,7 +218,7 @@ def _filter_of(query: Query) -> Callable[[Stored], bool]:
         position, status, kind = head[3:6]
         if query.position is not None and position != query.position:
             return False
-        if position < query.from_position:
+        if position < query.from_position or head[2] < query.from_generation:
             return False
         if query.is_degraded and kind not in FLAGGED_DEGRADED:
             return False
