@@ -466,3 +466,16 @@ def test_it_may_be_the_child_of_another_workflow(agents, tmp_path):
     """)
     output = gm.run("twice.yaml", {"problem": "problem p1"}).output
     assert [each["score"] for each in output["scores"]] == [0.9, 0.9]
+
+
+def test_no_temperature_is_sent_and_settings_and_options_override_the_length_of_answers(agents, tmp_path):
+    solve()
+    assert {(each.data["max_tokens"], "temperature" in each.data) for each in agents.asked} == {(16000, False)}
+    settings = tmp_path / "graphmill.yaml"
+    settings.write_text(settings.read_text().replace("judge: own/judge", "judge: {model: own/judge, max_tokens: 500}"))
+    agents.asked.clear()
+    solve()
+    assert [each.data["max_tokens"] for each in agents.asked] == [16000, 16000, 500]
+    agents.asked.clear()
+    gm.run(gm.load(NAME).with_models(max_tokens=90, temperature=0.5), {"problem": "problem p1"})
+    assert {(each.data["max_tokens"], each.data["temperature"]) for each in agents.asked} == {(90, 0.5)}

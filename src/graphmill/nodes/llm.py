@@ -19,6 +19,20 @@ from graphmill.graph.node_params import is_open, misfit
 from graphmill.graph.node_type import Context, NodeType, ParamError, Site
 
 
+class CallDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Params of a call that anything else overrides."""
+
+    temperature: Annotated[float, Meta(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    reasoning_effort: str | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are set."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
+
 class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What to ask, which model, and what the answer must look like."""
 
@@ -80,6 +94,10 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     extra: Annotated[
         dict[str, Any], Meta(description="Added to the request unchanged, overriding everything else.")
     ] = {}
+    defaults: Annotated[
+        CallDefaults,
+        Meta(description="Params of the call where neither this node, nor the run, nor `graphmill.yaml` sets them."),
+    ] = CallDefaults()
     cache: Annotated[
         bool | None,
         Meta(
@@ -181,7 +199,11 @@ class LlmNode(NodeType[LlmParams]):
         if params.output_schema is not None:
             schema = schema_of(params.output_schema)
         request = request_of(
-            target, messages, dict(zip(PARAMS, _given(params), strict=True)), origin=origin_of(context, params.role)
+            target,
+            messages,
+            dict(zip(PARAMS, _given(params), strict=True)),
+            origin=origin_of(context, params.role),
+            defaults=params.defaults.given,
         )
         cache = target.cache
         if cache is None:

@@ -44,12 +44,17 @@ def messages_of(prompt: Any, system: Any = None, past: Any = None, images: Seque
 
 
 def request_of(
-    target: ModelTarget, messages: tuple[Message, ...], params: Mapping[str, Any], *, origin: Origin = NO_ORIGIN
+    target: ModelTarget,
+    messages: tuple[Message, ...],
+    params: Mapping[str, Any],
+    *,
+    origin: Origin = NO_ORIGIN,
+    defaults: Mapping[str, Any] | None = None,
 ) -> ModelRequest:
-    """Build a request. Params chosen for the run come first, then those given here, then the model's settings."""
+    """Build a request. Params chosen for the run come first, then those given here, the model's settings, and ``defaults``."""
     found = {name: value for name, value in params.items() if value is not None and value != {}}
-    if target.defaults or target.chosen:
-        found = {**target.defaults, **found, **target.chosen}
+    if defaults or target.defaults or target.chosen:
+        found = {**(defaults or {}), **target.defaults, **found, **target.chosen}
     for name, read in _READ.items():
         if name in found:
             found[name] = read(found[name])
@@ -78,7 +83,8 @@ def tokens_of(target: ModelTarget, params: Mapping[str, Any]) -> int:
     """Estimate the tokens of a node with these params; invalid params, which its attempt reports, count as an answer."""
     try:
         messages = messages_of(params.get("prompt"), params.get("system"), params.get("messages"))
-        request = request_of(target, messages, {name: params.get(name) for name in ("max_tokens", "tools")})
+        given = {name: params.get(name) for name in ("max_tokens", "tools")}
+        request = request_of(target, messages, given, defaults=params.get("defaults"))
         return estimated_tokens(request, _text(params.get("output_schema")))
     except (Permanent, TypeError, ValueError):
         return USUAL_ANSWER
