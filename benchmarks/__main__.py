@@ -34,6 +34,7 @@ from benchmarks import (
     nested_cpu,
     pipeline_cpu,
     process_cost,
+    prompt_bytes,
     rate,
     repeats_stall,
     resume_memory,
@@ -43,19 +44,30 @@ from benchmarks import (
     stall,
     start_up,
     thread_cpu,
+    traces_time,
 )
 from benchmarks.figure import Figure, NotMeasuredError, Reading, not_measured
 from benchmarks.machine import machine
 from benchmarks.table import as_markdown, save
 
 _ENGINE = (async_cpu, adaptive_cpu, rate, busy_slots, memory, thread_cpu, process_cost, stall, start_up)
-_JOURNAL = (durable_cpu, durable_rate, durable_busy, durable_commits, resume_time, resume_memory, journal_bytes)
+_JOURNAL = (
+    durable_cpu,
+    durable_rate,
+    durable_busy,
+    durable_commits,
+    resume_time,
+    resume_memory,
+    journal_bytes,
+    prompt_bytes,
+)
 _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, repeats_stall)
 _NODES = (shell_overhead, http_rate, langgraph_durable, pipeline_cpu)
 _MODELS = (model_rate, model_cpu, model_knee, model_memory)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))
 _FIGURES = {
-    figure.name: figure for figure in (*_SINGLE, *model_throttled.FIGURES, *model_killed.FIGURES, *adaptive.FIGURES)
+    figure.name: figure
+    for figure in (*_SINGLE, *traces_time.FIGURES, *model_throttled.FIGURES, *model_killed.FIGURES, *adaptive.FIGURES)
 }
 _RESULTS = Path(__file__).parent / "results"
 
