@@ -27,11 +27,6 @@ class CallDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     reasoning_effort: str | None = None
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """Those that are set."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
-
 
 class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What to ask, which model, and what the answer must look like."""
@@ -95,9 +90,9 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         dict[str, Any], Meta(description="Added to the request unchanged, overriding everything else.")
     ] = {}
     defaults: Annotated[
-        CallDefaults,
+        CallDefaults | None,
         Meta(description="Params of the call where neither this node, nor the run, nor `graphmill.yaml` sets them."),
-    ] = CallDefaults()
+    ] = None
     cache: Annotated[
         bool | None,
         Meta(
@@ -203,7 +198,7 @@ class LlmNode(NodeType[LlmParams]):
             messages,
             dict(zip(PARAMS, _given(params), strict=True)),
             origin=origin_of(context, params.role),
-            defaults=params.defaults.given,
+            defaults=msgspec.to_builtins(params.defaults),
         )
         cache = target.cache
         if cache is None:
