@@ -479,3 +479,25 @@ def test_no_temperature_is_sent_and_settings_and_options_override_the_length_of_
     agents.asked.clear()
     gm.run(gm.load(NAME).with_models(max_tokens=90, temperature=0.5), {"problem": "problem p1"})
     assert {(each.data["max_tokens"], each.data["temperature"]) for each in agents.asked} == {(90, 0.5)}
+
+
+@pytest.mark.parametrize(("role", "asked"), [("judge", ["judge"]), ("verifier", ["verifier", "judge"])])
+def test_a_partial_item_is_completed_by_asking_only_the_agents_that_are_missing(agents, tmp_path, role, asked):
+    well = getattr(agents, role)
+    setattr(agents, role, broken)
+    items = write_items(tmp_path, [{"id": "p1", "problem": "problem p1"}])
+    assert "1 partial" in answered(tmp_path, "batch", NAME, "--source", items, "--run-id", "half")
+    agents.asked.clear()
+    setattr(agents, role, well)
+    assert "1/1 items succeeded" in answered(tmp_path, "retry", "half", "--partial")
+    (result,) = gm.open_run("half").results()
+    assert ending(result.output) == ("passed", 1, 1, True)
+    assert (result.is_partial, result.output["error"], [each.role for each in agents.asked]) == (False, None, asked)
+
+
+def test_its_answers_are_scored_without_the_stated_confidence(agents, tmp_path):
+    agents.judge = lambda request: broken(request) if request.problem == "p2" else judgement()
+    items = [{"id": f"p{number}", "problem": f"problem p{number}", "ground_truth": number} for number in (1, 2)]
+    report = gm.batch(NAME, items, run_id="scored", journal=tmp_path / "runs.db", scorers=["numeric"])
+    assert "1 partial" in report.summary()
+    assert "0.500" in "\n".join(report.score_lines())

@@ -13,16 +13,18 @@ from graphmill.graph.node_type import Context, NodeType
 
 # A box is opened, an escaped character (such as \{ or \\), a brace.
 _BOX_MARKS = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
-_FENCE_LINE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\r\n]*)$", re.MULTILINE)
+_FENCE_LINE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\r\n]*)\r?$", re.MULTILINE)
 _CONFIDENCE = re.compile(
-    r"[\s*_#>-]*confidence[\s*_]*[:=][\s*_]*(?P<number>\d{1,3}(?:\.\d+)?|\.\d+)\s*(?P<percent>%?)[\s*_.]*",
+    r"[\s*_#>-]{0,9}confidence(?: level| score)?[\s*_]{0,9}[:=][\s*_]{0,9}"
+    r"(?P<number>\d{1,3}(?:\.\d+)?|\.\d+)\s{0,9}(?P<percent>%?)[\s*_.]{0,9}",
     re.IGNORECASE,
 )
 
 
 class Solution(NamedTuple):
-    """What was read from an answer; None is what it does not say."""
+    """What was read from an answer; None is what it does not say. ``answer`` is the text without the stated confidence."""
 
+    answer: str
     solution: str | None
     reasoning: str | None
     confidence: float | None
@@ -31,7 +33,7 @@ class Solution(NamedTuple):
 def read_solution(text: str, domain: str = "general") -> Solution:
     r"""Read an answer: in math the last balanced ``\boxed{}``, in code the last fenced block, else the whole text.
 
-    A last line ``Confidence: 0.8`` (or ``80%``) is the confidence and belongs to neither solution nor reasoning.
+    A last line ``Confidence: 0.8`` (or ``80%``) is the confidence and belongs to nothing else.
     """
     body, confidence = _split_confidence(text)
     if domain == "math":
@@ -39,11 +41,11 @@ def read_solution(text: str, domain: str = "general") -> Solution:
     elif domain == "code":
         found = _last_fence(body)
     else:
-        return Solution(body.strip() or None, None, confidence)
+        return Solution(body, body.strip() or None, None, confidence)
     if found is None:
-        return Solution(None, body.strip() or None, confidence)
+        return Solution(body, None, body.strip() or None, confidence)
     start, solution = found
-    return Solution(solution or None, body[:start].strip() or None, confidence)
+    return Solution(body, solution or None, body[:start].strip() or None, confidence)
 
 
 def _split_confidence(text: str) -> tuple[str, float | None]:
@@ -56,7 +58,7 @@ def _split_confidence(text: str) -> tuple[str, float | None]:
     number = float(stated["number"])
     if stated["percent"]:
         number /= 100
-    return body[:start], number if number <= 1 else None
+    return body[:start].rstrip(), number if number <= 1 else None
 
 
 def _last_box(text: str) -> tuple[int, str] | None:
@@ -115,6 +117,7 @@ class ReadSolutionNode(NodeType[SolutionParams]):
     Params = SolutionParams
     is_recorded = False
     outputs: ClassVar[Mapping[str, str]] = {
+        "answer": "the text without the line of the confidence",
         "solution": "the final answer; null if there is none",
         "reasoning": "the text before it; null if there is none",
         "confidence": "0 to 1, from a last line `Confidence: 0.8`; null without one",

@@ -48,7 +48,7 @@ def test_a_solution_in_math_has_balanced_braces(parts):
     ],
 )
 def test_in_math_only_a_box_is_a_solution(text, solution, reasoning):
-    assert read_solution(text, "math")[:2] == (solution, reasoning)
+    assert read_solution(text, "math")[1:3] == (solution, reasoning)
 
 
 def test_a_text_full_of_open_boxes_is_read_in_a_moment():
@@ -70,6 +70,7 @@ def test_the_last_fenced_block_is_the_solution_in_code(before, code, language, a
         ("```py\nx = 1", "x = 1"),
         ("  ```py\n  x\n  ```", "  x"),
         ("``` a `b` ```", None),
+        ("```py\r\nx = 1\r\n```\r\n", "x = 1"),
         ("x = 1", None),
     ],
 )
@@ -89,6 +90,7 @@ def test_a_stated_confidence_is_read_and_left_out_of_the_solution(number, text):
     assert read_solution(f"{text}\nConfidence: {number / 100}", "general").confidence == number / 100
     found = read_solution(f"{text}x\n**Confidence:** {number}%\n")
     assert (found.solution, found.confidence) == (f"{text}x".strip(), number / 100)
+    assert found.answer == f"{text}x"
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,7 @@ def test_a_stated_confidence_is_read_and_left_out_of_the_solution(number, text):
     [
         ("confidence = .5", 0.5),
         ("- Confidence: 0.9.", 0.9),
+        ("Confidence level: **0.9**", 0.9),
         ("Confidence: 1", 1),
         ("Confidence: 85", None),
         ("Confidence: high", None),
