@@ -41,6 +41,7 @@ from benchmarks import (
     resume_time,
     run_time,
     shell_overhead,
+    source_select,
     stall,
     start_up,
     thread_cpu,
@@ -62,7 +63,7 @@ _JOURNAL = (
     prompt_bytes,
 )
 _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, repeats_stall)
-_NODES = (shell_overhead, http_rate, langgraph_durable, pipeline_cpu)
+_NODES = (source_select, shell_overhead, http_rate, langgraph_durable, pipeline_cpu)
 _MODELS = (model_rate, model_cpu, model_knee, model_memory)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))
 _FIGURES = {

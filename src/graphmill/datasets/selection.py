@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
@@ -17,6 +18,7 @@ from graphmill.core.json import canonical
 from graphmill.core.suggest import suggestion
 
 _MOST_NAMES = 20
+_MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 
 class MissingField:
@@ -28,7 +30,7 @@ MISSING = MissingField()
 
 def field_inside(value: Any, name: str) -> Any:
     """Return a field of a mapping, by its name or, with dots, by the way to it; MISSING if there is none."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, _MAPPINGS):
         return MISSING
     if name in value:
         return value[name]
@@ -41,7 +43,7 @@ def field_inside(value: Any, name: str) -> Any:
 def field_of(item: Any, name: str) -> Any:
     """Return a field of an item or of its ``metadata``; MISSING if there is none."""
     found = field_inside(item, name)
-    if found is MISSING and isinstance(item, Mapping):
+    if found is MISSING and isinstance(item, _MAPPINGS):
         found = field_inside(item.get("metadata"), name)
     return found
 
@@ -54,15 +56,22 @@ class FieldFilter(NamedTuple):
 
     def takes(self, found: Any) -> bool:
         """Return whether this value is the one wanted: as text, or as JSON."""
+        if found is MISSING:
+            return False
         if isinstance(found, list):
             return any(self.takes(each) for each in found if not isinstance(each, list))
         if isinstance(found, str):
             return found == self.value
-        try:
-            wanted = json.loads(self.value)
-        except (ValueError, RecursionError):
-            return False
-        return isinstance(found, bool) is isinstance(wanted, bool) and bool(found == wanted)
+        wanted = _json_of(self.value)
+        return wanted is not MISSING and isinstance(found, bool) is isinstance(wanted, bool) and bool(found == wanted)
+
+
+@lru_cache
+def _json_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return MISSING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +154,10 @@ class ItemSelection:
         unseen = {each.field for each in self.filters}
         last = None
         for item in items:
-            values = [field_of(item, each.field) for each in self.filters]
             if unseen:
                 last = item
-                unseen -= {each.field for each, value in zip(self.filters, values, strict=True) if value is not MISSING}
-            if all(
-                value is not MISSING and each.takes(value) for each, value in zip(self.filters, values, strict=True)
-            ):
+                unseen = {name for name in unseen if field_of(item, name) is MISSING}
+            if all(each.takes(field_of(item, each.field)) for each in self.filters):
                 yield item
         if unseen and last is not None:
             name = min(unseen)

@@ -224,7 +224,7 @@ def source(  # noqa: PLR0913  one parameter per choice
     *,
     format: str | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    filters: Mapping[str, Any] | Iterable[tuple[str, str]] = (),
+    filters: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
     shuffle: int | None = None,
     sample: int | None = None,
     stratify: str | None = None,
@@ -295,10 +295,9 @@ def _origin(
     return find_files(name, format)
 
 
-def _filters(filters: Mapping[str, Any] | Iterable[tuple[str, str]]) -> tuple[FieldFilter, ...]:
-    if isinstance(filters, Mapping):
-        return tuple(FieldFilter(name, _filter_text(value)) for name, value in filters.items())
-    return tuple(FieldFilter(*each) for each in filters)
+def _filters(filters: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> tuple[FieldFilter, ...]:
+    pairs = filters.items() if isinstance(filters, Mapping) else filters
+    return tuple(FieldFilter(name, _filter_text(value)) for name, value in pairs)
 
 
 def _filter_text(value: Any) -> str:
