@@ -100,6 +100,16 @@ def test_a_function_that_asks_a_model_twice_shows_why_the_first_answer_was_not_u
     assert any(line.startswith("user That cannot be used") for line in full)
 
 
+def test_a_long_answer_that_is_an_object_is_shown_by_its_fields(played, tmp_path):
+    played.answers = [json.dumps({"passed": True, "critique": "word " * 60, "scores": {"clarity": 0.5}})]
+    played.run({"prompt": "Check it."}, run_id="r")
+    lines = lines_of(answered(tmp_path, "show", "r", "job"))
+    assert lines[2] == "answer passed: true"
+    assert lines[3].startswith("critique: word word ")
+    assert lines[3].endswith("characters; --full)")
+    assert lines[4] == 'scores: {"clarity":0.5}'
+
+
 def test_images_and_calls_of_tools_are_named(played, tmp_path):
     (tmp_path / "cat.png").write_bytes(PNG)
     played.answers = [answer(tool_calls=({"id": "t1", "name": "look", "arguments": '{"at": "cat"}'},))]

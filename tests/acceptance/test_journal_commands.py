@@ -290,7 +290,7 @@ def test_a_run_is_shown_with_its_results_its_failures_and_the_commands_that_go_o
         in out
     )
     assert out.index("1  HumanEval/0  succeeded") < out.index("\nfailures:\n") < out.index("graphmill retry")
-    assert "\ngraphmill results k7f2 shows more\n" in out
+    assert "\n...and more: graphmill results k7f2\none of them with its steps: graphmill show k7f2 1\n" in out
     assert "policy.concurrency" not in out
     assert "  policy.concurrency   10\n" in answered(tmp_path, "show", "k7f2", "--manifest")
     assert "graphmill retry k7f2         runs the 2 failed items again\n" in out

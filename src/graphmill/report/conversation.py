@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from graphmill.report.trace import visible
 _SHORT_CHARS = 100
 _LABEL_CHARS = 11
 _HASH_CHARS = 12
+_MOST_FIELDS = 12
+_MOST_PARSED = 100_000
 _WHOLE_LINE = 1_000_000
 _FACTS = ("id", "model", "system_fingerprint", "service_tier", "finish_reason")
 
@@ -74,21 +77,40 @@ def _message_rows(message: Mapping[str, Any]) -> Iterator[Labelled]:
 
 def _tool_rows(calls: Sequence[Mapping[str, Any]]) -> Iterator[Labelled]:
     for call in calls:
-        yield "calls", f"{call.get('name', '?')}({_argument_text(call.get('arguments', ''))})"
+        yield "calls", f"{call.get('name', '?')}({_value_text(call.get('arguments', ''))})"
 
 
-def _argument_text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else to_json(arguments)
+def _value_text(value: Any) -> str:
+    return value if isinstance(value, str) else to_json(value)
 
 
 def _response_rows(response: Mapping[str, Any], *, is_full: bool) -> Iterator[Labelled]:
     if response.get("reasoning"):
         yield "reasoning", response["reasoning"]
     if response["text"] or not response.get("tool_calls"):
-        yield "answer", response["text"] or "(empty)"
+        yield from _answer_rows(response["text"], is_full=is_full)
     yield from _tool_rows(response.get("tool_calls", ()))
     if is_full:
         yield "received", " · ".join(f"{name} {response[name]}" for name in _FACTS if response.get(name))
+
+
+def _answer_rows(text: str, *, is_full: bool) -> Iterator[Labelled]:
+    """Return an answer; where it would be folded, a JSON object by its fields."""
+    fields = {} if is_full or len(text) <= _SHORT_CHARS else _fields_of(text)
+    if not fields:
+        yield "answer", text or "(empty)"
+    for number, (name, value) in enumerate(fields.items()):
+        yield ("" if number else "answer"), f"{name}: {_value_text(value)}"
+
+
+def _fields_of(text: str) -> Mapping[str, Any]:
+    if not text.startswith("{") or len(text) > _MOST_PARSED:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and len(found) <= _MOST_FIELDS else {}
 
 
 def content_text(content: Any) -> str:

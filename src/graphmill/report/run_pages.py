@@ -178,7 +178,9 @@ def page_lines(page: RunPage, width: int | None = None) -> list[str]:
     if page.results.rows:
         lines += ["", *results_lines(page.results, width=width)]
         if page.results.has_more:
-            lines[-1] = f"graphmill results {quote(view.name)} shows more"
+            lines[-1] = f"...and more: graphmill results {quote(view.name)}"
+        if not view.is_single:
+            lines.append(f"one of them with its steps: graphmill show {quote(view.name)} {page.results.rows[0]['row']}")
     if page.first:
         lines += ["", "failures:", *error_lines(page.first, view.failed)]
     if view.done or view.can_resume:
