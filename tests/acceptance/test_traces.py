@@ -48,7 +48,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "trace_functions.py").write_text(FUNCTIONS)
     (tmp_path / "tree.yaml").write_text(dedent(WORKFLOW))
-    assert run(tmp_path, "run", "tree.yaml", "numbers=[0,1,2,3]", "--run-id", "t")[0] == 0
+    assert run(tmp_path, "run", "tree.yaml", "numbers=[0,1,2,3]", "--run-id", "t")[0] == 3
     return tmp_path
 
 

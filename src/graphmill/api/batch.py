@@ -41,6 +41,7 @@ from graphmill.engine.monitor.events import Alert, Event
 from graphmill.engine.policy import Isolation, Policy, Retry, require_policy
 from graphmill.engine.results.statistics import Progress
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.costs import unpriced_budgets
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal
@@ -216,6 +217,8 @@ async def execute(
         )
     if isinstance(function, Graph):
         require_models(function)
+        if problems := unpriced_budgets(function):
+            raise UsageError("; ".join(problems))
     with showing_progress(hooks.get("progress"), hooks.get("on_progress")) as on_progress:
         executor = _executor(policy, hooks, on_progress)
         if recording is not None:

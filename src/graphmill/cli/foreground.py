@@ -69,6 +69,7 @@ class Foreground:
 
     title: str
     details: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     output: str | None
     as_json: bool
     is_recorded: bool
@@ -138,6 +139,8 @@ class Foreground:
                 parts = ["scoring", f"run {run.id}"]
             started.append(run)
             display.note(" · ".join(filter(None, parts)))
+            for note in self.notes:
+                display.note(f"note: {note}")
 
         sinks = [target] if target is not None and not writes_from_journal else []
         error: RunError | None = None

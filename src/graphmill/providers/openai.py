@@ -21,6 +21,7 @@ from graphmill.core.model_call import (
     Tool,
     ToolCall,
 )
+from graphmill.core.money import to_nano
 from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.http.failures import kind_of_words
 from graphmill.http.headers import read_openai_limits
@@ -133,9 +134,12 @@ class OpenAI(HttpProvider):
         if type(used) is not dict:
             return LOST
         prompt, completion = used.get("prompt_tokens_details"), used.get("completion_tokens_details")
+        cost_nano = _read_cost(used)
         return Usage(
             requests=1,
-            unpriced=1,
+            unpriced=int(cost_nano is None),
+            reported=int(cost_nano is not None),
+            cost_nano=cost_nano or 0,
             input_tokens=count_at(used, "prompt_tokens"),
             output_tokens=count_at(used, "completion_tokens"),
             reasoning_tokens=count_at(completion, "reasoning_tokens"),
@@ -288,6 +292,18 @@ def _read_logprobs(choice: dict[str, Any]) -> tuple[TokenLogprob, ...] | None:
 def _read_token(data: Any) -> TokenLogprob:
     top = tuple((text_at(each, "token"), logprob_at(each, "logprob")) for each in list_at(data, "top_logprobs"))
     return TokenLogprob(token=text_at(data, "token"), logprob=logprob_at(data, "logprob"), top=top)
+
+
+def _read_cost(used: dict[str, Any]) -> int | None:
+    """Read the cost that OpenRouter and Perplexity report; with a key of one's own, OpenRouter tells the provider's share apart."""
+    cost: Any = used.get("cost")
+    if isinstance(cost, dict):
+        cost = cost.get("total_cost")
+    upstream = value_at(used, "cost_details", "upstream_inference_cost") if used.get("is_byok") is True else 0
+    try:
+        return to_nano(cost) + to_nano(upstream or 0)
+    except ValueError:
+        return None
 
 
 def _hidden_status(data: Any) -> int | None:

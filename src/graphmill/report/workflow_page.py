@@ -9,6 +9,7 @@ from typing import Any
 from graphmill.core.errors import UsageError, WorkflowError
 from graphmill.core.positions import FileProblem
 from graphmill.graph.graph import Graph
+from graphmill.graph.models.costs import unpriced_budgets
 from graphmill.graph.models.nodes import unset_models
 from graphmill.graph.workflow import load
 
@@ -35,12 +36,13 @@ def check(path: str) -> CheckedFile:
     try:
         graph = load(path)
         unset = tuple(FileProblem(path, 0, 0, text) for text in unset_models(graph))
+        problems = tuple(FileProblem(path, 0, 0, text) for text in unpriced_budgets(graph))
     except WorkflowError as error:
         problems = error.placed or tuple(FileProblem(error.path, 0, 0, text) for text in error.problems)
         return CheckedFile(path=path, problems=problems)
     except UsageError as error:  # the file does not exist or cannot be read
         return CheckedFile(path=path, problems=(FileProblem(path, 0, 0, str(error)),))
-    return CheckedFile(path=path, graph=graph, unset=unset)
+    return CheckedFile(path=path, problems=problems, graph=None if problems else graph, unset=unset)
 
 
 def checked_lines(checked: CheckedFile) -> Iterator[str]:

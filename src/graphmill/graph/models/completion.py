@@ -328,13 +328,26 @@ async def call_model(
     return response
 
 
+async def _complete_priced(target: ModelTarget, request: ModelRequest, *, address: str, **access: Any) -> ModelResponse:
+    """Call the provider; what the response says was used gets its cost, also if there is no answer in it."""
+    price = partial(target.prices.price, address=address, extra=request.extra)
+    try:
+        response = await target.provider.complete(request, address=address, **access)
+    except AttemptError as error:
+        if error.usage is not None:
+            error.usage = price(error.usage)
+        raise
+    used = price(response.usage, served=response.model, tier=response.service_tier)
+    return response if used is response.usage else msgspec.structs.replace(response, usage=used)
+
+
 class _ModelAccess:
     """Address, key and session for the calls of one model during a run: the environment is read once, not per call."""
 
     def __init__(self, target: ModelTarget, context: Context) -> None:
         self.access = target.access()
         self.session = context.shared(("model", target.provider.name), target.provider.open)
-        self.complete = observed_complete(target)
+        self.complete = observed_complete(target, partial(_complete_priced, target))
 
     async def close(self) -> None:
         """Forget the key."""

@@ -15,6 +15,7 @@ import msgspec
 from graphmill.core.errors import AttemptError
 from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
+from graphmill.core.money import to_usd
 from graphmill.core.usage import Usage
 from graphmill.engine.monitor.tracing import ERROR, end_span, error_kind, meter, tracer
 from graphmill.graph.models.target import ModelTarget
@@ -39,6 +40,7 @@ USAGE = {
     "cache_written_tokens": "gen_ai.usage.cache_creation.input_tokens",
     "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
 }
+COST = "graphmill.cost_usd"  # the conventions have no name for it
 DURATION, TOKENS = "gen_ai.client.operation.duration", "gen_ai.client.token.usage"
 _CHAT = "chat"
 _PROVIDERS = {"gemini": "gcp.gemini"}  # protocols that have another name in the conventions
@@ -49,16 +51,17 @@ _CAPTURE, _CAPTURED = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", ("tr
 Complete = Callable[..., Awaitable[ModelResponse]]
 
 
-def observed_complete(target: ModelTarget) -> Complete:
-    """Return the provider's ``complete``, traced and measured if somebody has set up OpenTelemetry."""
+def observed_complete(target: ModelTarget, complete: Complete) -> Complete:
+    """Return ``complete``, traced and measured if somebody has set up OpenTelemetry."""
     spans, metrics = tracer(), meter()
     if spans is None and metrics is None:
-        return target.provider.complete
-    return partial(_complete, target, spans, metrics)
+        return complete
+    return partial(_complete, target, complete, spans, metrics)
 
 
 async def _complete(
     target: ModelTarget,
+    complete: Complete,
     spans: Tracer | None,
     metrics: Meter | None,
     request: ModelRequest,
@@ -69,7 +72,7 @@ async def _complete(
     call = _ObservedCall(target, request, address, spans, metrics)
     with call.as_current_span():
         try:
-            response = await target.provider.complete(request, address=address, **access)
+            response = await complete(request, address=address, **access)
         except BaseException as error:
             call.fail(error)
             raise
@@ -129,6 +132,8 @@ class _ObservedCall:
         if self._span is not None:
             if usage is not None:
                 self._span.set_attributes(_counts(usage))
+                if usage.cost_nano:
+                    self._span.set_attribute(COST, to_usd(usage.cost_nano))
             end_span(self._span, kind)
 
     def _set_messages(self, name: str, messages: list[dict[str, Any]]) -> None:

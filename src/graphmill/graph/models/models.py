@@ -227,6 +227,7 @@ class Models:
             chosen=MappingProxyType(self.choices.params),
             cache=self.choices.cache,
             records_calls=self.settings.record_prompts is not False,
+            own_prices=self.settings.prices.get(found.model, ()),
         )
 
     def _unknown(self, name: str) -> str:

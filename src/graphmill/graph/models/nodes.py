@@ -23,8 +23,8 @@ def require_models(graph: Graph) -> None:
         return
     graph.renew()
     for node in graph.model_nodes():
-        if _is_known(node):
-            target = _of(models, node)
+        if is_known(node):
+            target = target_of(models, node)
             if lacking := target.lacking():
                 raise UsageError(f"node {node.id!r} calls {target.lane}: {missing_variables(lacking)}")
             _require_address(node, target)
@@ -46,7 +46,7 @@ def models_used(graph: Graph) -> tuple[str, ...]:
     models = graph.models()
     if models is None:
         return ()
-    return tuple(dict.fromkeys(_of(models, node).lane for node in graph.model_nodes() if _is_known(node)))
+    return tuple(dict.fromkeys(target_of(models, node).lane for node in graph.model_nodes() if is_known(node)))
 
 
 def models_resolved(graph: Graph) -> dict[str, dict[str, Any]]:
@@ -56,8 +56,8 @@ def models_resolved(graph: Graph) -> dict[str, dict[str, Any]]:
         return {}
     resolved: dict[str, dict[str, Any]] = {}
     for node in graph.model_nodes():
-        if _is_known(node):
-            target = _of(models, node)
+        if is_known(node):
+            target = target_of(models, node)
             name = node.raw_params.get("role") or node.raw_params.get("model") or DEFAULT
             resolved[name] = {"model": target.lane, "params": {**target.defaults, **target.chosen}}
     return resolved
@@ -74,8 +74,8 @@ def unset_models(graph: Graph) -> tuple[str, ...]:
     problems = []
     for node in graph.model_nodes():
         try:
-            if _is_known(node):
-                _of(models, node)
+            if is_known(node):
+                target_of(models, node)
         except UsageError as error:
             problems.append(str(error))
     return tuple(problems)
@@ -86,9 +86,9 @@ def models_by_node(graph: Graph) -> dict[str, str]:
     models = graph.models()
     if models is None:
         return {}
-    asking = {node: [each for each in nodes_within(node) if _is_known(each)] for node in graph.nodes.values()}
+    asking = {node: [each for each in nodes_within(node) if is_known(each)] for node in graph.nodes.values()}
     named = {
-        f"node {node.id!r}": dict.fromkeys(_of(models, each).lane for each in within)
+        f"node {node.id!r}": dict.fromkeys(target_of(models, each).lane for each in within)
         for node, within in asking.items()
         if within
     }
@@ -138,16 +138,18 @@ def nodes_within(node: Node) -> Iterator[Node]:
 
 def _model_fingerprint(models: Models, node: Node) -> list[Any]:
     """Return what decides a node's model; if its items choose it, only what is chosen for the run."""
-    if _is_known(node):
-        return [node.id, _of(models, node).fingerprint]
+    if is_known(node):
+        return [node.id, target_of(models, node).fingerprint]
     return [node.id, models.choices.fingerprint]
 
 
-def _is_known(node: Node) -> bool:
+def is_known(node: Node) -> bool:
+    """Whether a node's model is known before there are items."""
     return not is_open(node.raw_params.get("model")) and not is_open(node.raw_params.get("role"))
 
 
-def _of(models: Models, node: Node) -> ModelTarget:
+def target_of(models: Models, node: Node) -> ModelTarget:
+    """Return what a node calls; UsageError names the node."""
     try:
         return models.of(node.raw_params)
     except UsageError as error:

@@ -32,6 +32,7 @@ from graphmill.graph.language.grammar import (
 from graphmill.graph.language.places import At
 from graphmill.graph.language.problems import Problems
 from graphmill.graph.language.reader import BlockReader
+from graphmill.graph.models.prices import OwnPrice
 from graphmill.graph.secrets import Secret, names_secret
 
 T = TypeVar("T")
@@ -48,6 +49,11 @@ SETTINGS: Final[Block] = MappingProxyType(
         ),
         "providers": Key(
             mapping("a mapping from names to providers"), "Where providers are, by name; a new name needs a `protocol`."
+        ),
+        "prices": Key(
+            mapping("a mapping from provider/model to prices"),
+            "What models cost that the price table does not know, or at another price; a mapping as below, or a list of "
+            "mappings with dates.",
         ),
         "record_prompts": Key(
             FLAG, "Whether a recorded run also records what is sent to models and what they answer; by default it does."
@@ -86,6 +92,17 @@ LIMITS: Final[Block] = MappingProxyType(
         "requests_per_minute": Key(integer(1), "Calls in a minute."),
         "tokens_per_minute": Key(integer(1), "Tokens of both directions in a minute."),
         "concurrency": Key(integer(1), "Calls at once."),
+    }
+)
+_USD = number()
+PRICE: Final[Block] = MappingProxyType(
+    {
+        "input": Key(_USD, "US dollars for a million input tokens.", is_required=True),
+        "output": Key(_USD, "For a million output tokens.", is_required=True),
+        "cached_input": Key(_USD, "For a million input tokens read from the provider's cache; by default as `input`."),
+        "cache_write": Key(_USD, "For a million input tokens written to it; by default as `input`."),
+        "request": Key(_USD, "For each request, beside its tokens; by default 0."),
+        "since": Key(ANYTHING, "The day from which this price holds, such as 2026-07-01; by default always."),
     }
 )
 _SECRET = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)
@@ -128,6 +145,7 @@ class Settings:
     models: Mapping[str, ModelSetting] = field(default_factory=_nothing)
     roles: Mapping[str, ModelSetting] = field(default_factory=_nothing)
     providers: Mapping[str, ProviderSetting] = field(default_factory=_nothing)
+    prices: Mapping[str, tuple[OwnPrice, ...]] = field(default_factory=_nothing)
     record_prompts: bool | None = None
     files: tuple[str, ...] = ()
 
@@ -137,6 +155,7 @@ class Settings:
             models=MappingProxyType({**other.models, **self.models}),
             roles=MappingProxyType({**other.roles, **self.roles}),
             providers=MappingProxyType({**other.providers, **self.providers}),
+            prices=MappingProxyType({**other.prices, **self.prices}),
             record_prompts=other.record_prompts if self.record_prompts is None else self.record_prompts,
             files=(*self.files, *other.files),
         )
@@ -168,6 +187,7 @@ class _SettingsReader:
             models=self._named(block["models"], "models", self._model),
             roles=self._named(block["roles"], "roles", self._model),
             providers=self._named(block["providers"], "providers", self._provider),
+            prices=self._named(block["prices"], "prices", self._prices),
             record_prompts=block["record_prompts"],
             files=(self._problems.document.path,),
         )
@@ -219,6 +239,30 @@ class _SettingsReader:
             output_schema=block["output_schema"],
             limits=self._limits(block),
         )
+
+    def _prices(self, name: str, value: Any, at: At) -> tuple[OwnPrice, ...] | None:
+        if not _is_whole(name):
+            self._problems.add(at, f"prices: a name must be provider/model, got {shown(name)}", is_key=True)
+        found: list[OwnPrice | None] = []
+        if isinstance(value, list) and value:
+            found = [self._price(name, each, (*at, number)) for number, each in enumerate(value)]
+        else:
+            found = [self._price(name, value, at)]
+        return tuple(price for price in found if price is not None) or None
+
+    def _price(self, name: str, value: Any, at: At) -> OwnPrice | None:
+        if not isinstance(value, Mapping):
+            wanted = f"a mapping with {', '.join(PRICE)}, or a list of such"
+            self._problems.add(at, f"prices.{name} must be {wanted}, got {shown(value)}")
+            return None
+        block = self._block(value, at, PRICE)
+        if not (block.has("input") and block.has("output")):
+            return None
+        try:
+            return OwnPrice.of({key: block[key] for key in PRICE if block.has(key)})
+        except ValueError:
+            block.wrong(f"since must be a date such as 2026-07-01, got {shown(block['since'])}", block.at_key("since"))
+            return None
 
     def _limits(self, block: BlockReader) -> Limits | None:
         if not block["limits"]:

@@ -12,6 +12,7 @@ from typing import Any
 from graphmill.core.errors import Unavailable
 from graphmill.core.json import canonical
 from graphmill.engine.scheduling.rate_limits import Limits
+from graphmill.graph.models.prices import ModelPrices, OwnPrice
 from graphmill.graph.models.provider import Provider
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.secrets import Secret
@@ -32,7 +33,7 @@ class ModelTarget:
 
     Its calls share the ``lane``: ``provider/model``, or the provider without a model; ``mark`` is its fingerprint as JSON.
     ``defaults`` are params for nodes that do not set them, ``chosen`` those of the run, which override a node's, as does
-    ``cache``. ``records_calls`` is False where the settings say so.
+    ``cache``. ``records_calls`` is False where the settings say so; ``own_prices`` are those in the settings.
     """
 
     name: str
@@ -43,12 +44,17 @@ class ModelTarget:
     chosen: Mapping[str, Any]
     cache: bool | None = None
     records_calls: bool = True
+    own_prices: tuple[OwnPrice, ...] = ()
+    prices: ModelPrices = field(init=False, compare=False, repr=False)
     lane: str = field(init=False, compare=False)
     mark: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         lane = f"{self.name}/{self.model}" if self.model else self.name
         object.__setattr__(self, "lane", lane)
+        is_free = getattr(self.provider, "is_free", False)
+        prices = ModelPrices(self.setting.protocol, self.model, self.own_prices, is_free=is_free)
+        object.__setattr__(self, "prices", prices)
         object.__setattr__(self, "mark", canonical(self.fingerprint))
 
     @property

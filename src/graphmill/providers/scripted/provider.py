@@ -47,6 +47,7 @@ class Scripted:
     key_variable = ""
     supports_schema = True
     is_cached = False
+    is_free = True
 
     def require(self, address: str) -> None:
         """Check a script or find a function before the first item; Unavailable says what is wrong."""

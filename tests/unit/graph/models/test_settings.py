@@ -6,7 +6,7 @@ import pytest
 
 from graphmill.core.errors import UsageError
 from graphmill.graph.models.models import Choices, Models
-from graphmill.graph.models.settings import LIMITS, MODEL, PROVIDER, SETTINGS, settings_here
+from graphmill.graph.models.settings import LIMITS, MODEL, PRICE, PROVIDER, SETTINGS, settings_here
 from graphmill.graph.secrets import Secret
 
 
@@ -146,5 +146,5 @@ def test_choices_are_read_and_written_back():
 
 def test_every_key_is_documented():
     text = (Path(__file__).parents[4] / "docs" / "models.md").read_text()
-    keys = {key for block in (SETTINGS, MODEL, PROVIDER, LIMITS) for key in block}
+    keys = {key for block in (SETTINGS, MODEL, PROVIDER, LIMITS, PRICE) for key in block}
     assert [key for key in sorted(keys) if f"`{key}`" not in text] == []

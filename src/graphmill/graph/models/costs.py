@@ -1,0 +1,91 @@
+"""What is known of a graph's costs before it runs: models without a price, and limits that could not be kept to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from graphmill.core.errors import UsageError
+from graphmill.graph.models.models import Models
+from graphmill.graph.models.nodes import is_known, nodes_within, target_of
+from graphmill.graph.models.settings import FILE_NAME
+from graphmill.graph.models.target import ModelTarget
+
+if TYPE_CHECKING:
+    from graphmill.graph.graph import Graph, Node
+
+
+def price_remedy(lanes: Iterator[str] | list[str]) -> str:
+    """Say how to give models a price."""
+    entries = ", ".join(f"{lane}: {{input: …, output: …}}" for lane in lanes)
+    return f"write prices: {{{entries}}} in {FILE_NAME}, in US dollars for a million tokens"
+
+
+def unpriced_models(graph: Graph) -> list[str]:
+    """Return the models that a graph calls and whose price is unknown."""
+    models = graph.models()
+    if models is None:
+        return []
+    nodes = [node for node in graph.model_nodes() if is_known(node)]
+    return list(dict.fromkeys(_unpriced(models, nodes)))
+
+
+def price_notes(graph: Graph) -> tuple[str, ...]:
+    """Say which models have no price, if any."""
+    lanes = unpriced_models(graph)
+    if not lanes:
+        return ()
+    return (f"no price is known for {', '.join(lanes)}: requests are counted, not priced; {price_remedy(lanes)}",)
+
+
+def unpriced_budgets(graph: Graph) -> list[str]:
+    """Say which loops have a budget that cannot be kept to, since their models have no price."""
+    try:
+        models = graph.models()
+    except UsageError:  # the settings cannot be read, which is told elsewhere
+        return []
+    if models is None:
+        return []
+    inputs = {name: graph.given.get(name, each.default) for name, each in graph.inputs.items()}
+    return list(_loops_without_price(graph, models, inputs))
+
+
+def _loops_without_price(graph: Graph, models: Models, inputs: Mapping[str, Any]) -> Iterator[str]:
+    for node in graph.nodes.values():
+        if _has_budget(node, inputs):
+            lanes = list(dict.fromkeys(_unpriced(models, [each for each in nodes_within(node) if is_known(each)])))
+            if lanes:
+                yield (
+                    f"node {node.id!r}: loop.budget_usd needs prices, and none is known for {', '.join(lanes)}; "
+                    f"{price_remedy(lanes)}, or leave the budget out"
+                )
+        if node.child is not None:
+            yield from _loops_without_price(node.child, models, {})
+
+
+def _has_budget(node: Node, inputs: Mapping[str, Any]) -> bool:
+    """Whether a node's loop has a budget, as far as that is known before there are items."""
+    if node.loop is None:
+        return False
+    try:
+        return node.loop.budget_usd.resolve(inputs) is not None
+    except LookupError:
+        return False
+
+
+def _unpriced(models: Models, nodes: list[Node]) -> Iterator[str]:
+    for node in nodes:
+        try:
+            target = target_of(models, node)
+        except UsageError:  # it has no model, which is told elsewhere
+            continue
+        if not is_priced(target):
+            yield target.lane
+
+
+def is_priced(target: ModelTarget) -> bool:
+    """Whether the calls of a model have a price; True where its address is not known yet."""
+    try:
+        return target.prices.is_known(target.address)
+    except KeyError:
+        return True

@@ -1,0 +1,120 @@
+"""What calls cost, from the settings to the reports: by prices of one's own, since a server on this machine has no others."""
+
+import json
+
+import pytest
+
+import graphmill as gm
+from support.command import run, write_items
+from support.model_server import ModelServer, reply, said
+
+PRICES = "prices: {own/m: {input: 1000, output: 5000}}"  # an answer of five tokens in and two out costs 1.5 cents
+WORKFLOW = """
+inputs: {n: {}}
+nodes:
+  - id: ask
+    type: llm
+    params: {model: own/m, prompt: "${n}", output_schema: {type: object, required: [x]}}
+"""
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    (tmp_path / "w.yaml").write_text(WORKFLOW)
+    write_items(tmp_path, [{"n": 1}, {"n": 2}])
+    with ModelServer() as found:
+        found.answer = lambda _: said('{"x": 1}')
+        yield found
+
+
+def settings(folder, server, more=PRICES):
+    text = f"providers: {{own: {{protocol: openai, address: '{server.url}/v1'}}}}\n{more}\n"
+    (folder / "graphmill.yaml").write_text(text)
+
+
+def batch(folder, *more):
+    code, out, err = run(folder, "batch", "w.yaml", "-s", "items.jsonl", "--json", *more)
+    assert code in (0, 3), err
+    return json.loads(out)["usage"], err
+
+
+def test_every_answer_is_priced_also_one_that_is_asked_for_again(server, tmp_path):
+    settings(tmp_path, server)
+    answers = iter(["no", '{"x": 1}', '{"x": 2}'])
+    server.answer = lambda _: said(next(answers))
+    usage, err = batch(tmp_path, "--run-id", "r", "--concurrency", "1")
+    assert (usage["requests"], usage["cost_usd"], usage["unpriced"]) == (3, 0.045, 0)
+    assert "no price" not in err
+    assert "$0.045" in run(tmp_path, "status", "r")[1]
+    assert "$0.045" in run(tmp_path, "runs")[1]
+    costs = [json.loads(line)["cost_usd"] for line in run(tmp_path, "export", "r", "-")[1].splitlines()]
+    assert sorted(costs) == [0.015, 0.03]
+
+
+def test_an_unknown_price_is_said_before_the_run_and_counted(server, tmp_path):
+    settings(tmp_path, server, "")
+    usage, err = batch(tmp_path)
+    assert (usage["unpriced"], usage["cost_usd"]) == (2, None)
+    assert "note: no price is known for own/m" in err
+    assert "prices: {own/m: {input: …, output: …}}" in err
+
+
+def test_an_answer_that_cannot_be_used_has_cost_too_and_one_that_was_refused_has_not(server, tmp_path):
+    settings(tmp_path, server)
+    answers = iter([said("cut", "length"), reply({"error": {"message": "no"}}, 400)])
+    server.answer = lambda _: next(answers)
+    usage, _ = batch(tmp_path)
+    assert (usage["requests"], usage["cost_usd"], usage["unpriced"]) == (2, 0.015, 0)
+
+
+def test_the_cost_that_a_provider_reports_is_taken_and_marked(server, tmp_path):
+    settings(tmp_path, server)
+    message = {"message": {"content": '{"x": 1}'}, "finish_reason": "stop"}
+    used = {"prompt_tokens": 5, "completion_tokens": 2, "cost": 0.25}
+    server.answer = lambda _: reply({"choices": [message], "usage": used})
+    usage, _ = batch(tmp_path)
+    assert (usage["cost_usd"], usage["reported"]) == (0.5, 2)
+
+
+def test_a_cached_answer_costs_nothing_and_says_what_it_saved(server, tmp_path):
+    settings(tmp_path, server)
+    assert batch(tmp_path, "--cache")[0]["cost_usd"] == 0.03
+    usage, _ = batch(tmp_path, "--cache")
+    assert (usage["cost_usd"], usage["saved_usd"], usage["reused"]) == (0, 0.03, 2)
+
+
+def test_calls_in_functions_are_priced(server, tmp_path):
+    settings(tmp_path, server)
+
+    async def ask(n):
+        return (await gm.complete("own/m", str(n))).text
+
+    statistics = gm.batch(ask, [1, 2]).statistics
+    assert statistics.usage["own/m"].cost_nano == 30_000_000
+
+
+LOOP = """
+inputs: {n: {}, most: {default: %s}}
+nodes:
+  - id: ask
+    type: llm
+    params: {model: own/m, prompt: "${n}"}
+    loop: {max: 9, until: {never: "${round.logprobs}"}, budget_usd: "${most}"}
+"""
+
+
+def test_a_budget_of_a_loop_needs_prices(server, tmp_path):
+    settings(tmp_path, server, "")
+    (tmp_path / "w.yaml").write_text(LOOP % 0.04)
+    for command in (["validate", "w.yaml"], ["batch", "w.yaml", "-s", "items.jsonl"]):
+        code, out, err = run(tmp_path, *command)
+        assert (code, "loop.budget_usd needs prices, and none is known for own/m" in out + err) == (2, True)
+    assert not server.asked
+    (tmp_path / "w.yaml").write_text(LOOP % "null")
+    assert run(tmp_path, "validate", "w.yaml")[0] == 0
+    settings(tmp_path, server)
+    (tmp_path / "w.yaml").write_text(LOOP % 0.04)
+    code, out, _ = run(tmp_path, "run", "w.yaml", "n=1")
+    assert (code, "stop: budget" in out, len(server.asked)) == (0, True, 3)
