@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any
 
 import msgspec
@@ -31,7 +31,7 @@ TRUTH = "truth"
 ACCEPTED = 0.5  # from this score on a judge accepts an answer
 
 
-class ScoredSample(msgspec.Struct, frozen=True, kw_only=True):
+class ScoredSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The score of one sample of an item, and what else is known of it.
 
     ``fields`` are the item's values of the fields by which figures are wanted, ``cluster`` names items that depend on one
@@ -150,17 +150,17 @@ def figures_of(
     missing: int = 0,
     by: Sequence[str] = (),
 ) -> ScoreFigures:
-    """Sum up what a scorer found; ``by`` names the fields that each sample has."""
+    """Sum up what a scorer found; all samples of an item follow one another. ``by`` names the fields that each has."""
     outcomes: Counter[str] = Counter()
-    by_item: dict[str, list[ScoredSample]] = {}
+    items: list[Item] = []
     resampled = 0
-    for sample in samples:
-        outcomes[sample.outcome] += 1
-        resampled += sample.is_resampled
-        if not sample.is_left_out:
-            by_item.setdefault(sample.item_id, []).append(sample)
+    for _, group in groupby(samples, key=lambda sample: sample.item_id):
+        item = tuple(group)
+        outcomes.update(sample.outcome for sample in item)
+        resampled += sum(sample.is_resampled for sample in item)
+        if scored := tuple(sample for sample in item if not sample.is_left_out):
+            items.append(scored)
     left_out = outcomes.pop(INFRASTRUCTURE, 0)
-    items = list(by_item.values())
     return ScoreFigures(
         scorer=scorer,
         run_id=run_id,
