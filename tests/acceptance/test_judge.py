@@ -32,7 +32,8 @@ def test_a_judge_grades_by_a_rubric_with_the_target_as_reference(answered, playe
     assert len(prompts) == 3
     assert all("Only digits are right." in prompt and "It is " in prompt for prompt in prompts)
     assert "<reference_answer>\n0\n" in next(prompt for prompt in prompts if "What is 0?" in prompt)
-    assert report.passes[0].statistics.usage["scripted/play"].requests == 3
+    assert found.usage["scripted/play"].requests == 3
+    assert "scoring took 3 requests" in "\n".join(report.score_lines())
 
 
 def test_a_judged_run_asks_nothing_again_unless_the_rubric_changes(answered, played, tmp_path):

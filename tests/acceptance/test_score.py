@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import graphmill as gm
+from support.asked_model import answer
 from support.command import answered, environment, run
 
 ITEMS = [
@@ -343,3 +344,31 @@ def test_the_commands_for_what_is_left_tell_failures_from_answers(project):
     assert "graph=function)   " in lines
     assert "runs the failed item again" in lines
     assert "resample=True)   also asks again for the answer that was refused" in lines
+
+
+def test_refusals_cut_and_unfitting_answers_of_a_model_are_wrong_in_workflows_and_functions(store, played):
+    kinds = {"refusal": answer(reason="refusal"), "truncated": answer("x", reason="length"), "unmet_schema": "no JSON"}
+    items = [{"id": name, "q": name, "target": "1"} for name in ("fine", *kinds)]
+    shape = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    played.by = lambda request: kinds.get(request.messages[0].text, '{"answer": "1"}')
+    workflow = played.graph(
+        {
+            "inputs": {"q": {}},
+            "nodes": [
+                {
+                    "id": "ask",
+                    "type": "llm",
+                    "params": {"model": "scripted/play", "prompt": "${q}", "output_schema": shape},
+                }
+            ],
+        }
+    )
+
+    async def function(item):
+        return await gm.complete("scripted/play", item["q"], schema=shape)
+
+    quick = gm.Policy(retry=gm.Retry(attempts=1))
+    for graph, run_id in ((workflow, "workflow"), (function, "function")):
+        found = gm.batch(graph, items, run_id=run_id, journal=store, policy=quick, scorers="exact").scores[0]
+        assert found.outcomes == {"correct": 1} | dict.fromkeys(kinds, 1)
+        assert found.is_complete

@@ -15,6 +15,7 @@ from graphmill.datasets.selection import MISSING, field_inside
 from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.text import align_columns, count_text, one_line
+from graphmill.report.usage import usage_lines
 from graphmill.scoring.figures import ACCEPTED, TRUTH, Figure, RaterAgreement, ScoredSample, ScoreFigures, figures_of
 from graphmill.scoring.score import INFRASTRUCTURE, Score
 from graphmill.scoring.score_pass import SCORED, ScoredFields, is_score_of
@@ -147,7 +148,12 @@ def figures_of_run(
     expected = max(count, run.total or 0)
     return [
         figures_of(
-            samples[name], scorer=name, run_id=each.id, missing=max(0, expected - len(samples[name])), by=tuple(by)
+            samples[name],
+            scorer=name,
+            run_id=each.id,
+            missing=max(0, expected - len(samples[name])),
+            by=tuple(by),
+            usage=each.usage,
         )
         for name, each in zip(names, scores.passes, strict=True)
     ]
@@ -267,6 +273,8 @@ def _lines(figures: ScoreFigures) -> Iterator[str]:
     if figures.calibration is not None:
         found = figures.calibration
         yield f"  confidence of {count_text(found.items, 'answer')}: ece {found.ece:.3f}, brier {found.brier:.3f}"
+    if figures.usage:
+        yield f"  scoring took {usage_lines(figures.usage)[0].strip()}"
 
 
 def _group(figure: Figure) -> tuple[str, str]:

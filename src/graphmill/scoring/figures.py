@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import combinations, groupby
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from graphmill.core.json import canonical
+from graphmill.core.usage import Usage
 from graphmill.scoring.score import CORRECT, INFRASTRUCTURE, UNDECIDED, WRONG
 from graphmill.scoring.statistics import (
     Agreement,
@@ -28,6 +29,7 @@ from graphmill.scoring.statistics import (
 
 MOST_LEFT_OUT = 0.01  # a larger share of items without a score makes the figures incomplete
 TRUTH = "truth"
+_NO_USAGE: Mapping[str, Usage] = {}
 ACCEPTED = 0.5  # from this score on a judge accepts an answer
 
 
@@ -105,7 +107,8 @@ class ScoreFigures:
     first answer was refused, cut or unfitting.
 
     ``figures`` are those of several samples, ``groups`` the headline by the fields that were asked for. ``agreements``
-    compare the verifier, the judge and other scorers with this one; ``calibration`` stated confidence with it.
+    compare the verifier, the judge and other scorers with this one; ``calibration`` stated confidence with it. ``usage``
+    is by model what the scorer itself has used.
     """
 
     scorer: str
@@ -122,6 +125,7 @@ class ScoreFigures:
     groups: Sequence[GroupFigure] = ()
     agreements: Sequence[RaterAgreement] = ()
     calibration: Calibration | None = None
+    usage: Mapping[str, Usage] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -139,7 +143,8 @@ class ScoreFigures:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""
-        return asdict(self) | {"is_complete": self.is_complete}
+        usage = {model: used.to_json() for model, used in self.usage.items()}
+        return asdict(self) | {"is_complete": self.is_complete, "usage": usage}
 
 
 def figures_of(
@@ -149,6 +154,7 @@ def figures_of(
     run_id: str = "",
     missing: int = 0,
     by: Sequence[str] = (),
+    usage: Mapping[str, Usage] = _NO_USAGE,
 ) -> ScoreFigures:
     """Sum up what a scorer found; all samples of an item follow one another. ``by`` names the fields that each has."""
     outcomes: Counter[str] = Counter()
@@ -176,6 +182,7 @@ def figures_of(
         groups=list(_groups(items, by)),
         agreements=list(_agreements(items)),
         calibration=_calibration(items),
+        usage=usage,
     )
 
 

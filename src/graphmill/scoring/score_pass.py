@@ -141,16 +141,21 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def _find(data: Any, field: str | None, usual: tuple[str, ...]) -> _Found:
-    """Find a value by its field, or the first of the usual ones; anything but a mapping is the value itself."""
+    """Find a value by its field, or the first of the usual ones; anything but a mapping is the value itself.
+
+    A response in the shape of a schema is a mapping itself, in which the answer is looked for in the same way.
+    """
     if field is not None:
         return _inside(data, field)
     if not isinstance(data, Mapping):
         return _Found(data)
-    for name in usual:
-        if name in data:
-            return _Found(data[name])
-    if usual is _ANSWERS and len(data) == 1:
-        return _Found(next(iter(data.values())))
+    name = next((name for name in usual if name in data), None)
+    if name is None and usual is _ANSWERS and len(data) == 1:
+        name = next(iter(data))
+    if name is not None:
+        value = data[name]
+        inner = _find(value, None, usual) if isinstance(value, Mapping) and usual is _ANSWERS else _Found(value)
+        return _Found(value) if inner.missing else inner
     return _Found(None, f"no field {', '.join(usual[:-1])} or {usual[-1]}{_names(data)}")
 
 
