@@ -9,6 +9,7 @@ import pytest
 
 import graphmill as gm
 from graphmill.graph.registry import node_registry
+from support.agents import Agents
 from support.asked_model import Played
 from support.flows import Flow
 
@@ -44,3 +45,12 @@ def metered(monkeypatch):
 def played(tmp_path, monkeypatch):
     """A model that the test plays itself."""
     return Played(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def agents(tmp_path, monkeypatch):
+    """Solver, verifier and judge that the test plays, behind a server of our own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    with Agents(tmp_path) as playing:
+        yield playing

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from support.model_server import ModelServer, reply, said
 
+NAME = "solve-verify-judge"
 _PROBLEM = re.compile(r"problem (\S+)")
 _FORMER = re.compile(r"^## Your answer of round \d+$", re.MULTILINE)
 _ANSWERED = re.compile(r"attempt (\d+)")
@@ -39,6 +40,11 @@ def verification(*, passed, correctness=0.5, critique="step two is wrong"):
 def judgement(score=0.9):
     """What a judge answers."""
     return json.dumps({"reasoning": "it is right", "strengths": ["short"], "weaknesses": [], "score": score})
+
+
+def ending(output):
+    """How a debate ended."""
+    return output["stop"], output["rounds"], output["best_round"], output["passed"]
 
 
 class Agents:
