@@ -260,6 +260,7 @@ def test_timeout_is_for_the_whole_loop_and_stops_it_with_deadline(flow, rounds):
     result = flow.timed(loop("max: 6, timeout: 10"), {"seconds": 4})
     output = succeeded(result)
     assert (output["stop"], results(output), result.duration_s, len(rounds)) == ("deadline", ["a", "b"], 10, 3)
+    assert result.metadata["partial"] is True  # the third round was cut off
 
 
 @pytest.mark.parametrize(("seconds", "stop"), [(10, "deadline"), (None, "max_rounds")])
@@ -315,6 +316,67 @@ def test_a_deadline_also_ends_a_wait_between_attempts(flow, rounds):
         {"given": ["a", "fail transient"], "seconds": 1},
     )
     assert (succeeded(result)["stop"], result.duration_s) == ("deadline", 10)
+
+
+class TestTimeThatServersTake:
+    """The time limit of a loop stands still while everything in it waits for rate limits, or as a server asked."""
+
+    def test_it_stands_still_while_the_only_step_waits_as_asked(self, flow):
+        calls = []
+
+        @flow.act
+        async def busy(n):
+            calls.append(n)
+            await asyncio.sleep(3)
+            if calls.count(n) == 1:
+                raise gm.Throttled(retry_after_s=100)
+            return n
+
+        text = 'nodes: [{id: a, type: python, params: {function: "acts:busy", inputs: {n: "${__round__}"}}, loop: {max: 9, timeout: %s}}]'
+        result = flow.timed(text % 20)
+        assert (succeeded(result)["stop"], result.output["round_count"]) == ("deadline", 3)
+        assert result.duration_s == 20 + 3 * 100  # the fourth round was cut after its wait had ended
+        calls.clear()
+        assert succeeded(flow.timed(text % 55))["stop"] == "max_rounds"
+
+    def test_it_goes_on_while_anything_else_runs(self, flow):
+        @flow.act
+        async def some(n):
+            await asyncio.sleep(1 if n == 0 else 500)
+            if n == 0:
+                raise gm.Throttled(retry_after_s=100)
+
+        result = flow.timed(
+            """
+            nodes:
+            - id: a
+              type: workflow
+              loop: {max: 2, timeout: 20}
+              params:
+                workflow:
+                  nodes:
+                  - {id: b, type: python, batch: {times: 2, as: n, parallel: true}, params: {function: "acts:some", inputs: {n: "${n}"}}}
+            """
+        )
+        assert (result.is_failure, result.duration_s) == (True, 20)
+
+    @pytest.mark.parametrize("kind", ["llm", "python"])
+    def test_waits_for_the_rate_limit_of_a_model_do_not_count(self, flow, played, kind):
+        played.settings("", provider=", limits: {requests_per_minute: 1}")
+
+        async def slowly(_request):
+            await asyncio.sleep(2)
+            return "fine"
+
+        @flow.act
+        async def ask():
+            return (await gm.complete("scripted/play", "Now?")).text
+
+        played.by = slowly
+        params = {"llm": "{model: scripted/play, prompt: 'Now?'}", "python": '{function: "acts:ask"}'}[kind]
+        result = flow.timed(f"nodes: [{{id: a, type: {kind}, params: {params}, loop: {{max: 4, timeout: 10}}}}]")
+        assert (succeeded(result)["stop"], result.duration_s > 180) == ("max_rounds", True)
+        assert "partial" not in result.metadata
 
 
 # Which is the best, and what a round sees.

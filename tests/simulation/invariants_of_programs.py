@@ -90,11 +90,51 @@ def the_time_of_a_fork_holds(view):
     forks = view.scenario.forks()
     for join in view.trace.joins:
         timeout_s = forks[join.position, join.path].timeout_s
-        if timeout_s is not None and join.at_s > join.began_s + timeout_s + view.rules.grace_s + view.slack_s + EPS:
-            yield f"fork {join.path} of position {join.position} took {join.at_s - join.began_s:.3f} s"
+        if timeout_s is not None and _busy_s(view, join) > timeout_s + view.rules.grace_s + view.slack_s + EPS:
+            yield f"fork {join.path} of position {join.position} was busy for {_busy_s(view, join):.3f} s"
         is_early = timeout_s is not None and join.at_s < join.began_s + timeout_s - EPS
         if join.is_expired and is_early and not view.trace.known:
             yield f"fork {join.path} of position {join.position} expired after {join.at_s - join.began_s:.3f} s"
+
+
+def _busy_s(view, join):
+    """For how long something below a fork ran or waited before a retry, other than for a lane or as a server asked."""
+    spans, ends = [], {line.path: line.ended_s for line in view.trace.lines if line.position == join.position}
+    for body in view.trace.bodies:
+        if body.position == join.position and body.path.startswith(f"{join.path}."):
+            spans += [(body.path, *span) for span in _running(view, body, join)]
+    story = view.stories.get(join.position)
+    for task in () if story is None else story.tasks.values():
+        if task.path.startswith(f"{join.path}."):
+            waits = [(event.at_s, event.wait_s) for event in task.retries.values() if not _is_asked(event)]
+            spans += [(task.path, at_s, at_s + wait_s) for at_s, wait_s in waits]
+    # What belongs to a line is over with it, at the latest.
+    spans = [(began, min(ended, ends.get(path[: path.rfind(".") + 1]) or ended)) for path, began, ended in spans]
+    busy_s, until = 0.0, join.began_s
+    for began, ended in sorted(spans):
+        within_s = min(ended, join.at_s) - max(began, until)
+        if within_s > 0:
+            busy_s, until = busy_s + within_s, min(ended, join.at_s)
+    return busy_s
+
+
+def _is_asked(event):
+    return str(event.failure.kind) == "throttled" or event.failure.retry_after_s is not None
+
+
+def _running(view, body, join):
+    """The spans in which a body runs until it ends or is abandoned, but for its waits for nested calls to be let in."""
+    part = view.steps.get((body.position, body.path))
+    timeout_s = view.rules.timeout_s if part is None or part.timeout_s is None else part.timeout_s
+    ended_s = join.at_s if body.ended_s is None else body.ended_s
+    if timeout_s is not None:
+        ended_s = min(ended_s, body.began_s + timeout_s + body.waited_s + view.rules.grace_s)
+    waits = [(call.asked_s, call.began_s or call.over_s or ended_s) for call in view.trace.calls if call.body is body]
+    at_s = body.began_s
+    for asked_s, admitted_s in sorted(waits):
+        yield at_s, min(asked_s, ended_s)
+        at_s = admitted_s
+    yield at_s, ended_s
 
 
 def a_fork_hears_how_its_lines_ended(view):

@@ -224,7 +224,9 @@ TAMPERED_PROGRAMS = {
         trace, lines=with_one(trace.lines, 0, ended_s=-1.0)
     ),
     "the time of a fork holds": lambda trace: replace(
-        trace, joins=tuple(replace(join, at_s=join.at_s + 99.0) for join in trace.joins)
+        trace,
+        joins=tuple(replace(join, began_s=join.began_s - 99.0) for join in trace.joins),
+        bodies=tuple(replace(body, began_s=body.began_s - 99.0) for body in trace.bodies),
     ),
     "a fork hears how its lines ended": lambda trace: replace(trace, joins=with_one(trace.joins, 0, values=("other",))),
     "what is shown is durable": lambda trace: with_rows(trace, committed_s=None),

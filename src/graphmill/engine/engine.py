@@ -19,7 +19,7 @@ from graphmill.engine.attempts.workers import Workers
 from graphmill.engine.failures import Classifier, cancelled, paused, timed_out
 from graphmill.engine.jobs.driver import Driver
 from graphmill.engine.jobs.life import Lives
-from graphmill.engine.jobs.state import JobEnd, JobState
+from graphmill.engine.jobs.state import Branch, JobEnd, JobState
 from graphmill.engine.jobs.steps import Steps
 from graphmill.engine.monitor import events
 from graphmill.engine.monitor.events import Alert, AlertName
@@ -385,6 +385,10 @@ class Engine:
     def schedule_starts(self) -> None:
         """Start what can start, soon."""
         self._driver.starts.schedule()
+
+    def hold(self, branch: Branch, *, is_held: bool) -> None:
+        """Note whether a branch waits until a server takes its call: time limits above it stand still."""
+        self._driver.hold(branch, is_held=is_held)
 
     def refill(self) -> None:
         """Admit more items, if there is room for them."""

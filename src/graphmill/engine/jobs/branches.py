@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,32 @@ class Spans:
         return sum(ended - began for began, ended in self._spans)
 
 
+class ForkClock:
+    """The time limit of a fork; it stands still while everything below waits for servers."""
+
+    __slots__ = ("_expire", "_left_s", "_loop", "_timer")
+
+    def __init__(self, loop: AbstractEventLoop, left_s: float, expire: Callable[[], None]) -> None:
+        self._loop = loop
+        self._left_s = left_s
+        self._expire = expire
+        self._timer: TimerHandle | None = loop.call_later(left_s, expire)
+
+    def stand(self, *, still: bool) -> None:
+        """Stop it, or let it go on with the time that is left."""
+        if still and self._timer is not None:
+            self._left_s = self._timer.when() - self._loop.time()
+            self.cancel()
+        elif not still and self._timer is None:
+            self._timer = self._loop.call_later(self._left_s, self._expire)
+
+    def cancel(self) -> None:
+        """Stop it for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 class Branches:
     """Runs the forks and replays of a run's jobs."""
 
@@ -115,6 +142,7 @@ class Branches:
         self.crash = driver.crash
         self._lives = lives
         self._loop = loop
+        self._clocks: dict[Branch, ForkClock] = {}  # of branches whose fork has a time limit
 
     # -- forks ---------------------------------------------------------------------------------------------------------
 
@@ -125,8 +153,37 @@ class Branches:
         if fork.timeout_s is not None and replay is not None and not replay.is_over:
             replay.add_timed(branch, fork)
         elif fork.timeout_s is not None:
-            branch.waits_for = self._loop.call_later(fork.timeout_s, self._fork_expired, branch, fork)
+            self._start_clock(branch, fork, fork.timeout_s)
         return self._continue_fork(branch, fork)
+
+    def hold(self, branch: Branch, *, is_held: bool) -> None:
+        """Note whether a branch waits until a server takes its call; clocks above stand still while all below them do."""
+        if branch.is_held is not is_held:
+            branch.is_held = is_held
+            self.set_clocks(branch)
+
+    def set_clocks(self, branch: Branch | None) -> None:
+        """Stop the clocks above a branch, or let them go on."""
+        while branch is not None and self._clocks:
+            clock = self._clocks.get(branch)
+            if clock is not None:
+                clock.stand(still=_is_held(branch))
+            branch = branch.parent
+
+    def close(self) -> None:
+        """Leave no timer behind."""
+        for branch in list(self._clocks):
+            self.cancel_clock(branch)
+
+    def cancel_clock(self, branch: Branch) -> None:
+        """Stop the clock of a branch, if its fork has one."""
+        clock = self._clocks.pop(branch, None)
+        if clock is not None:
+            clock.cancel()
+
+    def _start_clock(self, branch: Branch, fork: Fork, left_s: float) -> None:
+        self._clocks[branch] = ForkClock(self._loop, left_s, lambda: self._fork_expired(branch, fork))
+        self.set_clocks(branch)
 
     def child_ended(self, parent: Branch, child: Branch, value: Any, failure: Any) -> None:
         """Report to a fork how one of its branches ended."""
@@ -166,8 +223,7 @@ class Branches:
         if branch.children:
             return False
         branch.fork = None
-        if isinstance(branch.waits_for, TimerHandle):
-            branch.waits_for.cancel()
+        self.cancel_clock(branch)
         return True
 
     @ends_run_on_error
@@ -189,7 +245,7 @@ class Branches:
 
     @ends_run_on_error
     def _fork_expired(self, branch: Branch, fork: Fork) -> None:
-        branch.waits_for = WAITS_FOR_FORK
+        self.cancel_clock(branch)
         fork.expire()
         self._check_fork(branch, fork)
 
@@ -245,6 +301,13 @@ class Branches:
         if branch.fork is not fork or branch.is_dropped:
             return
         if left_s > 0:
-            branch.waits_for = self._loop.call_later(left_s, self._fork_expired, branch, fork)
+            self._start_clock(branch, fork, left_s)
         else:
             self._fork_expired(branch, fork)
+
+
+def _is_held(branch: Branch) -> bool:
+    """Whether a branch, or everything that runs below it, waits for servers."""
+    if not branch.children:
+        return branch.is_held
+    return all(map(_is_held, branch.children))

@@ -200,6 +200,10 @@ class Driver:
         self.resume(branch)
         job.entry = None
 
+    def hold(self, branch: Branch, *, is_held: bool) -> None:
+        """Note whether a branch waits until a server takes its call."""
+        self._branches.hold(branch, is_held=is_held)
+
     def _occupy(self, request: SlotRequest, job: JobState) -> None:
         self._scheduler.occupy(request, job, self._lives.now)
         if request.is_probe:
@@ -231,11 +235,14 @@ class Driver:
         if kind is RunAttempt:
             self._begin_attempt(branch)
         elif kind is TakeSlot:
-            branch.waits_for = wait.request
-            self._scheduler.enqueue(wait.request)
+            branch.waits_for = request = wait.request
+            if request.is_call and self._scheduler.has_slot():
+                self._branches.hold(branch, is_held=not request.lane.can_start_now(request, self._lives.now))
+            self._scheduler.enqueue(request)
             self.starts.schedule()
         elif kind is Sleep:
             branch.waits_for = self._loop.call_later(wait.seconds, self._resume_later, branch)
+            self._branches.hold(branch, is_held=wait.is_asked)
         elif kind is Committed:
             branch.waits_for = WAITS_FOR_ATTEMPT
             self._commits.after(wait.number, partial(self._intent_committed, branch))
@@ -269,6 +276,7 @@ class Driver:
 
     def _begin_attempt(self, branch: Branch) -> None:
         branch.waits_for = WAITS_FOR_ATTEMPT
+        self._branches.hold(branch, is_held=False)
         step = branch.step
         assert step is not None  # noqa: S101
         attempt = step.attempt
@@ -304,6 +312,7 @@ class Driver:
         if attempt.deadlines is not None:
             attempt.deadlines.clear(attempt)
         branch, slot = attempt.step.branch, attempt.step.slot
+        branch.is_held = False
         context, handle, attempt.handle, attempt.is_over = attempt.context, attempt.handle, None, True
         assert context is not None  # noqa: S101
         assert slot is not None  # noqa: S101
@@ -370,6 +379,7 @@ class Driver:
         for deadlines in self._attempt_deadlines.values():
             deadlines.close()
         self._job_deadlines.close()
+        self._branches.close()
         for job in self._scheduler.begun():
             for branch in job.branches():
                 if isinstance(branch.waits_for, asyncio.TimerHandle):
@@ -381,6 +391,7 @@ class Driver:
     def drop(self, branch: Branch) -> None:
         """Cancel a branch and those below it; one whose attempt runs is gone when that has ended."""
         branch.is_dropped = True
+        self._branches.cancel_clock(branch)
         if branch.program is not None:
             branch.program.close()
         for child in list(branch.children):
@@ -439,8 +450,10 @@ class Driver:
 
     def _detach(self, branch: Branch) -> None:
         branch.step = None  # they refer to each other
+        self._branches.cancel_clock(branch)
         if branch.parent is not None:
             branch.parent.children.pop(branch, None)
+            self._branches.set_clocks(branch.parent)
 
     def _finish_if_idle(self, job: JobState) -> None:
         if job.end_failure is None or job.slots or job.is_finished:

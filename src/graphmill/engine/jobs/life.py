@@ -4,7 +4,7 @@ Each ring is a generator that the driver resumes. It calls what is immediate and
 
     yield TakeSlot(request)      until a lane grants the slot
     yield RUN_ATTEMPT            until the attempt has ended; returns its value, its error and its context
-    yield Sleep(seconds)
+    yield Sleep(seconds, is_asked)
     yield Committed(number)      until what was recorded is durable
     yield RecordedTurn(order, value)   until everything recorded earlier has been replayed; returns the value
     yield REPLAY_OVER            until nothing recorded is left to replay
@@ -69,9 +69,10 @@ class RunAttempt:
 
 
 class Sleep(NamedTuple):
-    """Wait before a retry."""
+    """Wait before a retry; ``is_asked`` says that the server wants the wait."""
 
     seconds: float
+    is_asked: bool = False
 
 
 class Committed(NamedTuple):
@@ -384,7 +385,7 @@ class Lives:
         if self._observers.has_observers:
             facts = {"job_id": job.job.id, "attempt": state.attempts, "path": state.step.path}
             self._observers.notify(events.RetryScheduled, failure=failure, wait_s=wait_s, **facts)
-        yield Sleep(wait_s)
+        yield Sleep(wait_s, failure.kind is Kind.THROTTLED or failure.retry_after_s is not None)
         self._scheduler.retrying -= 1
         if branch.program is None:
             job.status = PENDING

@@ -112,7 +112,7 @@ class Branch:
 
     # fmt: off
     __slots__ = (
-        "children", "fork", "is_dropped", "is_forking", "job", "life", "parent", "position", "program", "step",
+        "children", "fork", "is_dropped", "is_forking", "is_held", "job", "life", "parent", "position", "program", "step",
         "steps_in_slot", "waits_for",
     )
     # fmt: on
@@ -130,6 +130,7 @@ class Branch:
         self.steps_in_slot = 0
         self.is_forking = False
         self.is_dropped = False
+        self.is_held = False  # waits until a server takes its next call, by rate limits or as it asked
 
 
 class StepState:

@@ -148,6 +148,7 @@ class NestedCalls:
         if lane.health.state is HealthState.GIVEN_UP:
             self._refuse_waiting(lane)
         self._engine.schedule_starts()
+        self._engine.hold(attempt.step.branch, is_held=True)
         try:
             await call.admitted
         except BaseException:
@@ -158,8 +159,10 @@ class NestedCalls:
                 self._lanes.leave(lane)
             raise
         finally:
-            if deadlines is not None and left_s is not None and not attempt.is_over:
-                deadlines.resume(attempt, left_s)
+            if not attempt.is_over:
+                self._engine.hold(attempt.step.branch, is_held=False)
+                if deadlines is not None and left_s is not None:
+                    deadlines.resume(attempt, left_s)
 
     def _leave(self, call: NestedCall, failure: Failure | None) -> None:
         lane = call.lane

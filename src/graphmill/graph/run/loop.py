@@ -49,7 +49,7 @@ def _run_until_deadline(loop: _Loop, timeout_s: float, name: str, content: Conte
     if timed.is_expired:
         # Without a finished round the loop has failed, and a retry starts with its full time again.
         yield Decision(name, loop.round_count, content=content, is_temporary=not loop.round_count)
-        loop.end("deadline")
+        loop.end_at_deadline()
 
 
 def _wait_for_recorded_deadline(loop: _Loop, name: str, content: Content) -> Program:
@@ -104,11 +104,12 @@ class _Loop:
                 return
         self._stop = "max_rounds"
 
-    def end(self, reason: str) -> None:
-        """End with the finished rounds."""
+    def end_at_deadline(self) -> None:
+        """End with the finished rounds: the time is up, and the round that was under way is cut off."""
         if not self._done:
             raise NodeFailed.of(Permanent(f"no round finished within the loop's timeout of {self.timeout_s:g} s"))
-        self._stop = reason
+        self._stop = "deadline"
+        self._scope.flags.add("partial")
 
     def output(self) -> Output:
         """Return the best round, all rounds, why the loop stopped, and the error that stopped it."""
