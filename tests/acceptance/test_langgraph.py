@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -262,16 +264,77 @@ def test_an_async_checkpointer_is_used_on_the_loop(tmp_path, store):
 
 
 def test_an_async_node_with_a_plain_checkpointer_is_refused_with_the_remedy(tmp_path):
-    with sqlite3.connect(tmp_path / "saver.db", check_same_thread=False) as connection:
-        failed = gm.run(
-            chain({"a": plainly_logging("a"), "b": logging("b")}, checkpointer=SqliteSaver(connection)), {"id": "x"}
-        )
-    connection.close()
-    assert failed.error.message == (
-        "node 'b' of the LangGraph graph is async, and its checkpointer SqliteSaver is not; "
-        "compile it with an async one, such as AsyncSqliteSaver"
+    graph = chain(
+        {"a": plainly_logging("a"), "b": logging("b")}, checkpointer=SqliteSaver(sqlite3.connect(tmp_path / "saver.db"))
     )
-    assert (failed.error.kind, failed.attempts) == ("permanent", 1)
+    with pytest.raises(
+        gm.UsageError, match=r"node 'b' .* is async, .* SqliteSaver is not; .* such as AsyncSqliteSaver"
+    ):
+        gm.run(graph, {"id": "x"})
+    graph.checkpointer.conn.close()
+
+
+def test_a_checkpointer_of_another_event_loop_is_refused_before_the_first_item(tmp_path):
+    async def scenario():
+        async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "saver.db")) as saver:
+            graph = chain({"a": logging("a")}, checkpointer=saver)
+            await asyncio.to_thread(gm.run, graph, {"id": "x"})
+
+    with pytest.raises(gm.UsageError, match=r"AsyncSqliteSaver belongs to another event loop.*gm\.abatch"):
+        asyncio.run(scenario())
+
+
+class Counting(GenericFakeChatModel):
+    """A model whose answers say what they have used."""
+
+
+def said(text, number, **details):
+    usage = {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12, **details}
+    about = {"model_name": "small", "model_provider": "acme"}
+    return AIMessage(content=text, id=f"m{number}", usage_metadata=usage, response_metadata=about)
+
+
+class TestUsage:
+    """What models have used that a graph calls through LangChain, or whose messages it returns."""
+
+    def test_tokens_in_usage_metadata_are_counted_once(self, store):
+        model = Counting(messages=iter([said("a", 1, input_token_details={"cache_read": 4}), said("b", 2)]))
+
+        async def think(state):
+            return {"messages": [await model.ainvoke(state["messages"])]}
+
+        def act(state):
+            model.invoke(state["messages"])  # its answer goes nowhere
+            return {"messages": [AIMessage(content="by hand", usage_metadata=said("", 0).usage_metadata)]}
+
+        def again(state):
+            return {"messages": state["messages"]}
+
+        graph = chain({"think": think, "act": act, "again": again}, schema=langgraphs.Chat)
+        report = gm.batch(graph, [{"id": "x", "messages": ["Hi"]}], run_id="r", journal=store)
+        usage = report.statistics.usage
+        assert {
+            model: (used.requests, used.input_tokens, used.cached_tokens, used.output_tokens)
+            for model, used in usage.items()
+        } == {
+            "acme/small": (2, 20, 4, 4),
+            "": (1, 10, 0, 2),
+        }
+        assert only(report).usage["input_tokens"] == 30
+
+    def test_what_an_attempt_that_fails_has_used_counts_too_and_a_checkpointed_answer_only_once(self, saver, store):
+        flaky, model = Flaky(), Counting(messages=iter([said("a", 1)]))
+
+        def think(state):
+            return {"messages": [model.invoke(state["messages"])]}
+
+        def fail_once(state):
+            flaky({"id": "x"})
+            return {"messages": state["messages"]}
+
+        graph = chain({"think": think, "fail": fail_once}, schema=langgraphs.Chat, checkpointer=saver)
+        report = gm.batch(graph, [{"id": "x", "messages": ["Hi"]}], policy=QUICK, run_id="r", journal=store)
+        assert (only(report).attempts, only(report).usage["output_tokens"]) == (2, 2)
 
 
 def test_a_question_pauses_the_job_and_the_answer_goes_to_where_it_was_asked(saver, store):

@@ -15,6 +15,7 @@ from graphmill.core.json import canonical, digest, fresh
 from graphmill.engine.attempts.workers import call
 from graphmill.engine.jobs.context import ASK, AttemptContext, Waiting, find_context
 from graphmill.graph.langgraph.observing import Saving, Updates, fingerprints_of, saving_of, shorten_notes
+from graphmill.graph.langgraph.usage import CallUsage
 from graphmill.graph.run.step import plain
 
 PACKAGES = ("langgraph", "langgraph-checkpoint", "langchain-core")
@@ -91,6 +92,7 @@ def adapt(graph: Any) -> LangGraph:
             f"the LangGraph graph has debugging stops (interrupt_before, interrupt_after: {', '.join(map(str, stops))}); "
             "compile it without them; to ask a question, call interrupt() in a node"
         )
+    saving_of(graph)  # raises for a checkpointer that no item could use
     return LangGraph(graph)
 
 
@@ -157,11 +159,14 @@ class Thread:
         if context is not None:
             self._config = _with_thread(config, context.address, self._content)
         self._updates = Updates(context)
+        self._usage = CallUsage(context)
 
     async def run(self, state: Any) -> Any:
         """Return the final state; nodes that LangGraph has finished are not run again."""
+        self._usage.ignore_all(state)
         try:
-            return await self._run(state)
+            with self._usage.collecting():
+                return await self._run(state)
         except Exception as error:
             shorten_notes(error)
             raise
@@ -206,6 +211,7 @@ class Thread:
                 return None
             if found.metadata.get(_MARK) == self._content:
                 self._updates.go_on()
+                self._usage.ignore_all(found.values)
                 for each in found.interrupts:
                     context.repeat_last_question(_name(each))
                 return found
@@ -217,9 +223,9 @@ class Thread:
         return await call(self._graph.get_state, self._config)
 
     async def _stream(self, given: Any) -> _StreamResult:
-        reading = _StreamResult(self._updates)
+        reading = _StreamResult(self._updates, self._usage)
         modes = ["values"]
-        if self._updates.is_wanted:
+        if self._context is not None:
             modes = ["tasks", "values"]
         options: dict[str, Any] = {"stream_mode": modes, "output_keys": self._graph.output_channels}
         if self._saving is not None:
@@ -241,8 +247,9 @@ class Thread:
 class _StreamResult:
     """What a stream has returned so far: the newest state, and the graph's questions."""
 
-    def __init__(self, updates: Updates) -> None:
+    def __init__(self, updates: Updates, usage: CallUsage) -> None:
         self._updates = updates
+        self._usage = usage
         self.state: Any = None
         self.interrupts: list[Any] = []
 
@@ -251,6 +258,8 @@ class _StreamResult:
         mode, value = chunk
         if mode == "tasks":
             self._updates.take(value)
+            self._usage.add_all(value.get("result"))
+            self._usage.report()
         elif isinstance(value, dict) and _INTERRUPT in value:
             self.interrupts += value[_INTERRUPT]
         else:

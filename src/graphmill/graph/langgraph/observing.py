@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -29,11 +30,6 @@ class Updates:
         self._counts: Counter[str] = Counter()
         self._open: dict[str, float] = {}
         self._has_ended = False
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether the run is recorded."""
-        return self._context is not None
 
     def go_on(self) -> None:
         """Continue the numbers of earlier attempts."""
@@ -103,6 +99,7 @@ def saving_of(graph: Any) -> Saving | None:
             "the LangGraph graph has checkpointer=True, which is only for subgraphs; compile it with a checkpointer of its own"
         )
     if _is_async(saver):
+        _require_loop(saver)
         return "async"
     if name := next(_async_only(graph), None):
         raise UsageError(
@@ -110,6 +107,20 @@ def saving_of(graph: Any) -> Saving | None:
             "compile it with an async one, such as AsyncSqliteSaver"
         )
     return "plain"
+
+
+def _require_loop(saver: Any) -> None:
+    """Refuse a saver that was made in another event loop than the one that is running."""
+    own = getattr(saver, "loop", None)
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if isinstance(own, asyncio.AbstractEventLoop) and own is not running:
+        raise UsageError(
+            f"the LangGraph graph's checkpointer {type(saver).__name__} belongs to another event loop; make it in the loop of the "
+            "batch, and call await gm.abatch(…) there"
+        )
 
 
 def _is_async(saver: Any) -> bool:
