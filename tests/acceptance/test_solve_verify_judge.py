@@ -186,7 +186,7 @@ def play(played, agent):
     return result.output
 
 
-INPUTS = {"timeout": 60, "budget_usd": 2.5, "max_rounds": 9}
+INPUTS = {"max_seconds": 60, "max_usd": 2.5, "max_rounds": 9}
 
 
 async def slow(request):

@@ -25,6 +25,7 @@ from graphmill.core.money import to_nano
 from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.http.failures import kind_of_words
 from graphmill.http.headers import read_openai_limits
+from graphmill.providers.anthropic import close_schema
 from graphmill.providers.http_provider import (
     ErrorDetails,
     HttpProvider,
@@ -88,8 +89,7 @@ class OpenAI(HttpProvider):
         if request.tools:
             body["tools"] = [{"type": "function", "function": _write_tool(tool)} for tool in request.tools]
         if request.schema is not None:
-            schema = {"name": "answer", "schema": request.schema, "strict": is_strict(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+            body["response_format"] = _write_format(request.schema, request.model)
         return body
 
     def read_response(self, data: dict[str, Any], request: ModelRequest, limits: RateLimits | None) -> ModelResponse:
@@ -182,6 +182,12 @@ class OpenAI(HttpProvider):
 
 
 # --- writing a request ---
+
+
+def _write_format(schema: Mapping[str, Any], model: str) -> dict[str, Any]:
+    if "claude" in model.lower():  # behind a gateway, which hands the schema on
+        schema = close_schema(schema)
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": is_strict(schema)}}
 
 
 def is_strict(schema: Any) -> bool:

@@ -128,6 +128,13 @@ def test_a_schema_is_strict_where_it_has_the_form_for_that(schema, strict):
     assert asked(schema=schema)["response_format"] == wanted
 
 
+def test_a_gateway_to_claude_gets_a_schema_that_claude_takes():
+    score = {"type": "object", "properties": {"score": {"type": "number", "maximum": 1}}, "required": ["score"]}
+    sent = asked(schema=score, model="anthropic/claude-sonnet-4.5")["response_format"]["json_schema"]
+    assert sent["strict"] is True
+    assert sent["schema"]["properties"] == {"score": {"type": "number", "description": "(maximum 1)"}}
+
+
 @pytest.mark.parametrize(
     ("address", "url"),
     [

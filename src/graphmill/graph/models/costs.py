@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import Permanent, UsageError
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.nodes import is_known, nodes_within, target_of
 from graphmill.graph.models.settings import FILE_NAME
@@ -69,7 +69,7 @@ def _has_budget(node: Node, inputs: Mapping[str, Any]) -> bool:
         return False
     try:
         return node.loop.budget_usd.resolve(inputs) is not None
-    except LookupError:
+    except Permanent:  # it depends on what only a job knows
         return False
 
 
