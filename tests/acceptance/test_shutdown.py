@@ -211,6 +211,7 @@ def test_others_see_that_a_run_is_drained_and_how_much_still_runs(project):
         assert (seen["state"], seen["is_live"], seen["eta_s"]) == ("running", True, None)
         open_gate(project)
         assert command.wait(within_s=20) == 130, command.err
+    assert "\ngraphmill resume r " in command.out
     assert "· paused: stopped by Ctrl-C before it was done\n" in status()
 
 

@@ -95,6 +95,8 @@ def _models_of(part: TracePart) -> list[str]:
 def _outcome_text(part: TracePart) -> str:
     if part.row is not None and part.calls and part.calls[-1].response is not None and part.row.error is None:
         return ""  # it is what the model answered
+    if part.row is not None and part.row.error is not None and part.calls and part.calls[-1].error is not None:
+        return "failed"  # the call says why
     if part.row is not None and part.row.error is not None:
         return f"failed: {visible(error_message(part.row.error), _TEXT_CHARS)}"
     if part.row is not None:
